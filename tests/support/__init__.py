@@ -1,1 +1,1 @@
-"""What tests share: cases, mutants, oracles, small models, studies and the pictures of pages."""
+"""Code that tests share: cases, mutants, oracles, small models, studies and screenshots of pages."""

@@ -1,4 +1,4 @@
-"""Whether a page can be read, by checks of our own and by axe where npm can bring it."""
+"""Checks whether a page is readable, with our own checks and, if npm can fetch it, with axe."""
 
 import shutil
 import subprocess
@@ -14,18 +14,18 @@ WINDOWS = ((1280, 800), (1024, 768), (360, 740))
 HINDRANCES = (Path(__file__).parent / "aloud.js").read_text("utf-8")
 RULES = "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"
 OUR_RULES = *RULES, "best-practice"
-"""Of pages that are ours from the first line to the last; a theme has practices of its own."""
+"""The rules for pages that we write entirely; themes do not follow axe's best practice."""
 
 
 def hindrances(page: Any) -> list[str]:
-    """What hinders reading the page as it stands: faint text, text over text, text beyond the window."""
+    """The obstacles to reading the page: faint text, overlapping text, and text outside the window."""
     found: list[str] = page.evaluate(HINDRANCES)
     return found
 
 
 @cache
 def axe_source() -> str:
-    """The script of axe-core, fetched once into a folder that goes again; the test is skipped where that fails."""
+    """The script of axe-core, fetched once into a temporary folder; if that fails, the test is skipped."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not installed")
@@ -37,7 +37,7 @@ def axe_source() -> str:
 
 
 def violations(page: Any, rules: Sequence[str] = OUR_RULES) -> list[str]:
-    """What axe finds against WCAG 2.2 AA and its own best practice: the rule, and the first element at fault."""
+    """Violations of WCAG 2.2 AA and of axe's best practice: each rule, and the first element that violates it."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(f"() => {{ {axe_source()} }}")
     found = page.evaluate("(tags) => axe.run({ runOnly: tags }).then((r) => r.violations)", list(rules))

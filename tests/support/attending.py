@@ -1,4 +1,4 @@
-"""The one way in which the tests of attention call it, so that its signature stands in one place."""
+"""A wrapper through which all tests of attention call it, so that its signature is used in one place."""
 
 from torch import Tensor
 
@@ -17,7 +17,7 @@ def attend(
     scale: float | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """``posenc.attention`` with everything that hides a key by its own name; segments are those of all keys."""
+    """Call ``posenc.attention`` with a mask made from these arguments; ``segments`` has an entry for every key."""
     T = q.shape[2]
     own = None if segments is None else segments[..., segments.shape[-1] - T :]
     mask = posenc.Mask(causal=causal, key_mask=key_mask, q_segments=own, k_segments=segments)

@@ -1,6 +1,6 @@
-"""Encodings broken on purpose, one mistake each, as they were found in libraries people use.
+"""Encodings that are broken on purpose, with one mistake each, as found in popular libraries.
 
-Each is named with the law that must reject it in mutants.py; test_mutants.py asserts that it does.
+mutants.py lists each with the law that must reject it, and test_mutants.py asserts that the law does.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from support.cases import ROWS
 
 
 class PlacedTables(Placed):
-    """cos and sin for queries and for keys, as a mutant wants them."""
+    """cos and sin for queries and for keys, computed by a mutant."""
 
     def __init__(
         self, q_positions: Positions, k_positions: KeyPositions, tables: Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -38,7 +38,7 @@ class PlacedTables(Placed):
 
 
 class BrokenRotary(Encoding):
-    """Rotary as it should be; each mutant below breaks one thing."""
+    """A correct rotary encoding; each mutant below breaks one thing."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("queries_keys",)
@@ -58,21 +58,21 @@ class BrokenRotary(Encoding):
 
 
 class PlacedTogether(PlacedTables):
-    """Keys without queries stay as they are."""
+    """Does not rotate keys without queries."""
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         return (q, k) if q is None else super().rotate(q, k)
 
 
 class RotatesTogether(BrokenRotary):
-    """Rotates no keys that come without queries."""
+    """Does not rotate keys that are passed without queries."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTogether(q_positions, k_positions, partial(self.tables, dtype=dtype))
 
 
 class FloatPositions(BrokenRotary):
-    """Positions and angles in a float type: distinct positions merge, far ones drift."""
+    """Positions and angles in a float type, which merges distinct positions and shifts far ones."""
 
     angle_type: ClassVar[torch.dtype] = torch.float32
 
@@ -89,7 +89,7 @@ class Bfloat16Positions(FloatPositions):
 
 
 class SharedCache(BrokenRotary):
-    """A table kept for all instances, keyed by positions but not by base."""
+    """Caches a table for all instances, keyed by positions but not by base."""
 
     kept: ClassVar[dict[tuple[object, ...], tuple[Tensor, Tensor]]] = {}
 
@@ -101,7 +101,7 @@ class SharedCache(BrokenRotary):
 
 
 class LengthCache(BrokenRotary):
-    """A table kept by length: the second call gets the positions of the first."""
+    """Caches a table by length, so the second call gets the positions of the first."""
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__(base)
@@ -115,28 +115,28 @@ class LengthCache(BrokenRotary):
 
 
 class OffByOneAfterCache(BrokenRotary):
-    """Tokens that follow a cache sit one too far."""
+    """Places tokens that follow a cache one position too far."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return super().tables(positions + (positions[..., :1] > 0), dtype)
 
 
 class CountsFromZero(BrokenRotary):
-    """Positions made from the length, whatever was passed."""
+    """Makes positions from the length, and ignores those that were passed."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return super().tables(torch.arange(positions.shape[-1]).expand(positions.shape), dtype)
 
 
 class PaddingCounts(BrokenRotary):
-    """Every row of a batch gets the first row's positions."""
+    """Gives every row of a batch the positions of the first row."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return super().tables(positions[0].expand(positions.shape) if positions.dim() == 2 else positions, dtype)
 
 
 class Transposed(BrokenRotary):
-    """Turns the wrong way: still a rotation, still relative, but keys and queries trade places."""
+    """Rotates in the wrong direction: still a relative rotation, but with queries and keys exchanged."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         cos, sin = super().tables(positions, dtype)
@@ -144,14 +144,14 @@ class Transposed(BrokenRotary):
 
 
 class NotARotation(BrokenRotary):
-    """The sine is missing from one of the two channels' sums, as after a lost minus and a simplification."""
+    """Uses cos in the place of sin, so that lengths change."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTables(q_positions, k_positions, lambda p: (self.tables(p, dtype)[0],) * 2)
 
 
 class RoundedTables(BrokenRotary):
-    """cos and sin rounded to the activations' type before they are used."""
+    """Rounds cos and sin to the activations' type before they are used."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -161,7 +161,7 @@ class RoundedTables(BrokenRotary):
 
 
 class Detached(BrokenRotary):
-    """Gradients stop at the rotation of keys."""
+    """Stops gradients at the rotation of keys."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -171,7 +171,7 @@ class Detached(BrokenRotary):
 
 
 class InPlace(BrokenRotary):
-    """Overwrites the queries and keys it was given."""
+    """Overwrites the queries and keys that were passed."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -199,7 +199,7 @@ class FloatBuffer(BrokenRotary):
 
 
 class FilledWithParameters(FloatBuffer):
-    """The buffer is filled where parameters are drawn anew, and nowhere else."""
+    """Fills the buffer only in ``reset_parameters``."""
 
     def reset_parameters(self) -> None:
         with torch.no_grad():
@@ -207,7 +207,7 @@ class FilledWithParameters(FloatBuffer):
 
 
 class PersistentTable(FloatBuffer):
-    """The buffer travels in state_dict, and an old checkpoint's frequencies come back with it."""
+    """Saves the buffer in state_dict, so that an old checkpoint restores its own frequencies."""
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__(base)
@@ -215,7 +215,7 @@ class PersistentTable(FloatBuffer):
 
 
 class AutocastTable(BrokenRotary):
-    """Angles by a matrix product, which autocast rounds."""
+    """Computes angles by a matrix product, which autocast rounds."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         ladder = torch.tensor([[self.base ** (-i / 4) for i in range(4)]])
@@ -224,7 +224,7 @@ class AutocastTable(BrokenRotary):
 
 
 class SilentClamp(Encoding):
-    """A learned table that gives positions past its end the last row, and says nothing."""
+    """A learned table that silently gives positions past its end the last row."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("embeddings",)
@@ -243,34 +243,34 @@ class SilentClamp(Encoding):
 
 
 class NoReset(SilentClamp):
-    """Its parameters are not filled again after to_empty."""
+    """Does not fill its parameters again after to_empty."""
 
     def reset_parameters(self) -> None:
         pass
 
 
 class CalledRelative(SilentClamp):
-    """Absolute, but says that it is relative."""
+    """Is absolute, but declares that it is relative."""
 
     relative = True
 
 
 def called_a_rotation() -> Encoding:
-    """Turns a pair by two angles, but says that lengths survive."""
+    """An encoding that rotates a pair by two angles, but declares that it keeps lengths."""
     made = ChannelRotary(8, layout="hunyuan-vl")
     made.isometric = True
     return made
 
 
 class Forgetful(SilentClamp):
-    """Adds the same row everywhere, so that order is lost; it declares otherwise."""
+    """Adds the same row at all positions, which loses the order, but declares that it is absolute."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self.rows.weight[:1].expand(q_positions.shape[-1], -1))
 
 
 class RowNumbers(SilentClamp):
-    """The rows of a table by place in the tensor, whatever positions were passed."""
+    """Adds rows of a table by index in the tensor, and ignores the positions that were passed."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         rows = torch.arange(q_positions.shape[-1]).expand(q_positions.shape)
@@ -278,7 +278,7 @@ class RowNumbers(SilentClamp):
 
 
 class ByFormula(OffsetBias):
-    """ALiBi's slopes in any formula."""
+    """A bias by any formula with ALiBi's slopes."""
 
     formula: Callable[[Tensor, Tensor], Tensor]
 
@@ -288,7 +288,7 @@ class ByFormula(OffsetBias):
 
 
 class BrokenALiBi(Encoding):
-    """ALiBi with another formula in the place of −m·|k − q|."""
+    """ALiBi with another formula instead of −m·|k − q|."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("bias",)
@@ -304,7 +304,7 @@ class BrokenALiBi(Encoding):
 
 
 class RowsInsteadOfPositions(BrokenALiBi):
-    """Distances between rows of the tensors, not between the positions passed: a cache's offset is lost."""
+    """Uses distances between indices in the tensors instead of positions, so the offset of a cache is lost."""
 
     def __init__(self) -> None:
         super().__init__(lambda m, o: -m * o.abs())

@@ -1,4 +1,4 @@
-"""Encodings broken on purpose in what several layers share: trainable numbers, windows, and stale placings."""
+"""Encodings that are broken on purpose if layers share them: trainable numbers, windows, and stale placings."""
 
 import copy
 from typing import Any
@@ -13,7 +13,7 @@ from support.broken_scores import Biased
 
 
 class LearnsTwice(OffsetBias):
-    """Along a line its numbers come with twice their gradient."""
+    """Doubles the gradient of its values if they are computed as a line over offsets."""
 
     slope: Tensor
 
@@ -32,7 +32,7 @@ class LearnsTwice(OffsetBias):
 
 
 class SlopesToLearn(Biased):
-    """Has a slope a head to learn; the mutants below go wrong with it."""
+    """Has a trainable slope per head, whose gradient is doubled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class SlopesToLearn(Biased):
 
 
 class CutOff(QueryTable):
-    """Hides that gradients flow to its table."""
+    """Does not declare that its table is trained."""
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
@@ -54,7 +54,7 @@ class CutOff(QueryTable):
 
 
 class TableOfAllLayers(Biased):
-    """Queries meet a table that all layers share."""
+    """Multiplies queries by a table that all layers share."""
 
     uses_queries = True
 
@@ -68,28 +68,28 @@ class TableOfAllLayers(Biased):
 
 
 class GoesOn(Placed):
-    """Does not mind that parameters have changed."""
+    """Does not check whether parameters have changed."""
 
     def check_current(self) -> None:
         pass
 
 
 class GoesOnWithOldSlopes(SlopesToLearn):
-    """Is placed once, and reads the slopes of that time for ever."""
+    """Keeps using the slopes at the time of placing after they have changed."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return GoesOn(q_positions, k_positions, bias=self.bias(q_positions, k_positions))
 
 
 class ReadsAnew(Placed):
-    """What was read is placed anew, without the window of its layer."""
+    """Returns a new placed encoding without the window of its layer from ``with_content``."""
 
     def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
         return Placed(self.q_positions, self.k_positions, bias=self.bias), state
 
 
 class WindowForgotten(Biased):
-    """Its layers lose their window when they read."""
+    """Loses the windows of its layers in ``with_content``."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return ReadsAnew(q_positions, k_positions, bias=self.bias(q_positions, k_positions))

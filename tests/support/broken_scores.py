@@ -1,4 +1,4 @@
-"""Encodings broken on purpose in what newer effects ask for: shortcuts, order, states, scales, axes, tracing."""
+"""Encodings that are broken on purpose in shortcuts, order, states, scales, axes or tracing."""
 
 import copy
 from typing import ClassVar
@@ -16,7 +16,7 @@ from support.broken import BrokenRotary
 
 
 class Biased(Encoding):
-    """A bias of four heads; each mutant below gives a broken one."""
+    """A correct bias with four heads; some mutants below return a broken bias."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("bias",)
@@ -34,7 +34,7 @@ class Biased(Encoding):
 
 
 class LineOffByOne(Biased):
-    """The line begins one offset late."""
+    """Shifts the line of the bias by one offset."""
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         bias = super().bias(q_positions, k_positions)
@@ -43,7 +43,7 @@ class LineOffByOne(Biased):
 
 
 class TooSteep(LinearBias):
-    """Its fall is 64 times what it falls."""
+    """Declares a fall of 64 times its slopes."""
 
     @property
     def fall(self) -> Tensor:  # type: ignore[override]
@@ -51,21 +51,21 @@ class TooSteep(LinearBias):
 
 
 class FirstRows(LinearBias):
-    """Every block has the first rows' distances."""
+    """Uses the distances of the first rows in every block."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         return super().rows(0, last - first, keys, scores, start)
 
 
 class FirstKeys(LinearBias):
-    """A block of later keys has the first keys' distances."""
+    """Uses the distances of the first keys in a block of later keys."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         return super().rows(first, last, keys - start)
 
 
 class KeepsQuiet(LinearBias):
-    """Leaves out how far a query stands from its nearest key, also where its rows are asked for."""
+    """Subtracts the largest bias of each row, also in ``rows``."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         whole = super().rows(first, last, keys, scores, start)
@@ -73,7 +73,7 @@ class KeepsQuiet(LinearBias):
 
 
 class FirstHeadPlain(BrokenRotary):
-    """Does not turn the first head it is given, whichever that is."""
+    """Does not rotate the first head of its input."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -88,7 +88,7 @@ class FirstHeadPlain(BrokenRotary):
 
 
 class SumsByRow(ForgetBias):
-    """Sums gates along the rows of the tensors, and not along the order of tokens."""
+    """Sums gates in the order of the tensors instead of the order of tokens."""
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         S, T = k_order.shape[-1], q_order.shape[-1]
@@ -96,7 +96,7 @@ class SumsByRow(ForgetBias):
 
 
 class WrongChannels(ForgetBias):
-    """Extra channels of half the size."""
+    """Halves the extra channels of keys."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
         found = super().low_rank(dtype, scale)
@@ -104,7 +104,7 @@ class WrongChannels(ForgetBias):
 
 
 class FirstGates(ForgetBias):
-    """Every document has the gates of the first tokens."""
+    """Gives every document the gates of the first tokens."""
 
     def cut(self, *, queries: slice, keys: slice, **places: object) -> Bias:  # type: ignore[override]
         first = slice(0, keys.stop - keys.start)
@@ -112,7 +112,7 @@ class FirstGates(ForgetBias):
 
 
 class FromTheOrigin(LinearBias):
-    """Channels that count positions from 0, and not from the first key."""
+    """Makes channels that count positions from 0 instead of from the first key."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
         far = (torch.cat((torch.zeros_like(at[..., :1]), at), -1) for at in (self.q_positions, self.k_positions))
@@ -121,7 +121,7 @@ class FromTheOrigin(LinearBias):
 
 
 class BrokenFoX(Encoding):
-    """FoX with another bias made of its gates; as it should be if that is a ForgetBias."""
+    """FoX with a bias of class ``kind`` from its gates; with ForgetBias, it is correct."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("bias",)
@@ -137,7 +137,7 @@ class BrokenFoX(Encoding):
 
 
 class PlacedBroken(Placed):
-    """What BrokenFoX is at positions: the state dropped, if it says so."""
+    """BrokenFoX at positions; it loses its state if ``drops`` is set."""
 
     def __init__(self, fox: BrokenFoX, q_positions: Positions, k_positions: KeyPositions) -> None:
         super().__init__(q_positions, k_positions)
@@ -157,7 +157,7 @@ class PlacedBroken(Placed):
 
 
 class CountedByRow(CountedBias):
-    """Adds gates up along the rows of the tensors, and not along the order of tokens."""
+    """Adds up gates in the order of the tensors instead of the order of tokens."""
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return CountedByRow(self.table, self.heads, torch.arange(k_order.shape[-1]))
@@ -177,7 +177,7 @@ class CountsByRow(Biased):
 
 
 class MeetsByRow(Biased):
-    """What queries say of distances between the rows of the tensors."""
+    """Shaw's bias with distances between indices in the tensors instead of positions."""
 
     uses_queries = True
 
@@ -192,7 +192,7 @@ class MeetsByRow(Biased):
 
 
 class ScaleLate(Encoding):
-    """Every row of scores is scaled by the factor of the row before."""
+    """Scales every row of scores by the factor of the previous row."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("scale",)
@@ -204,7 +204,7 @@ class ScaleLate(Encoding):
 
 
 class TwoAxes(BrokenRotary):
-    """Half of the pairs turn by each of two coordinates; ``swapped``, the keys' are taken for each other."""
+    """Rotates half of the pairs by each of two coordinates; ``swapped`` exchanges those of keys."""
 
     axes = 2
 
@@ -224,13 +224,13 @@ class TwoAxes(BrokenRotary):
 
 
 class OtherEffects(BrokenRotary):
-    """Says that it adds a bias, which it does not."""
+    """Declares a bias, but adds none."""
 
     acts_on = ("queries_keys", "bias")
 
 
 class DefaultTyped(BrokenRotary):
-    """Angles in whatever type is the default."""
+    """Computes angles in the default dtype."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         angle = positions[..., None] * torch.tensor([self.base ** (-i / 4) for i in range(4)])
@@ -238,7 +238,7 @@ class DefaultTyped(BrokenRotary):
 
 
 class LooksAtPositions(BrokenRotary):
-    """Reads a position's value, which nothing that traces can know."""
+    """Reads the value of a position, which is unknown during tracing."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         far = int(q_positions.max()) > 1000
@@ -256,7 +256,7 @@ class LooksAtQueries(BrokenRotary):
 
 
 class TellsLengthsApart(BrokenRotary):
-    """Goes another way for long sequences, to the same result."""
+    """Computes the same result in another way for long sequences."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         if positions.shape[-1] > 16:

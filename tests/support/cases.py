@@ -1,4 +1,4 @@
-"""What the laws run over: the whole catalogue, and the settings of each encoding that change its formula."""
+"""The cases of the laws: the whole catalogue, and the settings of each encoding that change its formula."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,12 +48,12 @@ from support import reference
 
 @dataclass(frozen=True)
 class Case(Subject):
-    """A subject of the laws whose formula may be known.
+    """A subject of the laws, with a formula if one is known.
 
     Args:
-        recipe: what the text that it was made from says, where there is one.
-        other: builds it with a setting that must change its result, where there is one.
-        formula: the same encoding in float64 from the paper; None where it has parameters only.
+        recipe: the recipe of the string that it was made from, if there is one.
+        other: builds it with a setting that must change its result, if there is one.
+        formula: the same encoding in float64 from the paper; None if it consists only of parameters.
     """
 
     recipe: Recipe | None = None
@@ -61,7 +61,7 @@ class Case(Subject):
     formula: reference.Reference | None = None
 
     def model(self, *, causal: bool = True) -> Transformer:
-        """The workbench's transformer around it, in float64."""
+        """The workbench's transformer with this encoding, in float64."""
         config = Model(width=self.width, layers=2, heads=self.heads, kv_heads=self.kv_heads)
         return Transformer(config, self.build(), 17, causal=causal).initialise(0).double().requires_grad_(False)
 

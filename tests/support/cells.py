@@ -1,6 +1,6 @@
-"""Which scalings of which models every program is asked about: the cells of the table in docs.
+"""The combinations of model and scaling that are run in every program: the cells of the table in docs.
 
-``PYTHONPATH=tests python -m support.cells`` asks all programs and records the outcomes in tests/data/cells.json.
+``PYTHONPATH=tests python -m support.cells`` runs all programs and records the outcomes in tests/data/cells.json.
 """
 
 import json
@@ -42,7 +42,7 @@ MODELS: dict[str, tuple[dict[str, Any], int]] = {
     "latent attention": ({**DEEPSEEK, "rope_theta": BASE}, 8),
     "stated factor": (PLAIN, 8),
 }
-"""A config each, and its pairs."""
+"""The config and the number of pairs of each model."""
 SCALINGS: dict[str, Callable[[int, dict[str, float]], Any]] = {
     "none": lambda pairs, stated: None if stated else Default(),
     "linear": lambda pairs, stated: None if stated else Linear(4.0),
@@ -53,7 +53,7 @@ SCALINGS: dict[str, Callable[[int, dict[str, float]], Any]] = {
     "Llama 3": lambda pairs, stated: None if stated else Llama3(8.0, LENGTH),
     "LongRoPE": lambda pairs, stated: LongRoPE((1.0,) * pairs, (2.0,) * pairs, LENGTH, 4.0, **stated),
 }
-"""Of so many pairs and with an attention factor that is stated, or None where none can be."""
+"""Functions from the number of pairs and a stated attention factor to a scaling; None if it cannot state one."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Cell:
 
     @property
     def outcome(self) -> str:
-        """``"refused: …"``, ``"not run"``, ``"run"`` by another test, or ``""`` for one that is to be asked."""
+        """``"refused: …"``, ``"not run"``, ``"run"`` by another test, or ``""`` if the program has yet to run."""
         case = self.case
         try:
             given = WRITE[self.program](case)
@@ -81,7 +81,7 @@ class Cell:
             return f"refused: {error}"
         if self.program != LLAMA_CPP:
             unknown = self.model == "partial head" and self.program.startswith(("mlx-lm", "SGLang"))
-            return "not run" if unknown else ""  # whose files of such a family the tests do not run
+            return "not run" if unknown else ""  # tests do not run their files for this family
         plain = Cell(self.program, "plain", self.scaling).case
         same = self.model in ("plain", "stated factor") or given.values == gguf(plain.read, plain.scaling).values  # type: ignore[union-attr]
         asked_there = {type(one) for one in SMOLLM_SCALINGS}
@@ -93,7 +93,7 @@ SGLANG = programs.sglang.RELEASES.versions[-1]
 
 
 def of_transformers(case: Case, spelling: Any) -> dict[str, Any]:
-    """What transformers is asked."""
+    """The question for transformers, as JSON."""
     positions = case.read
     deepseek = positions.model_type == "deepseek_v3"
     return {
@@ -106,7 +106,7 @@ def of_transformers(case: Case, spelling: Any) -> dict[str, Any]:
 
 
 def of_sglang(case: Case) -> dict[str, Any]:
-    """What SGLang is asked."""
+    """The question for SGLang, as JSON."""
     return case.server(sglang(case.read, case.scaling))
 
 
@@ -130,7 +130,7 @@ ASK: dict[str, Callable[[list[Case]], Any]] = {
 
 
 def transformers(folder: str, spelling: str, cases: list[Case]) -> Any:
-    """What this transformers answers."""
+    """The answers of this transformers."""
     return asked("test_transformers4.py", folder, [of_transformers(case, spelling) for case in cases])
 
 
@@ -141,7 +141,7 @@ def cells(program: str) -> list[Cell]:
 
 
 def run(program: str) -> dict[str, dict[str, str]]:
-    """The outcome of every cell, the program asked where it can be."""
+    """The outcome of every cell; the program runs those that it can run."""
     outcomes = {cell: cell.outcome for cell in cells(program)}
     open_ones = [cell for cell, outcome in outcomes.items() if not outcome]
     cases = [cell.case for cell in open_ones]
@@ -159,7 +159,7 @@ def run(program: str) -> dict[str, dict[str, str]]:
 
 
 def recorded() -> dict[str, dict[str, dict[str, str]]]:
-    """What was recorded, by program, scaling and model."""
+    """The recorded outcomes, by program, scaling and model."""
     return dict(json.loads(RECORDS.read_text("utf-8")))
 
 

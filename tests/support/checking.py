@@ -1,4 +1,4 @@
-"""The run-time checker of annotations, which may be switched off; an int is a float, as PEP 484 has it."""
+"""The run-time checker of annotations, which can be switched off. As in PEP 484, an int counts as a float."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ WITH_INTS_FOR_FLOATS = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its annotations checked; one inside another is left alone, as every call makes it anew."""
+    """The function with its annotations checked; nested functions stay unchecked, as every call makes new ones."""
     return function if "<locals>" in function.__qualname__ else WITH_INTS_FOR_FLOATS(function)
 
 
 @contextmanager
 def annotations_unchecked() -> Iterator[None]:
-    """The library as its users call it: errors are its own, and calls take half the time."""
+    """Call the library without checks, as its users do: errors are the library's, and calls take half the time."""
     config.update("jaxtyping_disable", True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A Ray cluster of this machine's processes, a head of one core; others are added to it."""
+"""A Ray cluster on this machine: a head with one core, to which tests add nodes."""
 
 import sys
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from posenc.workbench.launch.ray import QUIET
 ROOT = Path(__file__).parents[2]
 MACHINE = {"num_cpus": 1, "num_gpus": 2, "object_store_memory": 80 * 2**20, "include_log_monitor": False}
 HEAD = {"include_dashboard": False, "no_monitor": True}
-"""What watches a cluster is no part of these tests, and costs as much as they do."""
+"""The dashboard and the monitor are off, because they would take as much time as these tests."""
 
 
 @contextmanager
 def running() -> Iterator[Any]:
-    """The cluster; inside, ``RAY_ADDRESS`` names it."""
+    """Run a cluster, whose address is in ``RAY_ADDRESS`` inside the block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT / 'tests'}")
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
