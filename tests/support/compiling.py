@@ -1,7 +1,7 @@
-"""The laws of compiling, run by test_compile.py in an interpreter of its own: ``python compiling.py WHAT``.
+"""The laws of compiling, which test_compile.py runs in a separate interpreter: ``python compiling.py WHAT``.
 
-torch.compile cannot trace the run-time checks that conftest.py wraps around the library. Prints one line per
-case that breaks a law; the exit status is 1 if there is any.
+torch.compile cannot trace the run-time checks that conftest.py adds to the library. The script prints one line per
+case that breaks a law, and exits with status 1 if there is one.
 """
 
 import math
@@ -33,7 +33,7 @@ from support.plumbing.tracing import Attends
 
 
 def compiles_with_inductor(case: Case) -> None:
-    """One graph, forward and backward, equal to eager; positions are data, so that moving them compiles nothing."""
+    """One graph, forward and backward, gives eager's results; other positions compile no new graph."""
     whole = Whole(case, case.build())
     compiled = torch.compile(whole, fullgraph=True, backend="inductor", dynamic=False)
     for offset in (0, 40):
@@ -49,7 +49,7 @@ def compiles_with_inductor(case: Case) -> None:
 
 
 def refuses_far_positions_when_compiled(backend: str) -> None:
-    """A compiled graph does not look at positions, and still must not let a position without a row pass."""
+    """A compiled graph does not read positions, but must fail for a position without a row in the table."""
     case = next(case for case in CASES if case.name == "learned")
     compiled = torch.compile(Whole(case, case.build()), fullgraph=True, backend=backend)
     try:
@@ -60,10 +60,10 @@ def refuses_far_positions_when_compiled(backend: str) -> None:
 
 
 def alibi_over_blocks(backend: str) -> None:
-    """Compiled ALiBi, whole, equals eager's, which works in three blocks of rows.
+    """ALiBi compiled as a whole equals eager ALiBi, which works in three blocks of rows.
 
-    As a channel the bias is one of the D + 1 terms of a product, and a torch that adds it first rounds D sums of
-    its size; a result moves by at most twice that, of the largest value.
+    As a channel, the bias is one of the D + 1 terms of a product. If torch adds it first, it rounds D sums of this
+    size, and a result changes by at most twice that error times the largest value.
     """
     length = 700
     case = Case("alibi-long", lambda: ALiBi(4))
@@ -76,7 +76,7 @@ def alibi_over_blocks(backend: str) -> None:
 
 
 def gates_of_documents_with_any_name(backend: str) -> None:
-    """FoX over documents between each other, whose names agree in their lower 32 bits: as over small numbers."""
+    """FoX over interleaved documents whose segment ids agree in the lower 32 bits gives the same as small ids."""
     fox, small = FoX(32, 4), torch.tensor([0, 1, 0, 2, 1, 0, 2])
 
     def call(
@@ -90,7 +90,7 @@ def gates_of_documents_with_any_name(backend: str) -> None:
 
 
 class Gathered(torch.nn.Module):
-    """A table's rows at places of pictures whose sizes are data."""
+    """Looks up rows of a table at places in pictures whose sizes are inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Gathered(torch.nn.Module):
 
 
 def pictures_of_all_sizes_are_one_exported_graph() -> None:
-    """It has no resize in it, and serves pictures that it was not made for."""
+    """The graph resizes nothing, and works for pictures of other sizes than those it was exported with."""
 
     def pictures(*shapes: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
         at, segments = packed_rows([grid(*shape) for shape in shapes])
@@ -115,8 +115,8 @@ def pictures_of_all_sizes_are_one_exported_graph() -> None:
 
 
 def a_causal_bias_is_never_dense() -> None:
-    """No tensor of an exported graph has a number per query and key; positions that go back, or span more than its
-    channels hold, are an error with a way out there, and are served where compiled."""
+    """No tensor of an exported graph has an entry per query and key. Positions that decrease, or span more than its
+    channels can represent, work in a compiled graph; in an exported one, they raise an error with a fix."""
     length, alibi = 24, ALiBi(4)
 
     class Attend(torch.nn.Module):
@@ -139,7 +139,7 @@ def a_causal_bias_is_never_dense() -> None:
 
 
 def a_scale_may_be_a_symbol() -> None:
-    """A number that a module keeps is one in a graph that is compiled for all sizes."""
+    """In a graph that is compiled for all sizes, a module's number may be a symbol."""
     placed, q = NoPE().at(torch.arange(5)), torch.randn(1, 2, 5, 4)
 
     def attend(q: torch.Tensor, scale: float) -> torch.Tensor:
@@ -151,7 +151,7 @@ def a_scale_may_be_a_symbol() -> None:
 
 
 def an_exported_mask_is_one_boolean() -> None:
-    """Without a bias, no tensor of a graph but queries, keys and values is larger than it, one for all heads."""
+    """Without a bias, square tensors of a graph are shared by all heads, and those per batch row are boolean."""
     q, k, v = torch.randn(3, 2, 8, 48, 4)
     left = torch.arange(48)[None] >= torch.tensor([[3], [0]])
     for mask in (Mask(causal=True, window=5), Mask(causal=True, key_mask=left)):
@@ -166,8 +166,8 @@ def an_exported_mask_is_one_boolean() -> None:
 
 
 def nothing_is_square(case: Case) -> None:
-    """No graph, forward or backward, makes a tensor with a number per query and key, whatever the mask; results
-    and gradients, of parameters too, are eager's."""
+    """With any mask, no graph, forward or backward, makes a tensor with an entry per query and key. Results and
+    gradients, including those of parameters, equal eager's."""
     length, encoding = case.longest(23), case.build()
     x, q, k, v, positions, _ = given(case, length)
     at = torch.arange(length)
@@ -196,7 +196,7 @@ def nothing_is_square(case: Case) -> None:
             outputs += [attention(q_rotated, k_rotated, v, here, mask) for mask in masks]
         return outputs
 
-    torch._dynamo.reset_code(attend.__code__)  # which all cases share
+    torch._dynamo.reset_code(attend.__code__)  # all cases share this code
     backend = aot_autograd(fw_compiler=watching, bw_compiler=watching)
     parameters, results = [p for p in encoding.parameters() if p.requires_grad], []
     for call in (attend, torch.compile(attend, backend=backend, fullgraph=True)):
@@ -205,7 +205,7 @@ def nothing_is_square(case: Case) -> None:
         loss = sum(y.square().sum() for y in outputs)
         grads = torch.autograd.grad(loss, leaves + parameters, allow_unused=True, materialize_grads=True)
         results.append([*outputs, *grads])
-    # A parameter is met by every score under every mask, whose roundings add up like a random walk.
+    # Every score under every mask depends on a parameter, and their rounding errors add up like a random walk.
     walk = 4 * 2.0**-24 * math.sqrt(len(masks) * q.shape[0] * q.shape[1] * length**2)
     for i, (got, want) in enumerate(zip(results[1], results[0], strict=True)):
         of_parameter = i >= len(results[0]) - len(parameters)
@@ -239,7 +239,7 @@ def an_exported_graph_has_no_longest_length(text: str, *, step: bool = False) ->
 
 
 class Layer(torch.nn.Module):
-    """One call of attention, whose encoding and mask are the module's."""
+    """One call of attention with the encoding and the mask of the module."""
 
     def __init__(self, placed: Placed, mask: Mask) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ class Layer(torch.nn.Module):
 
 
 def there_may_be_as_many_rows_as_heads() -> None:
-    """Two sizes that a compiler holds for one symbol, as they were equal when it looked."""
+    """A graph works although the compiler may take two sizes for one symbol, because they were equal at first."""
     mask = Mask(causal=True, window=8, key_mask=torch.arange(17).expand(3, 17) % 4 != 1)
     layer, q = Layer(ALiBi(3).at(torch.arange(17)), mask), torch.randn(3, 3, 17, 8)
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="eager")
@@ -259,14 +259,14 @@ def there_may_be_as_many_rows_as_heads() -> None:
 
 
 def mutants_are_rejected() -> None:
-    """Encodings that break a law of tracing are told so by that law."""
+    """Each law of tracing rejects the encodings that break it."""
     for mutant in mutants.TRACED:
         with pytest.raises(Broken):
             mutant.law(mutant.case)
 
 
 def the_native_kernel_is_one_operator() -> None:
-    """In compiled and exported graphs alike, at any length, forward and backward, where it was compiled."""
+    """If the kernel was built, it is one operator in compiled and exported graphs, also at other lengths."""
     if native.lacking():
         return
     rotary = Rotary(16, pairing="half", backend="native")
@@ -295,17 +295,17 @@ Laws = dict[str, Callable[[], None]]
 
 
 def called(names: tuple[str, ...], rest: bool = False) -> list[Case]:
-    """The cases of these names, or all others."""
+    """The cases with these names, or all other cases if ``rest``."""
     return [case for case in CASES if (case.name in names) is not rest]
 
 
 def squares(cases: list[Case]) -> Laws:
-    """Older compilers make everything dense."""
+    """The laws about square tensors, except in older versions of torch, which make every mask dense."""
     return {f"{case}: squares": partial(nothing_is_square, case) for case in cases if COMPILES_OBJECTS}
 
 
 def lengths_of_documents_are_no_guard() -> None:
-    """One graph, and one exported program, for documents of any lengths, also where they do not lie end to end."""
+    """One graph and one exported program work for documents of any lengths, including interleaved documents."""
     q, k, v, x = (torch.randn(1, *shape, generator=torch.Generator().manual_seed(0)) for shape in SHAPES)
     packed = [torch.arange(2).repeat_interleave(torch.tensor((n, 16 - n))) for n in (4, 5, 11)]
     masks = [Mask(causal=True, q_segments=segments) for segments in (*packed, torch.arange(16) % 2)]
@@ -328,7 +328,7 @@ def lengths_of_documents_are_no_guard() -> None:
 
 
 def a_check_leaves_what_its_caller_compiled() -> None:
-    """The law that resets the compiler resets its own alone."""
+    """The law that resets the compiler does not reset what its caller compiled."""
     counted: list[object] = []
     compiled = torch.compile(lambda x: x + 1, backend=lambda module, _: counted.append(1) or module)
     compiled(torch.ones(3))
@@ -338,7 +338,7 @@ def a_check_leaves_what_its_caller_compiled() -> None:
 
 
 def transforms_of_functions_are_traced() -> None:
-    """Inside torch.func a compiler is given plain operators, as the one operator knows no transform."""
+    """Inside torch.func, plain operators are traced, because posenc's own operator has no transforms."""
     here, q = ALiBi(4).at(arange(12)), torch.randn(3, 2, 4, 12, 8)
     mask = Mask(causal=True, window=5)
 
@@ -403,8 +403,8 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
     },
     "squares": lambda: squares(called(MADE, rest=True)),
 }
-"""``some`` by every run of the tests; ``rest`` compiles and exports every encoding, ``to the end`` takes inductor,
-and ``squares`` looks at what graphs make."""
+"""Every run of the tests includes ``some``. ``rest`` compiles and exports every encoding, ``to the end`` uses
+inductor, and ``squares`` checks the tensors in the graphs of the other encodings."""
 
 
 def main(what: str) -> int:

@@ -1,4 +1,4 @@
-"""The laws that tests hold: the package's, the plumbing's, and that an encoding follows its paper's formula."""
+"""The laws in tests: those of the package, those of internals, and that an encoding follows its paper's formula."""
 
 import torch
 from torch import Tensor
@@ -54,4 +54,4 @@ def follows_its_formula(case: Subject) -> None:
 
 LAWS: tuple[Law, ...] = (follows_its_formula, *PACKAGE, *PLUMBING)
 HERE = tuple(law for law in LAWS if not law.traces)
-"""Laws that hold with annotations checked; test_compile.py runs the others."""
+"""The laws that run with annotations checked; test_compile.py runs the others."""

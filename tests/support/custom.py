@@ -1,4 +1,4 @@
-"""An encoding of somebody else's, as source, for tests that run it from a folder of its own."""
+"""The source of a user's encoding, for tests that run it from a separate folder."""
 
 from pathlib import Path
 
@@ -43,16 +43,16 @@ PENALTY = "-rates.view(-1, *[1] * offsets.dim()) * offsets.abs().float().log1p()
 
 
 def write(folder: Path, name: str = "log_distance", bias: str = PENALTY) -> str:
-    """Write the module into the folder, with its bias as it is or another; returns the text that names its class.
+    """Write the module with this bias into the folder, and return the string that names its class.
 
-    Whenever the module is imported it leaves a file "imported" beside itself.
+    Whenever the module is imported, it creates a file "imported" in the same folder.
     """
     (folder / f"{name}.py").write_text(SOURCE.strip().replace(PENALTY, bias) + "\n")
     return f"{name}:LogDistance"
 
 
 def was_imported(folder: Path) -> bool:
-    """Whether it was imported since it was last asked."""
+    """Whether the module was imported since the last call of this function."""
     mark = folder / "imported"
     found = mark.exists()
     mark.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Losses of an extension as they might have been measured, for what judges them."""
+"""Made-up losses of an extension, for tests of the code that judges them."""
 
 import torch
 
@@ -11,8 +11,8 @@ TEXT = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, 
 
 
 def made(**means: list[float]) -> Extension:
-    """An extension of four documents whose losses per bucket (two inside, four beyond) are as given."""
-    noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the documents' own spread, shared by all
+    """An extension of four documents with these losses per bucket: two in the trained length, four beyond it."""
+    noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the spread of documents in all curves
     layer = methods(("none", *(m for m in means if m not in ("none", "window"))), Default(), 16, 3.0)
     curves = tuple(
         Candidate(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means

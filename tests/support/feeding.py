@@ -1,4 +1,4 @@
-"""Texts with a picture or a sound in them, for any small model that has a tower: by the names of what it takes."""
+"""Texts that contain a picture or a sound, for any small model with a tower, built from its arguments' names."""
 
 import inspect
 from collections.abc import Iterator
@@ -20,17 +20,17 @@ TOWERS = {
     "image": (("vision_config", "image_config"), PICTURES),
     "audio": (("audio_config", "encoder_config"), SOUNDS),
 }
-"""Where the config of a tower may be, and the names of what it takes."""
+"""The keys that may hold the config of a tower, and the possible names of its input."""
 SAID = (
     *("language_model_outputs", "last_hidden_state", "logits", "logits_per_text"),
     *("text_embeddings", "text_audio_embeds", "text_embeds", "embeddings", "text_features"),
     "pred_logits",
 )
-"""Where a model's answer may be, the nearest to the text first."""
+"""The output fields that may hold a model's answer, those closest to the text first."""
 TEXT = range(200, 300)
-"""Token ids that no small model has a meaning for."""
+"""Token ids without a special meaning in any small model."""
 SHORTEST = 3
-"""Tokens of the text with which a feed is tried."""
+"""The number of text tokens with which a feed is tried."""
 
 ALIKE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"mm_tokens_per_image": 4}, "gemma3 t5gemma2_encoder"),
@@ -38,7 +38,7 @@ ALIKE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"vision_config": {"model_type": "gemma4_vision"}}, "gemma4 embedding_gemma2"),
     ({"image_grid_pinpoints": [[64, 128], [128, 64]]}, "llava_next llava_next_video llava_onevision"),
     ({"vision_feature_layers": [-2, -1]}, "vipllava"),
-    ({"vision_config": {"patch_size": 2}}, "smolvlm modernvbert"),  # which divides the tokens of a picture
+    ({"vision_config": {"patch_size": 2}}, "smolvlm modernvbert"),  # the patch size divides the tokens of a picture
     ({"vlm_config": {"vision_config": {"patch_size": 2}}}, "colmodernvbert"),
     ({"image_token_id": 70}, "minicpm_ocr minicpmv4_6 minicpmv4_7"),
     ({"out_hidden_size": 1536}, "muse_glimmer muse_spark"),
@@ -88,7 +88,7 @@ ALIKE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"audio_token_id": 70}, "voxtral"),
     ({"vision_config": {"mit_hidden_size": 1536}}, "xclip"),
 )
-"""What a small model needs besides to see or hear: sizes that follow others, a token, a tower by its type."""
+"""Settings that small models also need for their towers: sizes that depend on others, tokens, types of towers."""
 LACKS = {name: lacks for lacks, names in ALIKE for name in names.split()}
 QUESTION = {"qformer_input_ids": (8,)}
 BESIDE: dict[str, dict[str, tuple[int, ...]]] = {
@@ -99,35 +99,35 @@ BESIDE: dict[str, dict[str, tuple[int, ...]]] = {
     "clap": {"is_longer": (1,)},
     "mllama": {"aspect_ratio_ids": (1,), "aspect_ratio_mask": (1, 4)},
 }
-"""Further arguments of single models, and their shape in a row."""
+"""Additional arguments of some models, and the shape of each in one row."""
 COUNTS = {
     **dict.fromkeys(("qwen2_audio", "musicflamingo", "blip-2", "instructblip"), 32),
     "shieldgemma2": 4,
     "instructblipvideo": 32,
     "mllama": 1,
 }
-"""Tokens that stand for a picture or a sound, where a model does not hand out what it makes of it."""
+"""The number of tokens for a picture or a sound, for models that do not return its features."""
 
 
 FAILING = {("llama4", "5.24.0"): "its own forward asks the language model for image_outputs"}
-"""Models that no text with a picture runs on, by family and release."""
+"""Models that fail on every text with a picture, by family and release, with the reason."""
 
 
 class Feed:
-    """A picture or a sound for a model, and the tokens that stand for it in a text.
+    """A picture or a sound for a model, and its tokens in a text.
 
     Args:
         kind: ``"image"`` or ``"audio"``.
-        given: what the model is given of it, for so many rows.
-        count: tokens that stand for it; none where it goes beside the text.
-        token: their id.
+        form: the form of its input.
+        count: the number of its tokens in the text; 0 if it is passed only beside the text.
+        token: the id of these tokens.
     """
 
     def __init__(self, kind: str, form: Form, count: int, token: int) -> None:
         self.kind, self.form, self.count, self.token = kind, form, count, token
 
     def call(self, model: Any, texts: list[int]) -> dict[str, Tensor]:
-        """A row for each number of tokens of text around the picture or sound; the shorter ones are left-padded."""
+        """A row with a picture or sound for each number of text tokens in ``texts``; short rows are left-padded."""
         ids, mask = [], []
         for number, length in enumerate(texts):
             text = [TEXT[(7 * number + i) % len(TEXT)] for i in range(length)]
@@ -145,7 +145,7 @@ class Feed:
 
 
 def answers(model: Any, **given: Any) -> Tensor:
-    """What a model says of the text that it is given, each word of it where it can."""
+    """A model's answer to a text: for every token if the model returns that."""
     with torch.no_grad():
         found = model(**given)
     found = _stated(found, *SAID)
@@ -153,7 +153,7 @@ def answers(model: Any, **given: Any) -> Tensor:
 
 
 def fed(family: str) -> tuple[Any, Feed]:
-    """A small model, and what it may be fed first."""
+    """A small model, and the first picture or sound that it accepts."""
     lacks = LACKS.get(family, {})
     towers = {key: one for key, one in lacks.items() if isinstance(one, dict) and "model_type" in one}
     whole = {key: merged(CONFIG_MAPPING[one["model_type"]]().to_dict(), one) for key, one in towers.items()}
@@ -164,7 +164,7 @@ def fed(family: str) -> tuple[Any, Feed]:
 
 
 def feeds(model: Any) -> Iterator[Feed]:
-    """What may be fed to a model: for every tower the first form that the model runs on."""
+    """The feeds of a model: for every tower, the first form on which the model runs."""
     whole = next((getattr(model.config, key) for key in AROUND if hasattr(model.config, key)), model.config)
     for kind, (keys, names) in TOWERS.items():
         config = _stated(whole, *keys)
@@ -174,14 +174,14 @@ def feeds(model: Any) -> Iterator[Feed]:
                 feed = Feed(kind, form, 0 if token is None else _count(model, kind, form), token or 0)
                 with torch.no_grad():
                     model(**feed.call(model, [SHORTEST, SHORTEST]))
-            except Exception:  # whatever a model's code raises for a shape that it is not made for
+            except Exception:  # a model may raise anything for a wrong shape
                 continue
             yield feed
             break
 
 
 def _every(model: Any, config: Any, names: tuple[str, ...]) -> Iterator[Form]:
-    """Every form of what a tower takes: as it is, with nothing beside it, in one row, in a list, or in tiles."""
+    """Every form of a tower's input: unchanged, without other arguments, in one row, in a list, or in tiles."""
     for form in () if config is None else forms(model, config, names):
         yield form
         yield replace(form, arguments=_nothing)
@@ -194,7 +194,7 @@ def _every(model: Any, config: Any, names: tuple[str, ...]) -> Iterator[Form]:
             def listed(*how: Any, form: Form = form, lists: tuple[int, ...] = lists) -> Tensor:
                 one = form.make(*how)
                 every = one.view(len(one), *(1 for _ in lists), *one.shape[1:]).expand(-1, *lists, *one.shape[1:])
-                return every.contiguous()  # which older models view
+                return every.contiguous()  # older models call view on it
 
             def masked(rows: int, lists: tuple[int, ...] = lists) -> dict[str, Tensor]:
                 return {"pixel_attention_mask": torch.ones(rows, *lists, dtype=torch.bool)}
@@ -218,7 +218,7 @@ def _ones(name: str, *shape: int) -> Tensor:
 
 
 def _count(model: Any, kind: str, form: Form) -> int:
-    """Tokens that stand for what a model makes of it."""
+    """The number of tokens for a picture or sound, from the features that the model returns."""
     if model.config.model_type in COUNTS:
         return COUNTS[model.config.model_type]
     ask = f"get_{kind}_features"

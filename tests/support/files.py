@@ -1,4 +1,4 @@
-"""Files of models that tests write, and what posenc diff says of two of them."""
+"""Model files that tests write, and the output of posenc diff for two of them."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def converted(
     lists: bool = True,
     **values: Any,
 ) -> str:
-    """A GGUF file of the fields that are written for a config, with these in their place; None leaves one out."""
+    """A GGUF file with the fields for a config, some replaced by ``values``; None removes a field."""
     package = pytest.importorskip("gguf")
     fields = llama_cpp.write(read(config), architecture=architecture)
     heads = config["num_attention_heads"]
@@ -46,7 +46,7 @@ def converted(
 
 
 def compared(*words: str) -> tuple[int, list[dict[str, Any]], str]:
-    """The exit status, the differences, and the lines."""
+    """The exit status of posenc diff, the differences from its JSON, and its printed lines."""
     run = CliRunner()
     as_json, lines = run.invoke(app, ["diff", *words, "--json"]), run.invoke(app, ["diff", *words])
     assert as_json.exit_code == lines.exit_code

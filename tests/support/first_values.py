@@ -1,6 +1,6 @@
-"""The values that settings had when they came, which ids leave out; run as a script it adds those that are new.
+"""The first default of every setting, which ids leave out; run as a script, this module adds new settings.
 
-A setting that has gone stays in the file: had it come back with another default, an old id would mean another run.
+A removed setting stays in the file, because if it came back with another default, old ids would mean other runs.
 """
 
 import json
@@ -45,7 +45,7 @@ def _of(name: str, make: Callable[..., Any], fresh: Mapping[str, Any] | None = N
 
 
 def changed(kept: Mapping[str, Any], values: Mapping[str, str], numerics: int) -> list[str]:
-    """Names whose default is no longer what it was when the setting came, though numerics are what they were."""
+    """The settings whose default has changed since they were added, although the version of numerics has not."""
     first = kept["first"] if kept["numerics"] == numerics else {}
     return [name for name, value in values.items() if name in first and first[name] != value]
 

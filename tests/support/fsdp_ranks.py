@@ -1,4 +1,4 @@
-"""Encodings whose parameters FSDP2 shards as groups of their own, on two ranks with a sequence each."""
+"""Encodings whose parameters FSDP2 shards as separate groups, on two ranks with one sequence each."""
 
 import copy
 import warnings
@@ -19,7 +19,7 @@ H, D, T = 4, 8, 6
 
 
 class Layer(nn.Module):
-    """One attention layer whose encoding is placed outside of a forward of its own."""
+    """One attention layer that calls ``at`` of its encoding instead of a ``forward``."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Layer(nn.Module):
 
 
 def gradients(layer: nn.Module, x: Tensor) -> dict[str, Tensor]:
-    """Of every parameter, whole."""
+    """The unsharded gradient of every parameter."""
     layer(x).square().sum().backward()
     grads = {name: p.grad for name, p in layer.named_parameters()}
     return {name: g.full_tensor() if hasattr(g, "full_tensor") else g for name, g in grads.items() if g is not None}
@@ -54,7 +54,7 @@ def same_as_unsharded(text: str) -> None:
     fully_shard(layer.encoding, mesh=mesh, reshard_after_forward=False)
     register_fsdp_forward_method(layer.encoding, "at")
     fully_shard(layer, mesh=mesh)
-    for _ in range(2):  # a second step finds nothing left of the first
+    for _ in range(2):  # a second step must not depend on the first
         layer.zero_grad()
         got = gradients(layer, x)
     each = [gradients(copy.deepcopy(plain), x) for x in xs]
@@ -65,7 +65,7 @@ def same_as_unsharded(text: str) -> None:
 
 def rank_of_two(rank: int, path: str) -> None:
     torch.set_num_threads(1)
-    warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # what at() returns has views, which nobody changes
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # at() returns views, which nothing changes
     dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
     for text in TEXTS:
         try:

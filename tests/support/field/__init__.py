@@ -1,4 +1,4 @@
-"""The field's cases: threads, pages and files of other projects that posenc was asked about, and what it owes them.
+"""Cases from the field: threads, pages and files of other projects, with the answers that posenc must give.
 
 ``tests/integrations/test_field.py`` has a test for each of ``CASES``.
 """

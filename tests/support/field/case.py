@@ -1,4 +1,4 @@
-"""One case of the field: what is asked, and what the answer owes, written from the case and not from an answer."""
+"""One case from the field: a question and what its answer must say, written without looking at posenc's answer."""
 
 import re
 import shlex
@@ -15,21 +15,22 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
 DATA = Path(__file__).parents[2] / "data" / "field"
-"""The configs, made for this: the keys of published files, at small sizes."""
+"""The configs of the cases, with the keys of published files and small sizes."""
 UNNAMED = re.compile("nothing that was tried")
 REFUSED = re.compile(r"^error: |\brefused: ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked, and what is owed.
+    """A question, and what its answer must say.
 
     Args:
-        id: of the field report (F33) or of the audit of integrations (bug 7), with a word where an id has several.
-        source: the threads.
-        ask: the words after ``posenc``, where ``x.json`` is that file of ``DATA``; or a function.
-        says: patterns that the answer has, each on one line of it.
-        never: patterns of what is false; the answer has none.
+        id: the number in the field report (F33) or in the audit of integrations (bug 7), with a word if there are
+            several cases.
+        source: the threads that it comes from.
+        ask: the words after ``posenc``, where ``x.json`` is a file in ``DATA``; or a function.
+        says: patterns that the answer must match, each within one line.
+        never: patterns of false statements, which the answer must not match.
     """
 
     id: str
@@ -39,11 +40,11 @@ class Case:
     never: tuple[str, ...] = ()
 
     def answer(self) -> str:
-        """What posenc says."""
+        """posenc's answer."""
         return said(self.ask) if isinstance(self.ask, str) else self.ask()
 
     def verdict(self, answer: str) -> str:
-        """``answered``, ``refused``, ``wrong``, or ``silent``: what is owed is not said, or not known."""
+        """``answered``, ``refused``, ``wrong``, or ``silent`` if the answer is incomplete or unknown."""
         false = [pattern for pattern in self.never if re.search(pattern, answer)]
         if not false and not UNNAMED.search(answer) and all(re.search(pattern, answer) for pattern in self.says):
             return "answered"
@@ -51,12 +52,12 @@ class Case:
 
 
 def config(name: str) -> ModelPositions:
-    """What is read of a config of ``DATA``."""
+    """The positions of a config in ``DATA``."""
     return read(str(DATA / f"{name}.json"))
 
 
 def said(words: str) -> str:
-    """What the command line prints, an error as it does; thousands are not set apart."""
+    """The output of a command, including an error, without thousands separators."""
     placed = [re.sub(r"[\w-]+\.json", lambda name: str(DATA / name[0]), word) for word in shlex.split(words)]
     run = CliRunner().invoke(app, placed)
     if isinstance(run.exception, PosencError):
@@ -67,7 +68,7 @@ def said(words: str) -> str:
 
 
 def refusal(function: Callable[[], Any]) -> str:
-    """What a call refuses, as the command line would print it."""
+    """The result of a call, or its error as the command line would print it."""
     try:
         return f"{function()}"
     except PosencError as error:

@@ -1,4 +1,4 @@
-"""Cases of naming the mistake in a port, or in a listing."""
+"""Cases in which posenc must name the mistake in a port or a listing."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -22,18 +22,18 @@ def expected(name: str) -> Vectors:
 
 
 def diagnosis(name: str, port: Callable[[Vectors], Any]) -> str:
-    """What ``assert_vectors`` says of a port of a config."""
+    """The message of ``assert_vectors`` about a port of a config."""
     try:
         assert_vectors(port(expected(name)), expected(name))
     except AssertionError as error:
         return str(error)
-    except ArithmeticError as error:  # which is no answer
+    except ArithmeticError as error:  # not an answer
         return f"{type(error).__name__}: {error}"
     return "passes"
 
 
 def code(listing: str) -> str:
-    """What ``posenc doctor --call`` says of a listing, here in one process for all of them."""
+    """The answer of ``posenc doctor --call`` about a listing, computed in this process."""
     names: dict[str, Any] = {}
     exec(listing, names)
     name = next(name for name in reversed(names) if not name.startswith("_") and callable(names[name]))
@@ -43,7 +43,7 @@ def code(listing: str) -> str:
 
 
 MODELS = {"positional_encoding": "sinusoidal", "alibi": "alibi", "bucket": "t5"}
-"""Encodings by what a listing's function is called; rotations have every other name."""
+"""Encodings by a word in the name of a listing's function; functions with other names are rotations."""
 
 
 def halves(query: Tensor, positions: Tensor, theta: Tensor, span: int) -> Tensor:
@@ -61,7 +61,7 @@ def ladder(base: float, denominator: int, pairs: int) -> Tensor:
 
 
 def gemma_4(theta: Tensor | None, span: int) -> Callable[[Vectors], Any]:
-    """A port whose sliding layers are right; None for the right frequencies, as many as the span has pairs."""
+    """A port whose sliding layers are right; if ``theta`` is None, it uses the first right frequencies."""
 
     def port(right: Vectors) -> Callable[[str, Tensor, Tensor], Tensor]:
         own = right.arrays["full_attention.inv_freq"][: span // 2] if theta is None else theta
@@ -75,7 +75,7 @@ def gemma_4(theta: Tensor | None, span: int) -> Callable[[Vectors], Any]:
 
 
 def qwen_35(theta: Tensor) -> Callable[[Vectors], Any]:
-    """A port that rotates every channel of a head in halves."""
+    """A port that rotates every channel of a head in half pairs."""
     return lambda _: lambda layer_type, query, positions: halves(query, positions, theta, 256)
 
 
@@ -136,13 +136,13 @@ LISTINGS: tuple[tuple[Any, ...], ...] = (
     ("F49 RotaryEmbedding", "", listings.MODULE, ("^right",)),
     ("F49 t5_bucket", "", listings.BUCKETS, ("^right",)),
     ("F50", "paiml/aprender 2143", listings.ALIBI, (r"\bhead\b|a step too early",)),
-    (  # positions / 8: of the clamp nothing is seen before position 65 528
+    (  # positions / 8; the clamp has no effect before position 65 528
         "F51 positions",
         "rasbt/LLMs-from-scratch 939",
         changed(listings.ROTATION, _BASE, _CLAMPED),
         (r"(divided by|factor|÷|/) ?8\b|1/8|0\.125",),
     ),
-    (  # x / d // 2 is 0: every pair turns by 1
+    (  # x / d // 2 is 0, so every pair rotates by 1 per position
         "F51 precedence",
         "ReaLLM-Forge 35",
         changed(listings.ROTATION, _PRECEDENCE),

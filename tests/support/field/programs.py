@@ -1,4 +1,4 @@
-"""Cases of what other programs make of a config."""
+"""Cases about how other programs read a config."""
 
 from posenc.integrations.programs import llama_cpp, mlx, sglang
 from support.field.case import Case, config, refusal, said
@@ -13,7 +13,7 @@ def gguf_type() -> str:
 
 
 def both_spellings() -> str:
-    """Dynamic scaling in vLLM, spelt for transformers 4 and for 5."""
+    """Dynamic scaling in vLLM, in the spellings of transformers 4 and 5."""
     older, newer = (said(f"diff {name}.json vllm:{name}.json") for name in ("dynamic", "dynamic-nested"))
     return f"{older}\n{'the same' if older == newer else newer}"
 
@@ -31,7 +31,7 @@ CASES = (
             ("F33 vLLM", _KIMI, "diff kimi-k2.json vllm:kimi-k2.json", ("no differences",), _SCALE),
             ("F33 SGLang", _KIMI, "diff kimi-k2.json sglang:kimi-k2.json", ("no differences",), _SCALE),
             ("F33 to type", _KIMI, "inspect kimi-k2.json --for vllm", ("vllm serve",)),
-            (  # which its MODEL_REMAPPING has
+            (  # this type is in its MODEL_REMAPPING
                 "F33 mlx-lm",
                 _KIMI,
                 "diff kimi-k2.json mlx:kimi-k2.json",

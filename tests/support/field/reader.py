@@ -1,4 +1,4 @@
-"""Cases of reading a config and of saying in words what was read."""
+"""Cases of reading a config and describing it in words."""
 
 import importlib.metadata
 import re
@@ -9,18 +9,18 @@ from posenc.integrations.huggingface.config_class import class_version
 from support.field.case import Case, said
 
 REPR = (r"\w=[\w'(]", r"\bDefault\(\)")
-"""What a reader of Python knows, and nobody else."""
+"""Patterns of Python's repr, which descriptions must not contain."""
 
 
 def by_the_hint() -> str:
-    """Ling 2.0 as the type that its own error names."""
+    """Ling 2.0 read as the type that posenc's error about it names."""
     first = said("inspect ling2.json")
     hint = re.search(r"--as-type (\w+)", first)
     return said(f"inspect ling2.json --as-type {hint[1]}") if hint else first
 
 
 def versions() -> str:
-    """The version that a note names before anything imported transformers, and after."""
+    """The version that a note names before and after transformers is imported."""
     __import__("transformers")
     after = class_version()
     class_version.cache_clear()

@@ -1,4 +1,4 @@
-"""Cases that were right when they were tried."""
+"""Cases that posenc answered correctly when they were first tried."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def drawn(heads: int, length: int) -> Tensor:
 
 
 def last_step(encoding: Encoding) -> str:
-    """How far the last of 20 tokens is off that is computed alone, against the keys of all."""
+    """Compare the last of 20 tokens, computed alone with the keys of all tokens, with the whole computation."""
     q, k, v = drawn(4, 20)
     whole = posenc.attention(q, k, v, encoding.at(arange(20)), causal=True)
     step = posenc.attention(q[:, :, 19:], k, v, encoding.at(arange(1, offset=19), arange(20)), causal=True)
@@ -43,14 +43,14 @@ def within(error: float, room: float) -> str:
 
 
 def video() -> str:
-    """Where the first frame, the second frame and the text after eight frames of two seconds begin."""
+    """The positions at which the first frame, the second frame and the text after eight two-second frames begin."""
     at, after = multimodal([Text(15), Video(8, 24, 28, seconds=2.0), Text(10)], "qwen2.5-vl")
     starts = (15, 15 + 12 * 14, at.shape[1] - 10)
     return " ".join(str(int(at[0, start])) for start in starts) + f" next {after}"
 
 
 def evicted() -> str:
-    """Keys that stay after eviction, moved together, beside keys rotated at their new places."""
+    """Compare keys that were moved together after eviction with keys rotated at their new positions."""
     rope = posenc.Rotary(16, pairing="half")
     keys, kept = drawn(1, 16)[1], torch.tensor([0, 1, 2, 3, *range(8, 16)])
     moved = posenc.rerotate(
@@ -60,7 +60,7 @@ def evicted() -> str:
 
 
 def shifted() -> str:
-    """Scores of one query and one key, two tokens apart, at three places."""
+    """Compare the scores of a query and a key two tokens apart at three positions."""
     rope, q = posenc.Rotary(16, pairing="half"), drawn(1, 1)[0].double()
     at = [torch.tensor([p]) for p in (0, 7, 10**7)]
     scores = [(rope.rotate_keys(q, p) * rope.rotate_keys(q, p + 2)).sum().item() for p in at]
@@ -78,19 +78,19 @@ def squared() -> str:
 
 
 def unscaled(name: str, base: float) -> Callable[[], str]:
-    """A port that leaves the scaling out."""
+    """A port that omits the scaling."""
     return lambda: doctor.diagnosis(name, lambda _: {"all.inv_freq": doctor.ladder(base, 128, 64)})
 
 
 def everywhere() -> str:
-    """A port of ModernBERT with the base of its global layers in all of them."""
+    """A port of ModernBERT that uses the base of its global layers in all layers."""
     return doctor.diagnosis(
         "modernbert", lambda right: {"sliding_attention.inv_freq": right.arrays["full_attention.inv_freq"]}
     )
 
 
 def falcon() -> str:
-    """What the first of eight heads of 64 channels adds to the score of a token one before."""
+    """The number that the first of eight heads with 64 channels adds to the score of the previous token."""
     (encoding,) = config("falcon-alibi").encodings(2048).values()
     nothing = torch.zeros(1, 8, 2, 64)
     scores = posenc.scores(nothing, nothing, encoding.at(arange(2)), causal=True)
@@ -236,7 +236,7 @@ CASES = tuple(
             "F35",
             "keras-team/keras-hub 2861, modeling_falcon.py",
             falcon,
-            (r"^-0\.0625$",),  # the slope of 1/2 is divided by √64, as q·k is
+            (r"^-0\.0625$",),  # like q·k, the slope of 1/2 is divided by √64
         ),
         ("F34 SGLang", "", "diff qwen25vl-yarn.json sglang:qwen25vl-yarn.json", ("no differences",)),
     )
