@@ -1,4 +1,4 @@
-"""Configs mutated at random, from JSON and as objects, and what transformers does with each: the reader's fuzz.
+"""Fuzzes the config reader: configs are mutated at random, as JSON and as objects, and compared with transformers.
 
 Every config has a number of its own, so that one that went wrong can be made again.
 """
@@ -38,7 +38,7 @@ JUNK: tuple[Any, ...] = (
     *("", "8", "yarn", "default", [], [1], {}, {"rope_type": "linear", "factor": 2.0}, [None], "full_attention"),
 )
 HERE = tuple(name for name in FAMILIES if name in CONFIG_MAPPING)
-"""Families that the installed transformers has."""
+"""The families in the installed transformers."""
 LACKING: dict[str, dict[str, Any]] = {
     "deberta-v2": {
         "relative_attention": True,
@@ -50,19 +50,19 @@ LACKING: dict[str, dict[str, Any]] = {
     **{name: {"head_dim": 128} for name in ("glm4_moe", "glm4v_moe_text", "qwen3_omni_moe_text")},
     **{name: {"head_dim": 64} for name in ("glm4v_text", "glm_image_text")},
 }
-"""What a default config lacks to be read, as released ones say it."""
+"""Values that default configs lack but the reader needs, as released configs state them."""
 LENGTH = 96
 LINEAR = Linear(2)
-"""What the test of this test puts in place of a scaling."""
+"""The scaling that the test of this fuzzer puts in place of another."""
 CLOSE = 2e-5
-"""Dynamic scaling computes its base in float32: a few units of 2^−24 times ln(base), times the length."""
+"""The tolerance. Dynamic scaling computes its base in float32, with errors of a few 2^−24 · ln(base) · length."""
 WIDEST = 4096
-"""Channels of a head beyond which tables are not compared, for want of memory."""
+"""The largest number of channels per head for which tables are compared; more would take too much memory."""
 
 
 @cache
 def published() -> dict[str, list[dict[str, Any]]]:
-    """Configs that were found written, by the family that reads them."""
+    """Published configs, by the family that they are read as."""
     found = [json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))]
     found += [json.loads(line)["config"] for line in (DATA / "published_configs.jsonl").read_text().splitlines()]
     by_family: dict[str, list[dict[str, Any]]] = {}
@@ -74,8 +74,8 @@ def published() -> dict[str, list[dict[str, Any]]]:
 
 @cache
 def seeds(family: str) -> list[dict[str, Any]]:
-    """Configs of a family: published ones, those of small models in both spellings, and its class's default, where
-    it makes ``layer_types`` of other keys without them too.
+    """Configs of a family: published ones, those of small models in both spellings, and the default of its class,
+    also without ``layer_types`` if the class computes them from other keys.
     """
     found = [*published().get(family, ())]
     for kind, more in MODELS.values():
@@ -92,12 +92,12 @@ def seeds(family: str) -> list[dict[str, Any]]:
     if "layer_types" in found[-1]:
         found.append({key: value for key, value in found[-1].items() if key != "layer_types"})
         found[-1] |= {key: 3 for key in FAMILIES[family].extra if key == "full_attention_interval"}
-    ordered = (json.loads(json.dumps(seed, sort_keys=True)) for seed in found)  # a class may list keys in any
+    ordered = (json.loads(json.dumps(seed, sort_keys=True)) for seed in found)  # a class may list keys in any order
     return [seed for seed in ordered if _loads(seed)]
 
 
 def _loads(seed: dict[str, Any]) -> bool:
-    """Whether it is read as transformers loads it; a Phi-3 with a longrope of old has no trained length there."""
+    """Whether a seed is readable as transformers loads it; a Phi-3 with an old longrope has no trained length."""
     try:
         return bool(read(from_json(seed)))
     except Exception:
@@ -153,7 +153,7 @@ def _shorten(part: dict[str, Any], rng: random.Random) -> None:
 
 
 def _move(part: dict[str, Any], rng: random.Random) -> None:
-    """A key into a dictionary beside it, or all of a dictionary out of it."""
+    """Move a key into a dictionary beside it, or move the contents of a dictionary out of it."""
     inner = [key for key, value in part.items() if isinstance(value, dict)]
     if inner and rng.random() < 0.5:
         part |= part.pop(rng.choice(inner))
@@ -177,7 +177,7 @@ MUTATIONS: tuple[Callable[[dict[str, Any], random.Random], None], ...] = (
 
 
 def mutated(seed: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """A copy with one to three changes, half of them inside a dictionary where there is one."""
+    """A copy with one to three changes; if there are dictionaries, about half of the changes are inside them."""
     config = copy.deepcopy(seed)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         part = config
@@ -191,7 +191,7 @@ def mutated(seed: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 def as_object(config: dict[str, Any], seed: dict[str, Any]) -> Any:
-    """The seed's config object with what was changed put into it, past the checks of transformers."""
+    """The seed's config object with the changes set as attributes, which transformers does not check."""
     made = CONFIG_MAPPING[seed["model_type"]].from_dict(copy.deepcopy(seed))
     for key, value in config.items():
         if key not in seed or seed[key] != value:
@@ -200,13 +200,13 @@ def as_object(config: dict[str, Any], seed: dict[str, Any]) -> Any:
 
 
 def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, Tensor]]:
-    """cos and sin of the model's own rotary module, and ours laid out alike, for every kind of layer that turns."""
+    """cos and sin of the model's rotary module, and ours in the same layout, for every rotating layer type."""
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
     family = FAMILIES[positions.model_type]
     if len(kinds) != 1 or positions.layout or family.fixed_base or family.rotates.by in ("bases", "scaled"):
-        # GPT-J has a table in every layer, or gives sin before cos; towers turn by places; Granite-SWA and Molmo 2
-        # have several modules
+        # GPT-J has a table in every layer, or returns sin before cos; towers rotate by places; Granite-SWA and
+        # Molmo 2 have several modules.
         return
     theirs, at = kinds[0](config), torch.arange(LENGTH)[None]
     for name, ours in positions.encodings(LENGTH, "float32").items():
@@ -215,7 +215,7 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
         entry = (config.rope_parameters or {}).get(name)
         own = theirs(torch.zeros(1), at, *([name] if isinstance(entry, dict) else []))
         cos, sin = (table.squeeze(1) for table in ours.tables(at))
-        sin = -sin if family.backwards else sin  # which its code turns the other way
+        sin = -sin if family.backwards else sin  # its code rotates in the other direction
         laid = _layout(own, cos.shape[-1])(cos, sin, torch.float32)
         if isinstance(own, Tensor):
             yield own, laid.view_as(own)
@@ -224,7 +224,7 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
 
 
 def verdict(given: Any, load: Callable[[], Any]) -> str:
-    """How the reader did on one config: refused, equal, beyond transformers, or what is wrong."""
+    """The verdict on one config: refused, equal, refused by transformers alone, or what is wrong."""
     try:
         ours = read(given)
     except PosencError as error:
@@ -239,7 +239,7 @@ def verdict(given: Any, load: Callable[[], Any]) -> str:
 
 
 def by_layer(positions: ModelPositions) -> list[Any]:
-    """Recipe, query scale and window of every layer, whatever the layer types are called."""
+    """Recipe, query scale and window of every layer, regardless of the names of layer types."""
     layers = zip(positions.layer_types, positions.windows, strict=True)
     return [(positions.recipes[kind], positions.scales.get(kind), window) for kind, window in layers]
 
@@ -259,7 +259,7 @@ def _compared(ours: ModelPositions, loaded: Any) -> str:
         return "refused by transformers alone, in its module"
     slices = (
         "head_dim" in FAMILIES[ours.model_type].ignored
-    )  # whose class makes it the slice that its attention rotates
+    )  # its class sets head_dim to the slice that its attention rotates
     for own, made in pairs:
         if slices and own.shape[-1] != made.shape[-1]:
             return "refused by transformers alone, in its attention"
@@ -269,7 +269,7 @@ def _compared(ours: ModelPositions, loaded: Any) -> str:
 
 
 def run(count: int, first: int = 0, families: Sequence[str] = HERE) -> Iterator[tuple[str, dict[str, Any], bool]]:
-    """``count`` configs from the ``first`` on: the verdict, the config, and whether it was given as an object."""
+    """The verdict, the config, and whether it was an object, for ``count`` configs from number ``first``."""
     for i in range(first, first + count):
         rng = random.Random(i)
         seed = rng.choice(seeds(families[i % len(families)]))
@@ -282,11 +282,11 @@ def run(count: int, first: int = 0, families: Sequence[str] = HERE) -> Iterator[
 
 
 def from_json(config: dict[str, Any]) -> Any:
-    """What transformers makes of it."""
+    """The config object that transformers builds."""
     return CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))
 
 
 def quiet() -> None:
-    """transformers warns about most of these configs."""
+    """Hide the warnings of transformers about most of these configs."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Numbers of encodings from their papers' formulas in 200-bit arithmetic, without posenc, for ``make.py``."""
+"""Computes numbers of encodings from the papers' formulas with 200 bits, without posenc, for ``make.py``."""
 
 import mpmath
 from mpmath import mpf
@@ -17,7 +17,7 @@ LATE = 1_048_575
 """A position past Inkling's floor of 128 000."""
 
 EVEN = mpf(10) ** -40
-"""What the last bits of a logarithm may be off where it is a whole number of steps."""
+"""The tolerance for the last bits of a logarithm that is a whole number of steps."""
 
 
 def softplus(x: mpf) -> mpf:
@@ -42,7 +42,7 @@ def t5() -> list[dict[str, object]]:
 
 
 def kerple() -> dict[str, list[float]]:
-    """−r₁·ln(1 + r₂·n) with 3/2 and 1/2, and −a·n^p with 1/2 and 1/2."""
+    """−r₁·ln(1 + r₂·n) with r₁ = 3/2 and r₂ = 1/2, and −a·n^p with a = p = 1/2."""
     return {
         "log": [float(-mpf(1.5) * mpmath.log(1 + mpf(0.5) * n)) for n in DISTANCES],
         "power": [float(-mpf(0.5) * mpmath.sqrt(n)) for n in DISTANCES],
@@ -58,7 +58,7 @@ def sandwich() -> list[float]:
 
 
 def fox() -> list[float]:
-    """Sums of ln f from the key, left out, to the last query."""
+    """Sums of ln f from after each key to the last query."""
     return [float(sum(mpmath.log(mpf(f)) for f in GATES[j + 1 :])) for j in range(len(GATES))]
 
 
@@ -90,7 +90,7 @@ def xpos() -> list[float]:
 
 
 def cope() -> list[float]:
-    """Five keys of score 1/3, and what a query says of rows 0, 10, 20, 30: gates summed from the end."""
+    """Five keys with score 1/3, and products of a query with rows of 0, 10, 20, 30; gates sum from the end."""
     gate = 1 / (1 + mpmath.exp(-mpf(1) / 3))
     return [float(10 * min(gate * (5 - j), mpf(3))) for j in range(5)]
 
@@ -111,19 +111,19 @@ def deberta() -> list[dict[str, object]]:
 
 
 def fire() -> list[float]:
-    """ln(n/10 + 1)/(ln(max(p, 512)/10 + 1) + 10⁻⁶): what the network reads."""
+    """The network's input, ln(n/10 + 1)/(ln(max(p, 512)/10 + 1) + 10⁻⁶)."""
     tenth, least = mpf(1) / 10, mpf(10) ** -6
     return [float(mpmath.log(n * tenth + 1) / (mpmath.log(max(p, 512) * tenth + 1) + least)) for p, n in ROWS]
 
 
 def shaw() -> list[float]:
-    """q·A[offset] of a table from one behind to one ahead."""
+    """q·A[offset] with a table of the offsets −1, 0 and 1."""
     rows = (TABLE[max(-1, min(offset, 1)) + 1] for offset in OFFSETS)
     return [float(sum(mpf(q) * mpf(a) for q, a in zip(QUERY, row, strict=True))) for row in rows]
 
 
 def inkling() -> list[float]:
-    """(1 + ln((p + 1)/128000)/10)·r·P[:, n] of four distances and one too far, where r = W x."""
+    """(1 + ln((p + 1)/128000)/10)·r·P[:, n] at four distances and one beyond the extent, where r = W x."""
     said = [sum(mpf(w) * mpf(x) for w, x in zip(row, QUERY, strict=True)) for row in TABLE[:2]]
     grown = 1 + mpmath.log(mpf(LATE + 1) / 128_000) / 10
     curves = [[mpf(1) / (n + 1), mpf(n) / 2] for n in range(4)]
@@ -131,7 +131,7 @@ def inkling() -> list[float]:
 
 
 def transformer_xl() -> list[float]:
-    """u·k + (q + v)·W s(n) of two channels: sines and cosines of n and n/100, u and v rows of the table."""
+    """u·k + (q + v)·W s(n) with two channels; s has sines and cosines of n and n/100; u and v are rows of TABLE."""
     q, k, (u, v) = QUERY[:2], KEY[:2], (TABLE[0][:2], TABLE[1][:2])
     made = []
     for n in DISTANCES:
@@ -143,7 +143,7 @@ def transformer_xl() -> list[float]:
 
 
 def query_scales() -> dict[str, float]:
-    """Factors at position 10⁶, floor 8192: Llama 4 and Ministral 3, amounts of 1/10, and Beam, floor 2048."""
+    """Factors at position 10⁶: Llama 4 and Ministral 3 with floor 8192, and Beam with floor 2048; amount 1/10."""
     p = mpf(10**6)
     return {
         "llama4": float(1 + mpmath.log(1 + mpmath.floor((p + 1) / 8192)) / 10),

@@ -1,4 +1,4 @@
-"""The lab without a network: what its server answers to a path and a query."""
+"""The lab without a network: its server's replies to a path and a query."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -14,6 +14,6 @@ def client() -> TestClient:
 
 
 def reply(path: str, query: str = "") -> SimpleNamespace:
-    """Its body and status, as a browser would get them."""
+    """The body, status and headers that a browser would get."""
     got = client().get(f"{path}?{query}" if query else path)
     return SimpleNamespace(body=got.content, status=got.status_code, headers=got.headers)

@@ -1,4 +1,4 @@
-"""Jobs for launchers, of plain Python: they count, die, fail, and say where they ran."""
+"""Jobs in plain Python for tests of launchers: they count, die, fail, and record where they ran."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks import Source
 
 POISON = "POSENC_TEST_POISON"
-"""In the environment of a process in which every call of its accelerator fails, as after a device-side assert."""
+"""A variable that makes every call of the accelerator in a process fail, as after a device-side assert."""
 ASSERT = "CUDA error: device-side assert triggered"
 
 
 @dataclass(frozen=True)
 class Count(Identified):
-    """Adds up the numbers below ``steps``, keeping its place; dies or raises where it is told to."""
+    """Adds up the numbers below ``steps`` and saves its progress; dies or raises if ``fails`` says so."""
 
     kind: ClassVar[str] = "count"
     called: str
@@ -30,7 +30,7 @@ class Count(Identified):
     fails: str = ""
     told: str = ""
     waits: str = ""
-    """A file that it waits for at step 40, saying so now and then."""
+    """A file that it waits for at step 40, with repeated reports."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class Count(Identified):
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(Job):
-    """The job of a count; its run holds the sum for parameters, and for its final loss where it began."""
+    """The job of a count; its run has the sum as number of parameters, and its first step as final loss."""
 
     plan: Count
     own: tuple[Path, ...] = ()
@@ -81,7 +81,7 @@ class Counting(Job):
 
 
 def seen(job: Counting) -> dict[str, object]:
-    """What a job sees of its machine."""
+    """The environment that a job sees."""
     import one_of_my_own  # type: ignore[import-not-found]
     import torch
 
@@ -102,14 +102,14 @@ def seen(job: Counting) -> dict[str, object]:
 
 
 class StubbornError(Exception):
-    """Needs two arguments and so cannot be unpickled."""
+    """An error that needs two arguments, and so cannot be unpickled."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
 
 
 def fail(kind: str) -> None:
-    """Raise what comes back from its message, what does not, or what a full device raises."""
+    """Raise posenc's error, a device-side assert, an out-of-memory error, or an error that cannot be unpickled."""
     if kind == "raises ours":
         raise UnknownName("thing", "on", ["one"])
     if kind == "raises poison":
@@ -140,7 +140,7 @@ def failing(folder: Path) -> list[Counting]:
 
 
 def seeing(folder: Path, own: Path, called: str) -> Counting:
-    """A job with a text, and a module that imports the one beside it, in ``own``."""
+    """A job with a text and a module in ``own``; the module imports another one in that folder."""
     (own / "text.txt").write_text("read me " * 10)
     (own / "one_of_my_own.py").write_text("import beside_it\nVALUE = beside_it.VALUE\n")
     (own / "beside_it.py").write_text("VALUE = 7\n")
@@ -150,7 +150,7 @@ def seeing(folder: Path, own: Path, called: str) -> Counting:
 
 @dataclass
 class Heard:
-    """What a launcher has told."""
+    """The results and reports of a launcher."""
 
     found: dict[str, Run | Failure] = field(default_factory=dict)
     losses: dict[str, list[float]] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Heard:
         self.losses.setdefault(progress.run, []).extend(progress.curve.losses)
 
     def sums(self) -> dict[str, tuple[int, int]]:
-        """Of every run its sum, and the step that it went on from."""
+        """The sum of every run, and the step from which it resumed."""
         return {k: (v.parameters, int(v.final_loss)) for k, v in self.found.items() if isinstance(v, Run)}
 
     def reasons(self) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Reads models and tokenizers in the format of llama2.c (Karpathy 2023, github.com/karpathy/llama2.c, version 0).
 
-A model file is a header of seven little-endian int32 (width, hidden, layers, heads, kv heads, vocabulary,
-trained length; a negative vocabulary announces an output map of its own), then float32 weights, each kind for
-all layers at once, and the tables of cos and sin that the authors' code rotated with. Those tables are read
-only to check that the file is what it says: rotation here is ``posenc.Rotary``'s.
+A model file has a header of seven little-endian int32 (width, hidden, layers, heads, kv heads, vocabulary, trained
+length; a negative vocabulary means a separate output map), then float32 weights, each kind for all layers together,
+and the tables of cos and sin that the authors' code used. Those tables are read only to check the file; the model
+rotates by ``posenc.Rotary``.
 """
 
 import math
@@ -19,7 +19,7 @@ from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 
 FIRST_BYTE, BOS = 3, 1
-"""Token 3 + b is byte b, for what no other token covers; token 1 begins a text."""
+"""Token 3 + b is byte b, for bytes that no other token covers; token 1 begins a text."""
 
 
 def load(path: str | Path, pairing: Pairing = "interleaved") -> Transformer:
@@ -68,7 +68,7 @@ def load(path: str | Path, pairing: Pairing = "interleaved") -> Transformer:
 
 @torch.no_grad()
 def _filled(model: Transformer, w: dict[str, Tensor]) -> Transformer:
-    """The model with these weights; q, k and v lie in one map, and so do gate and value."""
+    """The model with these weights; q, k and v share one map, and so do gate and value."""
     model.embedding.weight.copy_(w["embedding"])
     model.norm.get_parameter("weight").copy_(w["norm"])
     if "head" in w:
@@ -84,11 +84,11 @@ def _filled(model: Transformer, w: dict[str, Tensor]) -> Transformer:
 
 
 class Tokenizer:
-    """Byte-pair encoding with scores, as sentencepiece trains it: text to tokens and back.
+    """Byte-pair encoding with scores, as trained by sentencepiece: text to tokens and back.
 
     Args:
         pieces: the bytes of every token.
-        scores: of two neighbours that could merge, those with the highest score merge first.
+        scores: the score of every token; neighbours that form the token with the highest score merge first.
     """
 
     def __init__(self, pieces: list[bytes], scores: list[float]) -> None:
@@ -97,7 +97,7 @@ class Tokenizer:
         self.index = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
 
     def encode(self, text: str) -> list[int]:
-        """The beginning of a text, then its tokens; text starts with an implied space."""
+        """The token that begins a text, then the tokens of the text, which starts with an implied space."""
         tokens: list[int] = []
         for character in f" {text}" if text else "":
             piece = character.encode()

@@ -1,4 +1,4 @@
-"""How much memory torch holds during a call, counted and not timed."""
+"""Counts the memory that torch uses during a call."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def peak_bytes(call: Callable[[], Tensor]) -> int:
-    """Most memory that torch held during the call beyond its result, workspace of kernels included."""
+    """The most memory that torch used during the call besides its result, including workspaces of kernels."""
     call()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
         result = call()

@@ -1,4 +1,4 @@
-"""Encodings whose numbers depend on the mode they run in or on where things lie, each rejected by its law."""
+"""Encodings whose results depend on the mode or on memory layout and device; a law rejects each."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from support.plumbing import independence, modes, survival
 
 
 class RoundsWithoutGradients(BrokenRotary):
-    """A short way for decoding works in the tables' type and rounds wider queries to it."""
+    """Without gradients, computes in the tables' type and rounds wider queries to it."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -27,7 +27,7 @@ class RoundsWithoutGradients(BrokenRotary):
 
 
 class LazyTables(BrokenRotary):
-    """Tables are made at the first rotation and kept, whatever mode that ran in."""
+    """Makes tables at the first rotation, in whatever mode that runs, and keeps them."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -43,7 +43,7 @@ class LazyTables(BrokenRotary):
 
 
 class ByReference(BrokenRotary):
-    """The positions are looked at again at every rotation, and are the caller's own."""
+    """Reads the caller's tensor of positions at every rotation, instead of a copy."""
 
     def check(self, positions: Positions, name: str) -> None:
         super().check(positions, name)
@@ -54,7 +54,7 @@ class ByReference(BrokenRotary):
 
 
 class TakenForContiguous(BrokenRotary):
-    """Queries are read as if their numbers lay side by side in memory."""
+    """Reads queries as if they were contiguous in memory."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -69,7 +69,7 @@ class TakenForContiguous(BrokenRotary):
 
 
 class OnTheDefaultDevice(BrokenRotary):
-    """Tables are scaled by numbers that lie on whatever device is the default."""
+    """Scales tables by numbers on the default device."""
 
     def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         cos, sin = super().tables(positions, dtype)
@@ -84,4 +84,4 @@ MUTANTS = [
     Mutant("strides not looked at", TakenForContiguous, independence.strides_change_nothing),
     Mutant("numbers on the default device", OnTheDefaultDevice, survival.survives_another_default_device),
 ]
-"""The same kind of list as in mutants.py."""
+"""These mutants, as in mutants.py."""

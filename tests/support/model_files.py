@@ -1,4 +1,4 @@
-"""Kept answers of released model files, held to position tables field by field."""
+"""Compares recorded answers of released model files with position tables, field by field."""
 
 import json
 import math
@@ -17,22 +17,22 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 KEPT = Path(__file__).parents[1] / "data" / "model_files"
 SAMPLED = 8
 CLOSE = 2e-5
-"""A frequency that was computed in float32 and measured through its cos and sin."""
+"""The tolerance for a frequency that was computed in float32 and measured from its cos and sin."""
 
 
 @cache
 def configs() -> dict[str, dict[str, Any]]:
-    """Every config that was asked about, by name."""
+    """Every recorded config, by name."""
     return {line["name"]: line["config"] for line in lines("configs")}
 
 
 def lines(name: str) -> list[dict[str, Any]]:
-    """The lines of a kept file."""
+    """The lines of a recorded file."""
     return [json.loads(line) for line in (KEPT / f"{name}.jsonl").read_text().splitlines()]
 
 
 def apart(answer: Mapping[str, Any], table: PositionTable) -> dict[str, str]:
-    """In what a table differs from an answer: sentences by field."""
+    """The differences between a table and an answer, as a sentence for each field."""
     found: dict[str, str] = {}
     for facts in answer["layers"]:
         for number in facts["layers"]:

@@ -1,4 +1,4 @@
-"""Every mutant with the law that must reject it: encodings broken on purpose, one mistake each."""
+"""Every mutant (an encoding that is broken on purpose, with one mistake) and the law that must reject it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from support.cases import Case
 
 @dataclass(frozen=True)
 class Mutant:
-    """What is broken, and the law that must notice."""
+    """A broken encoding, and the law that must reject it."""
 
     name: str
     make: Callable[[], Encoding]
@@ -39,7 +39,7 @@ WHOLE = {
     "fox": Mutant("fox", BrokenFoX, FORMULA),
     "two axes": Mutant("two axes", TwoAxes, FORMULA),
 }
-"""What the mutants were before they were broken."""
+"""The correct encodings from which mutants are made."""
 
 MUTANTS = [
     Mutant("the wrong pairing", BrokenRotary, FORMULA, reference.Rotation(8, "interleaved")),
@@ -139,4 +139,4 @@ TRACED = [
     Mutant("tables in a closure, exported", broken.RoundedTables, plumbing.tracing.exports_with_a_placing),
     Mutant("lengths told apart in export", broken_scores.TellsLengthsApart, tracing.exports_to_one_graph),
 ]
-"""Those of laws that compile; compiling.py holds them."""
+"""The mutants for laws that compile, which run in compiling.py."""

@@ -1,4 +1,4 @@
-"""The native kernel with each instruction set, a last cache of any size, and any number of threads."""
+"""Runs the native kernel with each instruction set, any size of the last-level cache, and any number of threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +12,12 @@ from posenc.kernels import native
 from posenc.kernels.rotary.by_native import SHARE, by_native
 
 LEVELS = ("baseline", "avx2", "avx512")
-"""In the order in which the library numbers them."""
+"""The instruction sets in the order of their numbers in the library."""
 
 
 @contextmanager
 def at_level(level: str) -> Iterator[None]:
-    """The kernel computes with these instructions; skipped where this processor lacks them."""
+    """Make the kernel use these instructions; the test is skipped if this processor lacks them."""
     library, before = native.load(), LEVELS.index(native.level())
     if library.posenc_use_level(LEVELS.index(level)):
         pytest.skip(f"this processor has no {level}")
@@ -30,7 +30,7 @@ def at_level(level: str) -> Iterator[None]:
 
 @contextmanager
 def cache_of(size: int) -> Iterator[None]:
-    """The kernel takes the last cache to be so large: results that do not fit go past the caches."""
+    """Make the kernel assume this size of the last-level cache; larger results bypass the caches."""
     before = native.load().posenc_use_cache(size)
     try:
         yield
@@ -39,21 +39,21 @@ def cache_of(size: int) -> Iterator[None]:
 
 
 def aligned(x: Tensor) -> Tensor:
-    """Memory of the kind of x that begins at a multiple of 64 bytes, as streamed results must; full of NaN."""
+    """A tensor like x, full of NaN, whose memory begins at a multiple of 64 bytes, as streamed results need."""
     room = torch.full((x.numel() + 64,), float("nan"), dtype=x.dtype)
     first = -room.data_ptr() % 64 // x.element_size()
     return room[first : first + x.numel()].view(x.shape)
 
 
 def large() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What several threads share, with its tables."""
+    """An input so large that several threads share it, with its tables."""
     x = torch.randn(2, 4, 1024, 64)
     assert x.nbytes >= 4 * SHARE
     return x, *Rotary(64, pairing="half").tables(positions.arange(1024))
 
 
 def by_threads(threads: int, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """x rotated by so many threads of the kernel. torch's own do not survive a fork, and are not asked for."""
+    """x rotated by this number of kernel threads, without torch's own threads, which do not survive a fork."""
     y = torch.empty_like(x)
     torch.set_num_threads(threads)
     by_native(x, cos, sin, "half", y)

@@ -1,8 +1,8 @@
-"""What a page of docs can be linked at."""
+"""The anchors of a page in docs."""
 
 import re
 
 
 def anchors(text: str) -> set[str]:
-    """Addresses of its headings: those that are stated, and headings of one word that are addresses themselves."""
+    """The anchors of headings: those that are stated, and headings of one word, which are their own anchors."""
     return {*re.findall(r"\{ #([\w-]+) \}", text), *re.findall(r"^#+ ([a-z0-9-]+)$", text, re.MULTILINE)}

@@ -1,5 +1,5 @@
-"""What a mask shows, said a second time: as blocks and FlexAttention's function were written before one predicate
-served both. An oracle for it."""
+"""An oracle for masks: a second implementation, with the older code of blocks and of FlexAttention's function
+from before they shared one predicate."""
 
 from functools import reduce
 
@@ -11,7 +11,7 @@ from posenc.attend.remapped import RemappedMask
 
 
 def visible(mask: Mask, T: int, S: int) -> Tensor | None:
-    """Which keys all queries see, dense; None for all."""
+    """A dense mask of the keys that each query sees; None if each sees all keys."""
     if mask.chunk is not None:
         return visible(mask.without_chunks(T, S, torch.device("cpu")), T, S)
     parts: list[Tensor] = []
@@ -39,7 +39,7 @@ def visible(mask: Mask, T: int, S: int) -> Tensor | None:
 
 
 def sees(mask: Mask, T: int, S: int, b: int, h: int, i: int, j: int) -> bool:
-    """Whether query i of head h of sequence b sees key j, by numbers."""
+    """Whether query i of head h of sequence b sees key j, computed for this pair alone."""
     mask = mask.without_chunks(T, S, torch.device("cpu"))
     q, k = mask.places(T, S, torch.device("cpu"))
 

@@ -1,5 +1,5 @@
-"""A lab and a browser to look at it with; ``python tests/support/photographs.py --docs docs/assets`` makes the
-pictures of the documentation. ``tools/contact_sheet.py`` takes every stage.
+"""Runs the lab and a browser; ``python tests/support/photographs.py --docs docs/assets`` makes the screenshots in
+the documentation. ``tools/contact_sheet.py`` makes screenshots of every stage.
 """
 
 import shutil
@@ -27,7 +27,7 @@ CHROMIUM = (
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The lab on a free port of this machine, for as long as the block runs; yields its address."""
+    """Run the lab on a free port of this machine inside the block, and yield its address."""
     import uvicorn
 
     from posenc.teaching.lab.server import settings
@@ -46,7 +46,7 @@ def serving() -> Iterator[str]:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A Chromium of this machine, driven by playwright."""
+    """This machine's Chromium, controlled by Playwright."""
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError as error:
@@ -63,13 +63,13 @@ def chromium() -> Iterator[Any]:
 
 
 def settle(page: Any) -> None:
-    """Wait until the stage on show has painted what its controls say."""
+    """Wait until the current stage shows the result of its controls."""
     page.locator(".stage.current:not([data-answered])").first.wait_for(state="detached")
     page.evaluate("() => document.fonts.ready")
 
 
 def windows(folder: Path) -> list[Path]:
-    """What a visitor first sees of the rooms that the documentation shows."""
+    """Save screenshots of the first view of the rooms in the documentation."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     with serving() as address, chromium() as browser:
@@ -85,7 +85,7 @@ def windows(folder: Path) -> list[Path]:
 
 
 def reveal(page: Any) -> bool:
-    """Answer the stage's question where it asks one; whether it did."""
+    """Answer the question of the stage if there is one, and return whether there was."""
     asked = page.locator(".stage.current.guessing .guess button")
     if asks := bool(asked.count()):
         asked.first.click()
