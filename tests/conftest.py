@@ -1,7 +1,7 @@
-"""What every test runs under: shapes and types checked, empty memory full of NaN, one thread, shared data.
+"""The setup of all tests: run-time checks of shapes and types, NaN in empty memory, one thread, shared data.
 
-Annotations of the library are checked at run time here and only here. The hook must be installed before
-anything imports posenc, so this file imports nothing of it.
+Only tests check the library's annotations at run time. The hook must be installed before anything imports posenc,
+so this file imports nothing from it.
 """
 
 import os
@@ -25,32 +25,32 @@ from tools import build_kernel
 pytest_plugins = ["support.resume"]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-EMPTY_CACHE = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
+EMPTY_CACHE = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as if posenc had never run here
 os.environ["POSENC_CACHE"] = EMPTY_CACHE.name
 
 CHECKED = [f"posenc.{part}" for part in ("attend", "clock", "encodings", "mask", "positions", "scaling")]
-"""Modules whose annotations are checked, with everything below them."""
+"""Modules whose annotations are checked, including their submodules."""
 for part in CHECKED:
     place = Path(__file__).parents[1].joinpath("src", *part.split("."))
     assert place.is_dir() or place.with_suffix(".py").is_file(), f"{part} is no part of the library; mend CHECKED"
 
 install_import_hook(CHECKED, "support.checking.checked")
 torch.set_num_threads(1)
-torch.use_deterministic_algorithms(True)  # with which torch.empty is filled with NaN
+torch.use_deterministic_algorithms(True)  # so that torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the native kernel where its sources have changed; without a compiler its tests are skipped."""
+    """Compile the native kernel if its sources have changed; without a compiler, its tests are skipped."""
     if not hasattr(config, "workerinput") and not build_kernel.is_current():
         subprocess.run([sys.executable, build_kernel.__file__], check=False)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make no cases that the run leaves out: every worker would collect thousands of them, to drop them again.
+    """Do not generate cases that this run deselects, because every worker would collect and drop thousands of them.
 
-    Of a test that is left out whole, one case is made, so that it is still counted as deselected.
+    If all cases of a test are deselected, one is generated, so that the test still counts as deselected.
     """
     left_out = [name for name in ("slow", "real", "programs") if f"not {name}" in metafunc.config.getoption("-m")]
     marks = metafunc.definition.own_markers
@@ -70,7 +70,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 EXAMPLES = {"posenc": 30, "endurance": 300}
-"""How many of each property; ``make slow`` asks for endurance."""
+"""The number of examples of each property; ``make slow`` uses the profile endurance."""
 
 for profile, number in EXAMPLES.items():
     derandomize = "CI" in os.environ
@@ -82,28 +82,28 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
-    """Every test starts from the same random state, alone or after others.
+    """Start every test from the same random state, alone or after others.
 
-    ``torch.manual_seed`` would also queue the seed for accelerators, with the whole stack as text.
+    ``torch.manual_seed`` would also queue the seed for accelerators, with the whole stack trace as a string.
     """
     torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture
 def unchecked() -> Iterator[None]:
-    """The library as its users call it, without run-time checks of annotations: for tests of error messages."""
+    """Call the library as users do, without run-time checks of annotations, for tests of error messages."""
     with annotations_unchecked():
         yield
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attention in blocks of a few rows, so that laws meet several of them in short sequences."""
+    """Make attention use blocks of a few rows, so that even short sequences have several blocks."""
     from posenc.attend import blocks, ways
     from posenc.laws import paths
 
     for short in ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"):
-        monkeypatch.setattr(ways, short, 4)  # so that documents and padded rows are attended to one by one, too
+        monkeypatch.setattr(ways, short, 4)  # so that documents and padded rows are also computed one by one
     monkeypatch.setattr(paths, "SEVERAL_BLOCKS", 46)
     monkeypatch.setattr(blocks, "ROWS", 16)
     monkeypatch.setattr(blocks, "TRAINING_ROWS", 32)
@@ -111,7 +111,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def shared_data() -> Path:
-    """The folder of real checkpoints and texts beside the project."""
+    """The folder with real checkpoints and texts, next to the project."""
     if not SHARED_DATA.is_dir():
         pytest.skip(f"no real data at {SHARED_DATA}")
     return SHARED_DATA
@@ -119,7 +119,7 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def recent_transformers() -> None:
-    """transformers as these tests name its parts; before 5.23 many were called otherwise, or were not there."""
+    """Skip a test with transformers before 5.23, in which many parts have other names or do not exist."""
     transformers = pytest.importorskip("transformers")
     if Version(transformers.__version__) < Version("5.23"):
         pytest.skip("its models of pictures and videos have other parts in this version")
@@ -127,7 +127,7 @@ def recent_transformers() -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """The one of this process: Playwright drives no second beside it."""
+    """The only browser of this process, because Playwright cannot run a second one at the same time."""
     pytest.importorskip("playwright", reason="playwright is not installed")
     from posenc.errors import PosencError
     from support.photographs import chromium

@@ -1,4 +1,4 @@
-"""A tiny random Llama on disk, with a tokenizer of one token per character, as extend reads them."""
+"""A tiny random Llama on disk, with a tokenizer that has one token per character, for tests of extend."""
 
 from pathlib import Path
 from string import ascii_lowercase
@@ -10,7 +10,7 @@ LETTERS = bytes(torch.randint(97, 123, (4000,), generator=torch.Generator().manu
 
 
 def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 64) -> None:
-    """``characters`` are the vocabulary, any other one is '?'; ``trained`` is the trained length."""
+    """Save a model with ``characters`` as its vocabulary, '?' for any other, and the trained length ``trained``."""
     import transformers
 
     torch.manual_seed(0)
@@ -32,7 +32,7 @@ def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 6
 
 
 def save_tokenizer(folder: Path, characters: str = ascii_lowercase) -> None:
-    """A token for each of these characters, and one for all others."""
+    """Save a tokenizer with a token for each of these characters, and one for all others."""
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -1,4 +1,4 @@
-"""A reader that counts the tokens that its model is given, and breaks off or is killed inside a document."""
+"""A reader that counts the input tokens of its model, and stops or is killed in the middle of a document."""
 
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,19 +16,19 @@ from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 
 TRAINED, TO, PIECE = 64, 256, 32
-"""The trained length, and the tokens of a document and of a piece."""
+"""The trained length, the length of a document, and the length of a piece, in tokens."""
 
 
 class Broken(KeyboardInterrupt):
-    """The reader was asked to break off."""
+    """The reader was asked to stop."""
 
 
 class Reader:
-    """The model in ``folder`` with its text, and how much it was given.
+    """The model in ``folder`` with its text, and counts of the pieces and tokens that it read.
 
     Args:
-        stop: pieces after which it breaks off; None reads on.
-        documents: to read.
+        stop: the number of pieces after which the reader stops; None reads everything.
+        documents: the number of documents to read.
     """
 
     def __init__(self, folder: Path, stop: int | None = None, documents: int = 1) -> None:
@@ -37,7 +37,7 @@ class Reader:
         self.model.model.register_forward_pre_hook(self.count)
 
     def count(self, model: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-        """Called with what the model is about to read; a single token asks which cache it has."""
+        """Count the input of a forward pass; a single token only asks for the type of cache, and is not a piece."""
         length = inputs[0].shape[-1]
         if self.pieces == self.stop:
             raise Broken
@@ -50,12 +50,12 @@ class Reader:
 
 
 def small_pieces(set_to: Any = setattr) -> None:
-    """Let texts be read in small pieces."""
+    """Make the library read texts in small pieces."""
     set_to(load, "PIECE", PIECE)
 
 
 def carry_out(model: Path, folder: Path, documents: int, told: Connection) -> None:
-    """Tell the number of pieces that are read so far, before each, and then the numbers."""
+    """Send the number of pieces read so far before each piece, and then the results."""
     torch.set_num_threads(1)
     small_pieces()
 

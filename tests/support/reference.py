@@ -1,6 +1,7 @@
-"""The formulas of the papers in float64, dense and slow; imports nothing of posenc.
+"""The formulas of the papers in float64, dense and slow; this module imports nothing from posenc.
 
-Good to about 1e-16 × position radians, so used at small positions only; large ones are held against mpmath.
+Angles are exact to about 1e-16 × position radians, so it is used only at small positions; large positions are
+compared with mpmath.
 """
 
 import math
@@ -10,18 +11,18 @@ from torch import Tensor
 
 
 class Reference:
-    """The identity at every door, as NoPE is; the others open theirs."""
+    """No effect, like NoPE; subclasses override their own effects."""
 
     def rows(self, positions: Tensor) -> Tensor | float:
-        """What is added to the token embeddings at these positions."""
+        """The rows that are added to the token embeddings at these positions."""
         return 0.0
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys ``(B, H, T, D)`` at positions ``(T,)``."""
+        """Rotate queries or keys ``(B, H, T, D)`` at positions ``(T,)``."""
         return x
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Tensor | float:
-        """What is added to the scores ``(H, T, S)``."""
+        """The bias ``(H, T, S)`` that is added to the scores."""
         return 0.0
 
 
@@ -79,7 +80,7 @@ class Slopes(Reference):
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
-    """ALiBi's slopes by the recursion of the paper's text: a power of two, else the next one's every second."""
+    """ALiBi's slopes by the paper's recursion: between powers of two, add every second slope of the next power."""
     if math.log2(heads).is_integer():
         return [2 ** (-max_exponent * (h + 1) / heads) for h in range(heads)]
     power = 2 ** math.floor(math.log2(heads))
@@ -100,6 +101,6 @@ def attention(
 
 
 def visible(T: int, S: int, *, causal: bool) -> Tensor:
-    """(T, S): the sequences end at the same token."""
+    """A mask ``(T, S)`` for queries and keys that end at the same token."""
     everything = torch.ones(T, S, dtype=torch.bool)
     return everything.tril(S - T) if causal else everything

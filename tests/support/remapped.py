@@ -1,6 +1,6 @@
-"""Which distance every remapping uses, from the papers, number by number; imports nothing of posenc.
+"""The distances that remappings use, computed one by one from the papers; this module imports nothing from posenc.
 
-The rotation is plain as well: a query rotated by its distance from a key, in float64, meets the key as it is.
+Rotation is simple too: a query is rotated by its distance from a key in float64, and the key is not rotated.
 """
 
 import math
@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 Used = Callable[[int, int], float]
-"""The distance that stands for that of a query at one position and a key at another, not after it."""
+"""A function from the positions of a query and of a key, which is not after it, to the distance that is used."""
 
 
 def self_extend(group: int, window: int) -> Used:
-    """2401.01325, equations 3 and 4: floor positions, the query's shifted by W − ⌊W/G⌋; neighbours replace them."""
+    """arXiv 2401.01325, equations 3 and 4: beyond W, floored positions with queries shifted by W − ⌊W/G⌋."""
 
     def used(q: int, k: int) -> float:
         if q - k < window:
@@ -25,7 +25,7 @@ def self_extend(group: int, window: int) -> Used:
 
 
 def dca(chunk: int, local: int) -> Used:
-    """2402.17463, section 3: lists of positions for a pretraining length c = s + w, met chunk by chunk."""
+    """arXiv 2402.17463, section 3: lists of positions for a pretraining length c = s + w, used chunk by chunk."""
     c = chunk + local
     intra = list(range(chunk))
     successive = [*range(chunk, chunk + local), *[c - 1] * (chunk - local)]
@@ -43,7 +43,7 @@ def rerope(window: int) -> Used:
 
 
 def string(shift: int, window: int) -> Used:
-    """2410.18745, figure 5: positions from the diagonal S on are dropped, shifted by S, and W is added."""
+    """arXiv 2410.18745, figure 5: distances from S on are shifted by −S, and W is added."""
 
     def used(q: int, k: int) -> float:
         distance = q - k
@@ -56,7 +56,7 @@ USED = {"self-extend": self_extend, "dca": dca, "rerope": rerope, "string": stri
 
 
 def matrix(used: Used, q_positions: Tensor, k_positions: Tensor) -> Tensor:
-    """The distances used ``(T, S)``; 0 where the key stands behind its query."""
+    """The distances ``(T, S)`` that are used; 0 if the key is after the query."""
     rows = [[used(q, k) if k <= q else 0 for k in k_positions.tolist()] for q in q_positions.tolist()]
     return torch.tensor(rows, dtype=torch.float64)
 
@@ -70,7 +70,7 @@ def attention(
     sinks: Tensor | None = None,
     base: float = 1e4,
 ) -> Tensor:
-    """softmax over what is visible of ⟨R(distance)q, k⟩/√D, half pairs; (B, H, T, D) with keys shared by groups."""
+    """Attention with scores ⟨R(distance)q, k⟩/√D and half pairs; ``(B, H, T, D)``, with keys shared by groups."""
     H, D = q.shape[1], q.shape[-1]
     k, v = (x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
     angles = distances[..., None] * torch.tensor([base ** (-2 * i / D) for i in range(D // 2)], dtype=torch.float64)

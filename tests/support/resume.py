@@ -1,8 +1,8 @@
-"""``--resume=FILE``: leaves out the tests that passed in an earlier run of the same sources, which was cut off.
+"""``--resume=FILE`` leaves out the tests that passed in an earlier, interrupted run of the same sources.
 
-FILE holds a line of what the run depends on, the bytes of sources and tests and the versions of torch and
-transformers, and then a line a test that passed. A change of any of them forgets the list.
-Written with ``=``, since pytest looks for its root in words that it does not know yet.
+The first line of FILE identifies the sources, the tests, and the versions of torch and transformers. Each other
+line is a test that passed. If the first line changes, the list starts again. Write the option with ``=``, because
+pytest takes a separate word for a path that determines its root.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--resume", type=Path, metavar="FILE", help="leave out what passed before, as FILE tells")
+    parser.addoption("--resume", type=Path, metavar="FILE", help="leave out tests that passed, as listed in FILE")
 
 
 def sources(root: Path = ROOT) -> str:
-    """One word for the sources, the tests and the versions that decide how they end."""
+    """A line that identifies the sources, the tests, and the versions on which results depend."""
     digest = hashlib.sha256()
     for path in sorted(path for part in ("src", "tests", "tools") for path in (root / part).rglob("*")):
         if path.suffix in (".py", ".toml", ".json", ".jsonl", ".c", ".h", ".js", ".html", ".css"):
@@ -37,7 +37,7 @@ def _version(name: str) -> str:
 
 
 class Resumed:
-    """Deselects what passed, and notes what passes."""
+    """Deselects tests that passed, and records tests that pass."""
 
     def __init__(self, path: Path, passed: set[str], is_controller: bool) -> None:
         self.path, self.passed, self.is_controller = path, passed, is_controller
@@ -49,7 +49,7 @@ class Resumed:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
-        """Every worker leaves out the same, whatever has passed since."""
+        """Make every worker leave out the same tests, regardless of what has passed since."""
         node.workerinput["passed"] = sorted(self.passed)  # type: ignore[attr-defined]
 
     @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""transformers' own frequencies for a scaling, from its functions alone, without a model."""
+"""transformers' frequencies for a scaling, from its functions without a model."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ from posenc.scaling import Frequencies
 def theirs(
     rope_type: str, rotary_dim: int, base: float, length: int = 4096, seq_len: int | None = None, **parameters: Any
 ) -> tuple[list[float], float]:
-    """(frequencies, attention factor); ``length`` is max_position_embeddings."""
+    """The frequencies and the attention factor; ``length`` is max_position_embeddings."""
     config = SimpleNamespace(
         rope_parameters={"rope_type": rope_type, "rope_theta": base, **parameters},
         head_dim=rotary_dim,
@@ -30,7 +30,7 @@ def theirs(
 
 
 def check_same(ours: Frequencies, theirs: tuple[list[float], float]) -> None:
-    """Equal to the last bit of every frequency, and of the attention factor."""
+    """Assert that all frequencies and the attention factor are equal to the last bit."""
     frequencies, factor = theirs
     assert list(ours.float32) == frequencies
     assert ours.attention_factor == factor

@@ -1,7 +1,7 @@
-"""Models and scalings that other programs are asked about, and how to ask them.
+"""Models and scalings that are run in other programs, and functions that run them.
 
-``python tools/programs.py`` puts the programs there; ``PYTHONPATH=tests python -m support.served`` asks vLLM and
-mlx-lm anew and records their answers in tests/data/programs.json, which the fast tests hold the keys to.
+``python tools/programs.py`` installs the programs. ``PYTHONPATH=tests python -m support.served`` runs vLLM and
+mlx-lm again, and records their answers in tests/data/programs.json, with which fast tests compare posenc's keys.
 """
 
 import atexit
@@ -104,14 +104,14 @@ SMOLLM_SCALINGS: list[Any] = [
 
 @dataclass(frozen=True)
 class Case:
-    """One model, and what it is given in place of its own scaling."""
+    """One model, and the scaling that replaces its own."""
 
     config: dict[str, Any]
     scaling: Scaling | LengthScaling | None = None
     max_length: int | None = None
     positions: tuple[int, ...] = (0, 1, 2, 63)
     change: dict[str, Any] = field(default_factory=dict)
-    """Keys of the rope dictionary that are set to something else: wrong settings."""
+    """Keys of the rope dictionary that are deliberately set to wrong values."""
 
     @property
     def read(self) -> ModelPositions:
@@ -119,7 +119,7 @@ class Case:
 
     @property
     def now(self) -> Any:
-        """The scaling that the model has then."""
+        """The scaling that the model then uses."""
         return self.scaling or self.read.rotary.get("scaling")
 
     @property
@@ -130,7 +130,7 @@ class Case:
 
     @property
     def scores(self) -> float:
-        """What DeepSeek's second number multiplies scores by, which a scaling may state in place of the model."""
+        """The factor on scores from DeepSeek's mscale_all_dim, which the scaling may state instead of the model."""
         positions = self.read
         if positions.model_type != "deepseek_v3":
             return 1.0
@@ -138,11 +138,11 @@ class Case:
         return float(self.scaling.softmax_factor if stated else softmax_factor(positions.rotary))  # type: ignore[union-attr]
 
     def vllm(self) -> dict[str, Any]:
-        """What vLLM is asked."""
+        """The question for vLLM, as JSON."""
         return self.server(vllm(self.read, self.scaling, max_length=self.max_length))
 
     def server(self, overrides: dict[str, Any]) -> dict[str, Any]:
-        """What a server is asked whose overrides these are."""
+        """The question for a server with these overrides, as JSON."""
         positions = self.read
         inner: Any = overrides
         for key in positions.path:
@@ -161,7 +161,7 @@ class Case:
         }
 
     def mlx(self) -> dict[str, Any]:
-        """What mlx-lm is asked."""
+        """The question for mlx-lm, as JSON."""
         positions = self.read
         heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
         given = {**heads, **mlx(positions, self.scaling, max_length=self.max_length)}
@@ -176,7 +176,7 @@ class Case:
         }
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """cos and sin of every position and pair, one after the other, and how far float32 may be from them."""
+        """cos and sin of every position and pair, joined, and the tolerance for float32."""
         recipe, now = self.read.rotary, self.now
         fixed = now.plan(self.served) if isinstance(now, LengthScaling) else now
         spectrum = fixed.frequencies(recipe.get("rotary_dim"), recipe.get("base"))
@@ -187,39 +187,39 @@ class Case:
         return tables, room
 
     def check(self, tables: list[list[float]]) -> None:
-        """The program's cos and sin are these; a frequency in float32 has eight roundings behind it, at most."""
+        """Compare a program's cos and sin with ours; a frequency in float32 has at most eight roundings."""
         wanted, room = self.tables()
         apart = (torch.tensor(tables, dtype=torch.float64) - wanted).abs()
         assert (apart <= room).all(), f"{self.scaling}: {(apart - room).max():.3g} too far"
 
 
 def of_vllm(version: str, cases: list[Case]) -> list[dict[str, Any]]:
-    """What this vLLM does with what is written for it."""
+    """The answers of this vLLM to the settings that posenc writes for it."""
     return ask_vllm(version, [case.vllm() for case in cases])
 
 
 def ask_vllm(version: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same of cases that are put together by hand."""
+    """The answers of this vLLM to cases that were written by hand."""
     return asked("ask_vllm.py", f"vllm-{version}", cases)
 
 
 def of_mlx(cases: list[Case]) -> list[dict[str, Any]]:
-    """What mlx-lm does with the config that is written for it."""
+    """The answers of mlx-lm to the configs that posenc writes for it."""
     return ask_mlx([case.mlx() for case in cases])
 
 
 def ask_mlx(cases: list[dict[str, Any]], version: str = MLX) -> list[dict[str, Any]]:
-    """What a release of mlx-lm does with such cases."""
+    """The answers of a release of mlx-lm to these cases."""
     return asked("ask_mlx.py", f"mlx-lm-{version}", cases, PROGRAMS / "env" / "bin" / "python")
 
 
 def ask_llama(cases: list[dict[str, Any]], version: str = XLLAMACPP) -> list[list[float]]:
-    """What a release of llama.cpp answers."""
+    """The answers of a release of llama.cpp."""
     return asked("ask_llama.py", f"xllamacpp-{version}", cases)
 
 
 def asked(script: str, folder: str, cases: list[dict[str, Any]], python: Path = Path(sys.executable)) -> Any:
-    """What a script in tests/integrations/programs answers of a program's files in this folder."""
+    """The answers of a script in tests/integrations/programs, which runs a program's files in this folder."""
     process, errors = engine(script, folder, python)
     with suppress(BrokenPipeError):
         process.stdin.write(json.dumps(cases) + "\n")  # type: ignore[union-attr]
@@ -233,7 +233,7 @@ def asked(script: str, folder: str, cases: list[dict[str, Any]], python: Path = 
 
 @cache
 def engine(script: str, folder: str, python: Path) -> tuple[subprocess.Popen[str], Path]:
-    """That script, which answers every line of cases with a line, and the file of what it complains about."""
+    """The process of that script, which answers every line of cases with one line, and the file of its errors."""
     path = ROOT / "tests" / "integrations" / "programs" / script
     paths = os.pathsep.join((str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")))
     with tempfile.NamedTemporaryFile("w", delete=False) as errors:
@@ -250,12 +250,12 @@ def engine(script: str, folder: str, python: Path) -> tuple[subprocess.Popen[str
 
 
 def by_mlx(scaling: Any) -> bool:
-    """Whether mlx-lm has this scaling, of a plain model."""
+    """Whether mlx-lm supports this scaling of a plain model."""
     return not isinstance(scaling, YaRN) or (scaling.truncate and scaling.ramp == "dimension")
 
 
 def record() -> dict[str, Any]:
-    """What each program was given, and its cos and sin at position 1, by program and scaling."""
+    """The input of each program, and its cos and sin at position 1, by program and scaling."""
     cases = [Case(PLAIN, scaling, 4 * LENGTH, (1,)) for scaling in SCALINGS]
     records: dict[str, Any] = {}
     for version in VLLM:
@@ -280,7 +280,7 @@ def fields_of(scaling: Any) -> Any:
 
 
 def record_gguf() -> dict[str, Any]:
-    """The fields that llama.cpp is asked about, by scaling."""
+    """The fields for llama.cpp, by scaling."""
     fields = {str(scaling): fields_of(scaling) for scaling in SMOLLM_SCALINGS}
     return {
         name: {"values": one.values, "tensors": {key: tensor.tolist() for key, tensor in one.tensors.items()}}
@@ -290,7 +290,7 @@ def record_gguf() -> dict[str, Any]:
 
 @cache
 def recorded() -> dict[str, Any]:
-    """What was recorded, by program and scaling."""
+    """The recorded answers, by program and scaling."""
     return dict(json.loads(RECORDS.read_text()))
 
 

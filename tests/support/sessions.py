@@ -18,7 +18,7 @@ from support.studies import SHARED, inline, python_text
 
 @pytest.fixture(autouse=True)
 def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Files of the SQLite connections that are open now; a test that leaves one open fails, on every Python."""
+    """The files of open SQLite connections; a test that leaves one open fails in every version of Python."""
     still_open: list[str] = []
 
     class Watched(sqlite3.Connection):
@@ -40,7 +40,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 @pytest.fixture
 def ledgers() -> Iterator[Callable[[Path], Ledger]]:
-    """The ledger of a folder, as often as a test asks for it; closed when it ends."""
+    """A function that returns the same ledger for a folder in every call; ledgers close when the test ends."""
     with ExitStack() as opened:
         yield cache(lambda folder: opened.enter_context(Ledger(folder, write=True)))
 

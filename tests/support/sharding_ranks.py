@@ -1,4 +1,4 @@
-"""What one rank of a sharded attention layer does, and a way to run it in as many processes as there are ranks.
+"""Runs a sharded attention layer, with one process per rank.
 
 Every rank holds its tokens of two sequences. The whole is computed beside it, so that each rank can compare what it
 has: outputs of its tokens, and the gradients of inputs and of the encoding's parameters summed over ranks. Heads on
@@ -25,7 +25,7 @@ from posenc.positions import arange, sharded
 B, H, K, D, C = 2, 8, 4, 8, 64
 LENGTH = 32
 BOUND = 1e-12
-"""float64: some hundred roundings of 1e-16 of numbers of order one, in another order than the whole's."""
+"""The tolerance in float64: a few hundred roundings of 1e-16 for numbers of order one, summed in another order."""
 
 TEXTS = {
     "nope": "nope",
@@ -49,14 +49,14 @@ def made(name: str) -> posenc.Encoding:
 
 
 def tensors() -> list[Tensor]:
-    """x, q, k, v of the whole, and the weights of a loss; the same on every rank."""
+    """x, q, k, v of the whole layer, and the weights of a loss; the same on every rank."""
     generator = torch.Generator().manual_seed(0)
     shapes = [(B, LENGTH, C), (B, H, LENGTH, D), (B, K, LENGTH, D), (B, K, LENGTH, D), (B, H, LENGTH, D)]
     return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
 
 class Gather(torch.autograd.Function):
-    """All ranks' pieces side by side; the gradient of a piece is the sum of what every rank made of it."""
+    """Concatenates the pieces of all ranks; the gradient of a piece is summed over ranks."""
 
     @staticmethod
     def forward(ctx, piece: Tensor, axis: int) -> Tensor:
@@ -97,7 +97,7 @@ def shard(zigzag: bool) -> tuple[Tensor, Tensor]:
 
 
 def compared(name: str, zigzag: bool, attend: Callable[..., Tensor], watched: AbstractContextManager) -> None:
-    """A rank's share of a layer, forward and backward, beside the whole layer."""
+    """Compare a rank's share of a layer, forward and backward, with the whole layer."""
     own, everyone = shard(zigzag)
     encoding = made(name)
     x, q, k, v, weight = tensors()
@@ -115,7 +115,7 @@ def compared(name: str, zigzag: bool, attend: Callable[..., Tensor], watched: Ab
 
 
 def gathered(name: str, zigzag: bool) -> None:
-    """Queries stay where they are, keys and values of all ranks come to them."""
+    """Attention in which queries stay on their rank, and keys and values of all ranks are gathered."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, *here: Any) -> Tensor:
         return posenc.attention(q, Gather.apply(k, 2), Gather.apply(v, 2), *here)
@@ -124,13 +124,13 @@ def gathered(name: str, zigzag: bool) -> None:
 
 
 def ring(name: str, zigzag: bool) -> None:
-    """Keys, values and their gradients travel around."""
-    # Elsewhere heads of one group, laid under each other, have the same shape by chance.
+    """Attention in which keys, values and their gradients travel around a ring."""
+    # In other encodings, stacked heads of one group have the same shape by chance.
     compared(name, zigzag, posenc.ring_attention, NoWholeKeys() if name == "rotary" else nullcontext())
 
 
 class NoWholeKeys(TorchDispatchMode):
-    """Inside, nothing is made that is as large as the keys or values of all ranks."""
+    """A mode in which no tensor may be as large as the keys or values of all ranks."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
@@ -141,7 +141,7 @@ class NoWholeKeys(TorchDispatchMode):
 
 
 def refused(_: str, zigzag: bool) -> None:
-    """What a ring cannot do is an error on every rank, before anything is sent."""
+    """An unsupported ring is an error on every rank before anything is sent."""
     own, everyone = shard(zigzag)
     q, k, v = torch.randn(3, 1, H, len(own), D)
     placed, mask = posenc.NoPE().at(own, everyone), Mask(causal=True, q_order=own, k_order=everyone)
@@ -156,7 +156,7 @@ def refused(_: str, zigzag: bool) -> None:
 
 
 def ring_with_all_that_masks_say(name: str, zigzag: bool) -> None:
-    """Padding, documents, a window or chunks, softcap and sinks, in an encoding that rotates."""
+    """A ring with padding, documents, a window, chunks or a dense mask, softcap and sinks, in a rotary encoding."""
     (own, everyone), encoding = shard(zigzag), made("rotary")
     _, q, k, v, weight = tensors()
     padding, segments = arange(LENGTH) >= torch.tensor([[5], [0]]), arange(LENGTH) // 20
@@ -191,7 +191,7 @@ def ring_with_all_that_masks_say(name: str, zigzag: bool) -> None:
 
 
 def _compare(got: list[Tensor], want: list[Tensor], own: Tensor) -> None:
-    """A rank's tokens' gradients are its own; parameters' are summed over ranks."""
+    """Compare the gradients of a rank's own tokens, and those of parameters summed over ranks."""
     _near(got[0], want[0][:, own])
     for g, w in zip(got[1:4], want[1:4], strict=True):
         _near(g, w[:, :, own])
@@ -207,7 +207,7 @@ def _near(got: Tensor, want: Tensor) -> None:
 
 
 def run(ranks: int, jobs: list[tuple[str, str, bool]]) -> None:
-    """ContentState out jobs, each a way, an encoding and whether to zig-zag, on so many real processes."""
+    """Run jobs, each with a way, an encoding and whether to zig-zag, in ``ranks`` processes."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A small random model of any family, from its config's defaults, and its own positions as our encodings."""
+"""Small random models of all families, from the defaults of their configs, and their positions as our encodings."""
 
 import copy
 import inspect
@@ -28,7 +28,7 @@ transformers.logging.set_verbosity_error()
 
 
 def small(model_type: str, **more: Any) -> Any:
-    """The bare model of a type, large windows and all depths shrunk; skips where transformers is older than it."""
+    """The base model of a type with smaller sizes; the test is skipped if transformers does not have the type."""
     if model_type not in CONFIG_MAPPING:
         pytest.skip(f"this version of transformers has no {model_type}")
     config = CONFIG_MAPPING[model_type]()
@@ -37,7 +37,7 @@ def small(model_type: str, **more: Any) -> Any:
         model = built(type(config).from_dict(shrunk(said)))
         if "input_ids" not in inspect.signature(model.forward).parameters:
             shown(model)
-    except Exception:  # whatever a class raises for widths that must fit others, as in CSM's codec
+    except Exception:  # a class may raise anything for widths that must fit others, as in CSM's codec
         model = built(type(config).from_dict(shrunk(said, widths=False)))
     for name, parameter in model.named_parameters():
         if name.endswith(".temp"):  # Zaya's keys are multiplied by it, and it starts at 0
@@ -46,7 +46,7 @@ def small(model_type: str, **more: Any) -> Any:
 
 
 def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]:
-    """The model's own positions by kind, T5's biases among them."""
+    """The model's own positions by layer type, including T5's biases."""
     positions = read(model.config)
     encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
     if positions.rotary_recipes:
@@ -58,7 +58,7 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
 
 
 def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
-    """Encodings that fit the same model and do otherwise: no rotation, or other biases, drawn in place."""
+    """Encodings that fit the same model with other results: no rotation, or random biases, drawn in place."""
     found = {kind: NoPE() if "queries_keys" in one.acts_on else one for kind, one in encodings.items()}
     for encoding in found.values():
         for parameter in encoding.parameters():
@@ -67,7 +67,7 @@ def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
 
 
 def answers(model: Any, **given: Any) -> Tensor:
-    """What the last layer hands out."""
+    """The output of the last layer."""
     with torch.no_grad():
         found = model(**given)[0]
     return (found[0] if isinstance(found, tuple) else found).float()
@@ -82,12 +82,12 @@ def check_swapped(
     most: float | None = None,
     least: float | None = None,
 ) -> None:
-    """The same answers with a model's own positions put in, other ones with others, and the same after both.
+    """Check a patched model: the same answers with its own positions and after patching, and others with others.
 
     Args:
-        answer: what the model says now.
-        most: how far the same answers may lie apart; by default 2e-5 of the largest, some units of 2^-23 a layer.
-        least: how far other ones must; by default a thousandth of the largest.
+        answer: a function that returns the model's answers.
+        most: the tolerance for the same answers; by default 2e-5 of the largest, a few units of 2^-23 per layer.
+        least: the least difference of other answers; by default a thousandth of the largest.
     """
     before = answer()
     largest = float(before.abs().max())

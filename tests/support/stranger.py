@@ -1,4 +1,4 @@
-"""A rotary engine in NumPy, by what docs/vectors.md says and nothing else: a layer type of a file of vectors."""
+"""A rotary engine in NumPy for a layer type in a file of vectors, written only from docs/vectors.md."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ def clipped(x: Any) -> Any:
 
 
 class Engine:
-    """Rotates by the header of a layer type, with whatever is stated in place of it."""
+    """Rotates by the header of a layer type, with values in ``instead`` replaced."""
 
     def __init__(self, layer: Mapping[str, Any], **instead: Any) -> None:
         self.d, self.pairing = layer["rotary_dim"], instead.pop("pairing", layer["pairing"])
@@ -58,7 +58,7 @@ class Engine:
             low, high = np.floor(low), np.ceil(high)
         low, high = max(low, 0), min(high, self.d - 1)
         g = 1 - clipped((self.pair - low) / (high - low if high != low else 0.001))
-        if self.rope.get("ramp") == "rotations":  # planted: the paper's ramp
+        if self.rope.get("ramp") == "rotations":  # a deliberate mistake: the paper's ramp
             g = clipped((length * self.plain / (2 * np.pi) - 1) / 31)
         return self.plain / s * (1 - g) + self.plain * g
 
@@ -86,7 +86,7 @@ class Engine:
 
 
 class Engines:
-    """An engine for every layer type of a file."""
+    """An engine for every layer type in a file."""
 
     def __init__(self, header: Mapping[str, Any], **instead: Any) -> None:
         layers = {name: layer for name, layer in header["layers"].items() if "parameters" in layer}

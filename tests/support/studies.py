@@ -33,13 +33,13 @@ SHARED = replace(
 
 
 def inline(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Run one job after the other in this process."""
+    """Run jobs one after another in this process."""
     for job in jobs:
         done(job.run(report))
 
 
 def plan_of(encoding: str, **more: Any) -> Plan:
-    """A plan of ten steps on the needle task."""
+    """A plan with ten steps on the needle task."""
     portions = {"steps": 10, "batch": 4, "learning_rate": 1e-3, "train_length": 64}
     tests = {"lengths": (64, 128), "test_count": 8}
     return Plan(**{"encoding": encoding, "task": "needle", "seed": 0, **portions, **tests, **more})
@@ -50,7 +50,7 @@ def python_text() -> Text:
 
 
 def numbers(folder: Path) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
-    """Every measured number of a study's ledger."""
+    """Every measured number in a study's ledger."""
     from posenc.workbench.run.ledger import Ledger
 
     with Ledger(folder) as ledger:

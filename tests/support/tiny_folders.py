@@ -1,4 +1,4 @@
-"""Tiny random checkpoints of mixed layers as transformers saves them, with a tokenizer of characters."""
+"""Tiny random checkpoints with mixed layers, as saved by transformers, with a tokenizer of characters."""
 
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ NEAR = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attenti
 SIGHT = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 IMAGE = {**SIGHT, "image_size": 28, "patch_size": 14}
 MIXED = ("gemma3", "gemma3_text", "cohere2", "smollm3", "mistral3")
-"""Two kinds of bases and windows, alone and as released beside a tower that sees; near layers that turn, far ones
-that do not; a layer in two that does not turn; and a folder whose only class takes images too."""
+"""Models with two bases and windows, alone and with a vision tower; with rotation only in layers with a window;
+with rotation only in every second layer; and a model whose only class also accepts images."""
 
 
 def _config(family: str) -> Any:
@@ -43,7 +43,7 @@ def _config(family: str) -> Any:
 
 
 def save(family: str, folder: Path, **how: Any) -> Any:
-    """Leave the folder; the model that is in it."""
+    """Save a model in the folder, and return it."""
     torch.manual_seed(0)
     config = _config(family)
     composite = family in ("gemma3", "mistral3")

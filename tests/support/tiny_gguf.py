@@ -1,4 +1,4 @@
-"""A tiny random Llama in a .gguf file, with a tokenizer, as llama.cpp's converter writes one."""
+"""A tiny random Llama in a .gguf file with a tokenizer, as written by llama.cpp's converter."""
 
 from pathlib import Path
 from string import ascii_lowercase

@@ -157,13 +157,13 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 TABLED = {"roformer"}
-"""Families that look their angles up in tables, without a rotary module that gets position ids."""
+"""Families that look up angles in tables, and have no rotary module that receives position ids."""
 if not hasattr(modeling_gptj, "GPTJRotaryEmbedding"):  # before transformers 5.24
     TABLED |= {"codegen", "gptj"}
 
 
 def tiny(family: str, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """A random model with attention sharp enough that a wrong position shows in the logits."""
+    """A random model with attention so sharp that a wrong position changes the logits."""
     name, more = MODELS[family]
     kind = getattr(transformers, name)
     sizes = OLD_SIZES if family in ("gptj", "gpt2") else SIZES
@@ -189,7 +189,7 @@ def tokens(length: int = 48) -> Tensor:
 
 
 def by_plain_products(model: nn.Module) -> None:
-    """Experts one after another: not every torch has the default's grouped products on CPU."""
+    """Compute experts one after another, because not every torch has the default's grouped products on CPU."""
     model.config._experts_implementation = "eager"
 
 

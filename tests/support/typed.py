@@ -1,4 +1,4 @@
-"""A study in a folder of its own, carried out by the command line: begun, watched from outside, and ended."""
+"""A study in a separate folder, run from the command line: started, watched from outside, and finished."""
 
 import sqlite3
 import subprocess
@@ -12,25 +12,25 @@ from support.studies import numbers
 
 
 class Typed:
-    """A study as it is typed.
+    """A study as typed on the command line.
 
     Args:
-        folder: of the study.
-        config: its TOML file; the command is typed where that lies.
-        words: what else is typed every time.
+        folder: the folder of the study.
+        config: its TOML file; commands run in the folder of this file.
+        words: other words in every command.
     """
 
     def __init__(self, folder: Path, config: Path, *words: str) -> None:
         self.folder, self.config, self.words = folder, config, words
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Type it; the process leads a group of its own."""
+        """Run the command in a process that leads its own group."""
         command = [sys.executable, "-m", "posenc", "compare", "--config", str(self.config), *self.words, *words]
         where = {"cwd": self.config.parent, "start_new_session": True, "stdout": subprocess.DEVNULL}
         return subprocess.Popen([*command, "--output", str(self.folder)], **where)  # type: ignore[call-overload,no-any-return]
 
     def started(self, ready: Callable[[], bool], *words: str) -> subprocess.Popen[bytes]:
-        """Type it and wait until it is ready, being still at work."""
+        """Run the command, and wait until ``ready`` is true while it is still running."""
         process = self.start(*words)
         while process.poll() is None and not ready():
             time.sleep(0.01)
@@ -38,12 +38,12 @@ class Typed:
         return process
 
     def finish(self, *words: str) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
-        """Type it and wait for its end; every number of the ledger."""
+        """Run the command to its end, and return every number in the ledger."""
         assert self.start(*words).wait() == 0
         return numbers(self.folder)
 
     def rows(self, table: str = "runs") -> int:
-        """Of a table of the ledger, read beside the process that writes it."""
+        """The number of rows in a table of the ledger, read while the process writes it."""
         try:
             with closing(sqlite3.connect(f"file:{self.folder / 'ledger.sqlite'}?mode=ro", uri=True)) as ledger:
                 return int(ledger.execute(f"SELECT count(*) FROM {table}").fetchone()[0])

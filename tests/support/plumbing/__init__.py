@@ -1,4 +1,4 @@
-"""Laws of the project's own plumbing: what no encoding of a user's breaks, held against the whole catalogue."""
+"""Laws of the library's internals, which no user's encoding can break, for the whole catalogue."""
 
 from posenc.laws import Law
 from support.plumbing import independence, layers, modes, scores, survival, texts, tracing

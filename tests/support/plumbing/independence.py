@@ -1,4 +1,4 @@
-"""Laws of independence: of other instances and calls, and of how inputs lie in memory."""
+"""Laws of independence from other instances, from other calls, and from the memory layout of inputs."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ from support.cases import Case
 
 @law()
 def instances_are_independent(subject: Subject) -> None:
-    """No instance and no call leaves a trace in another: other settings, other positions, other types.
+    """No instance or call affects another with other settings, positions or types.
 
-    Keep nothing in the class or the module between calls: tables are made in ``place`` and held by what it returns.
+    Keep nothing in the class or the module between calls: make tables in ``place``, and keep them in its result.
     """
     first, second = subject.plain(9), subject.plain(9, min(20, subject.declared.position_limit - 9))
     alone = effects(subject, subject.build(), first), effects(subject, subject.build(), second)
@@ -39,9 +39,9 @@ def instances_are_independent(subject: Subject) -> None:
 
 @law()
 def strides_change_nothing(subject: Subject) -> None:
-    """Inputs may lie in memory as they like, channels apart from each other: same values, same gradients.
+    """Values and gradients do not depend on the memory layout of inputs, such as channels that are not adjacent.
 
-    Use operators that heed strides; no ``as_strided`` or ``view`` on inputs.
+    Use operators that respect strides; call neither ``as_strided`` nor ``view`` on inputs.
     """
     encoding = subject.build().double()
     module, given, at = Whole(subject, encoding), inputs(subject, 9, torch.float64), subject.plain(9)

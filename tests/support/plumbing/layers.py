@@ -1,4 +1,4 @@
-"""Laws of one placing in several layers: gradients apart, windows that travel, parameters that changed."""
+"""Laws of one placed encoding in several layers: separate gradients, windows, and changed parameters."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +26,7 @@ def _before_attention(subject: Subject) -> str:
 
 @law(_before_attention)
 def shared_placings_train(subject: Subject) -> None:
-    """Layers sharing a placing have the gradients of softmax(scores)·v, first and second; rows without keys too.
+    """Layers that share a placed encoding have exact first and second gradients, also in rows without keys.
 
     Read trainable tensors from the arguments of ``values``, or from attributes of the bias, never from the module.
     """
@@ -39,12 +39,12 @@ def shared_placings_train(subject: Subject) -> None:
         for way, attend in ways.items():
             for order, got in enumerate(_derivatives(subject, S, attend, mask)):
                 what = f"{name}, {way}, {('gradients', 'gradients with a graph', 'second derivatives')[order]}"
-                # Some thousand roundings of sums as large as the largest number.
+                # This allows a few thousand rounding errors of sums as large as the largest number.
                 near(got, want[order], 1e-11 * (1 + want[order].abs().max()), what)
 
 
 def _derivatives(subject: Subject, S: int, attend: Attend, mask: Mask) -> list[Tensor]:
-    """Gradients of what three layers make, the same with a graph, and those of their cosines."""
+    """Gradients of three layers, the same gradients with a graph, and the gradients of their cosines."""
     encoding = subject.build().double()
     x, q, k, v = given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
     leaves = [*given, *encoding.parameters()]
@@ -74,7 +74,7 @@ def _defined(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tenso
 
 
 def _ring(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tensor:
-    """The keys of odd places, then those of even ones; what is not there is hidden."""
+    """Attention to keys with odd indices, merged with attention to keys with even indices."""
     order = torch.arange(k.shape[2])
     odd = order.remainder(2).bool().expand(k.shape[0], -1)
     visible = torch.ones_like(odd) if mask.key_mask is None else mask.key_mask
@@ -88,9 +88,9 @@ def _is_layers(subject: Subject) -> str:
 
 @law(_is_layers)
 def windows_travel(subject: Subject) -> None:
-    """A window of ``Layers`` is in what a layer is placed as, and attention heeds it beside the mask.
+    """A placed layer of ``Layers`` keeps its window, and attention applies it in addition to the mask.
 
-    Let ``with_content`` and ``with_state`` return a ``copy.copy`` of the placed encoding with what is new.
+    Return a changed ``copy.copy`` of the placed encoding from ``with_content`` and ``with_state``.
     """
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)
@@ -110,9 +110,9 @@ def _no_parameters(subject: Subject) -> str:
 
 @law(_no_parameters)
 def changed_parameters_are_refused(subject: Subject) -> None:
-    """Placed before an optimiser's step it is refused after it; placed again it is not.
+    """An encoding that was placed before an optimiser's step is refused after the step, until it is placed again.
 
-    Call ``self.check_current()`` in every method of a ``Placed`` that uses numbers made of parameters.
+    Call ``self.check_current()`` in every method of a ``Placed`` that uses values computed from parameters.
     """
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)

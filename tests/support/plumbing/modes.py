@@ -1,4 +1,4 @@
-"""Laws of modes: nothing depends on recorded gradients, transforms, or where a placing was first used."""
+"""Laws of modes: nothing depends on recorded gradients, transforms, or the first use of a placed encoding."""
 
 import torch
 from torch import Tensor
@@ -11,9 +11,9 @@ from posenc.laws.subject import Subject, each_layer
 
 @law()
 def is_the_same_without_gradients(subject: Subject) -> None:
-    """Recording gradients changes no bit of what is embedded and rotated, in any type.
+    """Recording gradients changes no bit of embeddings and rotated queries and keys, in any dtype.
 
-    Take one way whether gradients are recorded or not.
+    Use the same code whether gradients are recorded or not.
     """
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         for length in (1, 9):
@@ -32,7 +32,7 @@ def _turns_nothing_at_zero(subject: Subject) -> str:
 
 @law(_turns_nothing_at_zero)
 def passes_position_zero_exactly(subject: Subject) -> None:
-    """Position 0 changes nothing, whatever the tables' type: huge and tiny numbers pass bit for bit.
+    """Rotation at position 0 returns even huge and tiny numbers bit for bit, whatever the dtype of the tables.
 
     Multiply in the wider of the two types, ``torch.promote_types(x.dtype, table.dtype)``.
     """
@@ -49,7 +49,7 @@ def passes_position_zero_exactly(subject: Subject) -> None:
 
 @law()
 def may_first_be_used_anywhere(subject: Subject) -> None:
-    """A placing first used in inference_mode or a function transform can be trained with afterwards.
+    """A placed encoding that was first used in inference_mode or a function transform can be trained afterwards.
 
     Make tables in ``place``, not at the first use.
     """
@@ -85,9 +85,9 @@ def may_first_be_used_anywhere(subject: Subject) -> None:
 
 @law()
 def keeps_the_positions_it_was_given(subject: Subject) -> None:
-    """Counting the positions up in place, as a decoding loop may, moves nothing that was placed before.
+    """Changing positions in place, as a decoding loop may, does not affect encodings that were placed before.
 
-    Use the positions that ``place`` is given; they are copies.
+    Use the positions that ``place`` receives, which are copies.
     """
     x, q, k, _ = inputs(subject)
     encoding = subject.build()

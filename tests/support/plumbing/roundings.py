@@ -1,4 +1,4 @@
-"""How often float32 rounds a number of each encoding's bias, which decides how exact the laws ask it to be."""
+"""The number of float32 roundings in each encoding's bias, which determines the tolerances of laws."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,18 +11,18 @@ ROUNDINGS: dict[str, Callable[[Any], int]] = {
     "decomposed": lambda decomposed: len(decomposed.size) * (decomposed.head_dim + 2),
     "fire": lambda _: 16,  # two logarithms of products, a quotient, a value and a slope of all units
     "inkling": lambda inkling: inkling.basis + inkling.width + 4,
-    "kerple": lambda _: 8,  # two parameters out of their logarithms, a distance, a product, a logarithm, a product
+    "kerple": lambda _: 8,  # exponentials of two parameters, a distance, a product, a logarithm, a product
     "layoutlm": lambda _: 4,  # sums of several tables
-    "sandwich": lambda _: 2,  # the factor, and the sum, which is made wider
+    "sandwich": lambda _: 2,  # the factor, and the sum, which is computed in a wider type
     "shaw": lambda shaw: shaw.head_dim + 4,
     "stack": lambda stack: len([one for one in stack.encodings if "bias" in one.acts_on][1:]),  # their sum
     "transformer-xl": lambda xl: xl.width + xl.head_dim + 8,
 }
-"""By name, beyond once for a factor and once for the number itself. Each rounding is by 2^-24 of numbers no larger
-than the largest of that bias, or what its parameters make of queries and keys. Other encodings round no further."""
+"""Roundings by name, besides one of a factor and one of the result. Each error is at most 2^-24 times the largest
+number of the bias, or of the products of its parameters with queries and keys. Other encodings have no others."""
 
 
 def roundings(encoding: Encoding) -> int:
-    """Those of an encoding and of every encoding inside it."""
+    """The roundings of an encoding and of every encoding inside it."""
     parts = [module for module in encoding.modules() if isinstance(module, Encoding)]
     return sum(ROUNDINGS[part.name](part) for part in parts if part.name in ROUNDINGS)

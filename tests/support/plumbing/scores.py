@@ -1,4 +1,4 @@
-"""Laws of a bias: shortcuts are rows, and rows are scores."""
+"""Laws of a bias: its shortcuts equal its rows, and its rows equal scores."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def _no_bias(subject: Subject) -> str:
 
 
 def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tuple[str, Placed, Bias]]:
-    """The biases of T tokens that meet S, near and far."""
+    """The biases between T queries and S keys, at the first and the last positions."""
     encoding = subject.build().to(dtype)
     x, q, k, _ = inputs(subject, S, dtype)
     for first in (0, encoding.position_limit - S):
@@ -37,10 +37,10 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
 
 @law(_no_bias)
 def shortcuts_are_rows(subject: Subject) -> None:
-    """A line, channels and parts of rows give what rows give, up to a number per row, also at the last positions.
+    """A line, channels and parts of rows equal ``rows``, up to a number per row, also at the last positions.
 
-    Leave shortcuts out (``toeplitz``, ``low_rank``), or derive them from ``rows``; ``OffsetBias`` does it for a
-    function of the offset.
+    Leave out the shortcuts ``toeplitz`` and ``low_rank``, or derive them from ``rows``, as ``OffsetBias`` does for
+    a function of the offset.
     """
     for T, S in ((9, 9), (4, 9)):
         S = subject.longest(S)
@@ -50,7 +50,7 @@ def shortcuts_are_rows(subject: Subject) -> None:
                 none = torch.zeros(2, bias.heads, T, S, dtype=dtype)
                 dense = bias.rows(0, T, S, none if bias.needs_scores else None)
                 distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
-                # A function of several roundings may be rounded otherwise in a tensor of another shape.
+                # A function with several roundings may be rounded differently in a tensor of another shape.
                 off = roundings(subject.declared) * torch.finfo(dtype).eps / 2 * dense.abs().max()
                 if bias.toeplitz is not None:
                     owed(
@@ -67,7 +67,7 @@ def shortcuts_are_rows(subject: Subject) -> None:
 
 
 def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float, where: str) -> None:
-    """Products of channels that ``narrow`` holds, against the rows at keys not after their query."""
+    """Compare products of channels in the type ``narrow`` with the rows, for keys not after their query."""
     channels = bias.low_rank(narrow, scale)
     if channels is None:
         return
@@ -77,17 +77,17 @@ def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float,
     summed = torch.zeros(dense.shape)
     for i in range(q.shape[-1]):  # in float32, one by one and in order, as kernels do
         summed = summed + q[..., i, None].float() * k[..., None, :, i].float()
-    # Both may lack a number a row: what is compared is how far a key is from its query's own.
+    # Both may differ by a number per row, so each is compared relative to the query's own key.
     got, want = (x.double() - x.double().diagonal(dim1=-2, dim2=-1)[..., None] for x in (summed * scale, dense))
-    # Each sum is rounded, and so are the rows. A type whose smallest number is larger than float32's holds the bias
-    # as finely as it can.
+    # Each sum is rounded, and so are the rows. A type whose smallest number is larger than float32's adds an error
+    # of that size.
     bound = (q.shape[-1] + 3) * 2.0**-24 * (1 + want.abs()) + 2 * torch.finfo(narrow).smallest_normal
     near(got.tril(), want.tril(), bound, f"channels in {narrow}, scaled by {scale}, at {where}")
 
 
 @law(_no_bias)
 def rows_are_scores(subject: Subject) -> None:
-    """Where queries or keys are zeros the rows are the scores, and a block of rows is that part of all rows.
+    """If queries or keys are zeros, the rows are the scores; and a block of rows equals the same part of all rows.
 
     Compute ``rows(first, last, keys)`` from positions ``first`` to ``last`` and the first ``keys`` keys.
     """

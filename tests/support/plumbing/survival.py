@@ -1,4 +1,4 @@
-"""Laws of survival: copies of what was placed, loading, inference mode, another default type and device."""
+"""Laws about copies of placed encodings, loading, inference mode, and other default dtypes and devices."""
 
 import copy
 import pickle
@@ -20,9 +20,9 @@ from posenc.laws.survival import late
 
 @law()
 def placings_survive_copies(subject: Subject) -> None:
-    """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, used or not.
+    """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, even after use.
 
-    Keep tensors as attributes of the ``Placed`` and of its bias, and give it objects of classes that can be
+    Keep tensors as attributes of the ``Placed`` and of its bias, and use only objects of classes that can be
     imported; a function that is defined inside ``place`` cannot be copied.
     """
     x, q, k, v = inputs(subject)
@@ -46,7 +46,7 @@ def placings_survive_copies(subject: Subject) -> None:
                         got = attended(copied(here))
                     except (pickle.PicklingError, AttributeError, TypeError) as error:
                         raise Broken(f"{when}, it is not {name}: {error}") from error
-                    # A clone may lie otherwise in memory, where float32 products are summed in another order.
+                    # A clone may have other strides, with which float32 products are summed in another order.
                     bound = 2.0**-20 if name == "rebuilt by tree_map" else 0.0
                     near(got, want, bound, f"layer {layer}, {when}, {name}")
                 attended(here)
@@ -54,9 +54,9 @@ def placings_survive_copies(subject: Subject) -> None:
 
 @law()
 def survives_loading(subject: Subject) -> None:
-    """Weights assigned to what is on meta stay as buffers get memory; buffers that nobody fills are refused.
+    """Weights assigned to an encoding on meta stay when its buffers get memory; buffers without values are refused.
 
-    Register buffers by ``register_constants``, which fills them again.
+    Register buffers with ``register_constants``, which fills them again.
     """
     encoding, at = subject.build(), subject.plain(9)
     want, state = effects(subject, encoding, at), copy.deepcopy(encoding.state_dict())
@@ -74,9 +74,9 @@ def survives_loading(subject: Subject) -> None:
 
 @law()
 def survives_inference_mode(subject: Subject) -> None:
-    """Used under inference_mode (or built there, if it has no parameters), it can be trained afterwards.
+    """An encoding that was used in inference_mode, or built there without parameters, can be trained afterwards.
 
-    Keep no tensor between calls that ``inference_mode`` may have made.
+    Do not keep tensors between calls, because they may have been made in ``inference_mode``.
     """
     encoding, at = subject.build(), subject.plain(9)
     with torch.inference_mode():
@@ -93,7 +93,7 @@ def survives_inference_mode(subject: Subject) -> None:
             owed(tensor.grad is None or bool(tensor.grad.isfinite().all()), f"the gradient of {name} is not finite")
         after = effects(subject, candidate, at)
         for name, tensor in after.items():
-            # The two may be computed by different engines, which order or fuse two products and a sum.
+            # Different kernels may compute the two, and order or fuse two products and a sum differently.
             near(
                 tensor, before[name], 4 * 2.0**-24 * (1 + before[name].abs().max()), f"{name} after inference mode"
             )
@@ -101,9 +101,9 @@ def survives_inference_mode(subject: Subject) -> None:
 
 @law()
 def survives_another_default_dtype(subject: Subject) -> None:
-    """Used, and where nothing is drawn built, under a default type of float64 it computes the same.
+    """An encoding used (or, without parameters, built) under a default dtype of float64 computes the same.
 
-    Name the type of every tensor that is made: ``torch.arange(n, dtype=torch.float32)``.
+    State the dtype of every new tensor: ``torch.arange(n, dtype=torch.float32)``.
     """
     encoding, at = subject.build(), late(subject)
     want, default = effects(subject, encoding, at), torch.get_default_dtype()
@@ -120,9 +120,9 @@ def survives_another_default_dtype(subject: Subject) -> None:
 
 @law()
 def survives_another_default_device(subject: Subject) -> None:
-    """Used under another default device it computes where its positions and inputs are.
+    """An encoding used under another default device computes on the device of its positions and inputs.
 
-    Name the device of every tensor that is made: ``device=positions.device``.
+    State the device of every new tensor: ``device=positions.device``.
     """
     encoding, at, given = subject.build(), late(subject), list(inputs(subject))
     want = _everything(subject, encoding, given, at)
@@ -138,7 +138,7 @@ def survives_another_default_device(subject: Subject) -> None:
 def _everything(
     subject: Subject, encoding: Encoding, given: list[torch.Tensor], positions: torch.Tensor
 ) -> torch.Tensor:
-    """One number that all effects enter."""
+    """A number that depends on all effects."""
     x, q, k, v = given
     placed = encoding.at(positions)
     total = placed.embed(x).sum()

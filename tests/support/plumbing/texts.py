@@ -1,4 +1,4 @@
-"""Laws of texts: equal text is an equal encoding, whichever of its texts it is made from."""
+"""Laws of strings of encodings: every string for an encoding makes an equal encoding."""
 
 import torch
 
@@ -18,9 +18,9 @@ def _no_text(subject: Subject) -> str:
 
 @law(_no_text)
 def texts_are_encodings(subject: Subject) -> None:
-    """A recipe's text parses to it, and its canonical form, brief or full, makes the same encoding.
+    """A recipe's string parses to the recipe, and its canonical form, brief or full, makes the same encoding.
 
-    Keep every argument of ``__init__`` by name, and build the same from equal arguments.
+    Store every argument of ``__init__`` under its name, and build equal encodings from equal arguments.
     """
     recipe = subject.recipe
     owed(parse(str(recipe)) == recipe, f"{recipe} parses to {parse(str(recipe))!r}")

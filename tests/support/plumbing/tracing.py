@@ -1,4 +1,4 @@
-"""Laws of tracing: exported with what was placed, fake tensors, make_fx and vmap."""
+"""Laws of tracing: export with a placed encoding as input, fake tensors, make_fx and vmap."""
 
 import warnings
 
@@ -15,7 +15,7 @@ from posenc.mask import Mask
 
 
 class Attends(nn.Module):
-    """What a layer does with a placed encoding that it is given."""
+    """Attention of a layer that receives a placed encoding."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask) -> Tensor:
         return attention(*placed.rotate(q, k), v, placed, mask)
@@ -23,7 +23,7 @@ class Attends(nn.Module):
 
 @law(traces=True)
 def exports_with_a_placing(subject: Subject) -> None:
-    """torch.export takes a placed encoding and a mask as arguments, and the program serves other positions.
+    """torch.export accepts a placed encoding and a mask as arguments, and the program works at other positions.
 
     Keep tensors as attributes of the ``Placed`` and of its bias, which are its leaves; a closure hides them.
     """
@@ -44,7 +44,7 @@ def exports_with_a_placing(subject: Subject) -> None:
 def survives_fake_tensors(subject: Subject) -> None:
     """Masked under FakeTensorMode and causal on the meta device it gives the shapes and types that it gives.
 
-    Look at no value: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
+    Read no values: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -61,9 +61,9 @@ def survives_fake_tensors(subject: Subject) -> None:
 
 @law()
 def survives_make_fx(subject: Subject) -> None:
-    """make_fx traces it, and the trace gives at other positions what eager gives there.
+    """make_fx traces an encoding, and at other positions the trace gives the same results as eager.
 
-    Look at no value: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
+    Read no values: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -78,15 +78,15 @@ def survives_make_fx(subject: Subject) -> None:
 
 @law()
 def survives_vmap(subject: Subject) -> None:
-    """vmap over what models compute, at shared positions, gives what each gives alone.
+    """vmap over inputs of a model at shared positions gives the same results as each input alone.
 
-    Look at no value, and write into no tensor that was made before the call.
+    Read no values, and do not write into tensors that were made before the call.
     """
     module = Whole(subject, subject.build().requires_grad_(False))
     x, q, k, v, positions, mask = given(subject)
     both = [torch.stack((t, 0.5 * t)) for t in (x, q, k, v)]
     with traceable("vmap"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that torch maps its own attention one by one
+        warnings.simplefilter("ignore")  # torch warns that it maps its attention one by one
         got = torch.vmap(lambda *mapped: module(*mapped, positions, mask))(*both)
     for i in range(2):
         want = module(*(t[i] for t in both), positions, mask)
