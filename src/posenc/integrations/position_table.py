@@ -32,14 +32,14 @@ class LayerTable:
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the string of another encoding, as in ``posenc.encoding``.
-        base, scaling: the origin of the frequencies, only for wording; None without rotation.
+        base, scaling: the origin of the frequencies, used only in sentences; None without rotation.
         frequencies: θ of every pair in radians per position, computed exactly and rounded to float64.
         float32: the same frequencies as programs compute them in float32.
-        unscaled: θ without the scaling, only for wording.
+        unscaled: θ without the scaling, used only in sentences.
         attention_factor: the factor a of cos and sin.
-        own_attention_factor: the scaling's own value of a, if the file states another; only for wording.
-        softmax_factor: the factor on 1/√D, which is DeepSeek's second number or the family's own scale.
-        softmax_origin: the origin of ``softmax_factor``, only for wording.
+        own_attention_factor: the scaling's own value of a, if the file states another; used only in sentences.
+        softmax_factor: the factor on 1/√D, from DeepSeek's mscale_all_dim or the family's own scale.
+        softmax_origin: the origin of ``softmax_factor``, used only in sentences.
         softcap: the cap c of scores; None if scores are not capped.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
         pairing: ``"half"`` for pairs (i, i + d/2) or ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows.

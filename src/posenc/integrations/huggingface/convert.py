@@ -60,7 +60,7 @@ def convert_pairing(
             ``attn_qkv`` must be laid out q, k, v, and GPT-NeoX's ``query_key_value`` head by head. Scales
             (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be included.
         from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
-            and ``"half"`` in Hugging Face's folders; it cannot be told from the weights.
+            and ``"half"`` in Hugging Face's folders; the weights do not show their pairing.
         to: the target pairing. If it is the same, nothing changes.
         heads, kv_heads: the numbers of query and key heads, the same by default.
         head_dim, rotary_dim: channels per head, and how many of them rotate; all by default.

@@ -1,4 +1,4 @@
-"""A model family: its config keys for positions, and what its code does without a config key."""
+"""A model family: its config keys for positions, and the behaviour of its code that no config key states."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ SEEN: Mapping[Count, Callable[[int], tuple[int | None, int]]] = {
     "both sides, ends in": lambda window: (window // 2 + 2, window // 2 + 1),  # Gemma 4: as Gemma 3, plus both ends
     "ignored": lambda window: (None, 0),
 }
-"""For each meaning of a window size: how many tokens a token sees back, itself included, and how many after it."""
+"""For each meaning of a window size: how many tokens back a token sees, itself included, and how many ahead."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,

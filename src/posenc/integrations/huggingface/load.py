@@ -65,7 +65,7 @@ class Pretrained:
 
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         if path.suffix != ".gguf":
-            _ = read(path).stretched  # refuses a model before anything large is loaded
+            _ = read(path).stretched  # fails before anything large is loaded
         model, self.tokenizer = open_model(path, dtype)
         self.model: Any = model.eval().to(device)
         self.path, self.positions = path, read(self.model.config)
@@ -138,7 +138,7 @@ class Pretrained:
             for piece, target in zip(tokens[:-1].split(step), targets.split(step), strict=True):
                 output = self.model(
                     piece[None].to(self.model.device), use_cache=True, **caches
-                )  # logits are scaled
+                )  # includes the model's scale of logits
                 caches = cached(output)
                 losses.append(F.cross_entropy(output.logits[0].float(), target, reduction="none").cpu())
                 tick(len(piece) / length)

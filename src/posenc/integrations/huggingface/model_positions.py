@@ -27,7 +27,7 @@ def softmax_factor(recipe: Recipe) -> float:
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """A copy with this factor, stated only if its scaling implies another."""
+    """A copy of a recipe with this factor, which is stated only if the scaling implies another factor."""
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
 

@@ -129,7 +129,7 @@ IDLE: dict[str, tuple[object, ...]] = {
     "position_embedding_type": ("absolute", "rope", "rope_gptj"),
     "use_bidirectional_attention": ("all", "vision"),
 }
-"""Values that have no effect in a family without the key; null and False never have one."""
+"""Values that have no effect in a family without the key, in addition to null and False."""
 
 RARE: dict[str, Values] = {
     **_of(

@@ -65,7 +65,7 @@ def loss_by_position(
 
 
 def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
-    """Mean losses of the first ``length`` positions by name, each from the end of the previous one."""
+    """Mean losses in consecutive ranges of the first ``length`` positions, keyed by the end of each range."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
         raise InvalidArgument(

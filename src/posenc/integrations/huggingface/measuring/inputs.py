@@ -24,7 +24,7 @@ STRIDE = 384
 EDGE, HEARD = 3, 24
 """Frames at each end of a sound that convolutions mix with padding, and the number of measured frames."""
 READ, DECODED = 23, 11
-"""The tokens in a text and in a text for a decoder; they differ, so self- and cross-attention can be told apart."""
+"""Lengths of a text and of a decoder's text, in tokens; they differ to tell self-attention from cross-attention."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Form:
     def orders(self, tokens: int) -> list[list[int]]:
         """The indices of the measured tokens, in each order that a model may use.
 
-        The patches of a picture are the last tokens, row by row or square by merged square. In a sound, frames at
-        both ends are left out, because their content differs.
+        The patches of a picture are the last tokens, row by row or by merged squares. In a sound, frames at both
+        ends are left out, because their content differs.
         """
         if self.length is not None:
             return [[*range(tokens)]]

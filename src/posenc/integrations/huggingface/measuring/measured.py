@@ -233,7 +233,7 @@ class Measured:
 
     @property
     def numbers(self) -> list[int]:
-        """The number of every layer in the whole model, towers one after another."""
+        """The number of every layer in the whole model, with towers one after another."""
         places = [layer.place for layer in self.layers]
         ends = {tower: i + 1 for tower, i in sorted(places, key=itemgetter(1))}
         first: dict[str, int] = {}
