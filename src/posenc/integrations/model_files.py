@@ -1,8 +1,8 @@
 """What each program's model files do outside its rotary code, as recorded from the released files.
 
-``python -m tools.model_files`` builds the model of every config, with stand-ins for the rest of the program, runs it,
-and writes model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml lists
-behaviour of such classes that is not in the config, and tests compare each entry with the recordings.
+``python -m tools.model_files`` builds the model of every config, with stand-ins for the rest of the program, runs
+it, and writes model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml
+lists behaviour of such classes that is not in the config, and tests compare each entry with the recordings.
 """
 
 import json
