@@ -76,7 +76,8 @@ def alibi_over_blocks(backend: str) -> None:
 
 
 def gates_of_documents_with_any_name(backend: str) -> None:
-    """FoX over interleaved documents whose segment ids agree in the lower 32 bits gives the same as small ids."""
+    """FoX over interleaved documents has the same results with ids that agree in their lower 32 bits as with small
+    ids."""
     fox, small = FoX(32, 4), torch.tensor([0, 1, 0, 2, 1, 0, 2])
 
     def call(

@@ -20,7 +20,7 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 
 @dataclass(frozen=True)
 class Departure:
-    """What a program's model files do with some families, beyond their configs.
+    """A behaviour of a program's model files for some families that is not in their configs.
 
     Args:
         program: the name of the program's module.
@@ -29,7 +29,7 @@ class Departure:
         line: the source line in the newest of ``releases``.
         releases: the releases that do this; empty for all tested releases.
         refuses: whether the program cannot run these families.
-        sets: values that replace a layer's fields; ``"none"`` stands for None.
+        sets: values that replace a layer's fields; ``"none"`` means None.
         one_more: extra tokens in a window, beyond the config's number.
         without: a key of the rope dictionary; if it is missing, positions have one axis.
         unless: a key of the config or of its language model's part that prevents the departure.

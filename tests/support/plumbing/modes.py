@@ -75,7 +75,7 @@ def may_first_be_used_anywhere(subject: Subject) -> None:
             try:
                 torch.stack([tensor.sum() for tensor in _effects(subject, placed, *leaves)]).sum().backward()
                 torch.func.grad(lambda q, placed=placed: _effects(subject, placed, x, q, k)[1].sum())(q)
-            except RuntimeError as error:  # what was kept belongs to another mode
+            except RuntimeError as error:  # tensors that were kept belong to another mode
                 raise Broken(f"{when}, it cannot be trained: {error}") from error
             with torch.no_grad():
                 after = _effects(subject, placed, x, q, k)

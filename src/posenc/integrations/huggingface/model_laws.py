@@ -103,9 +103,9 @@ class LoadedModel:
 
 @law()
 def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
-    """In a padded batch each text has the same answers as alone.
+    """In a padded batch, each text has the same answers as alone.
 
-    Pass attention_mask with the batch, and position ids attention_mask.cumsum(-1) − 1, not column numbers.
+    Pass attention_mask with the batch, and attention_mask.cumsum(-1) − 1 as position ids, not column numbers.
     """
     ids, mask = model.batch
     answers = model.answers(ids, attention_mask=mask, **model.alone(mask))
@@ -126,9 +126,9 @@ def _caches_nothing(model: LoadedModel) -> str:
 
 @law(_caches_nothing)
 def reads_chunks_as_the_whole(model: LoadedModel) -> None:
-    """A text read in chunks with a cache has the same answers as when read at once.
+    """A text read in chunks with a cache has the same answers as when it is read as a whole.
 
-    Continue the positions of a chunk after those in the cache, from ``get_seq_length()`` on.
+    Start the positions of a chunk after those in the cache, at ``get_seq_length()``.
     """
     ids, caches, answers = model.ids.draw(2, LENGTH), dict[str, Any](), []
     for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
@@ -144,10 +144,10 @@ def _generates_nothing(model: LoadedModel) -> str:
 
 @law(_generates_nothing)
 def generates_as_without_a_cache(model: LoadedModel) -> None:
-    """Tokens that a padded batch generates with a cache have the same logits as each text alone, read at once.
+    """Tokens that a padded batch generates with a cache have the same logits as in each text alone without a cache.
 
     Pad on the left (``tokenizer.padding_side = "left"``), pass attention_mask, and count the positions of new
-    tokens by it.
+    tokens from this mask.
     """
     ids, mask = model.batch
     how = {"max_new_tokens": NEW, "do_sample": False, "num_beams": 1, "pad_token_id": int(ids[1, 0])}
@@ -171,8 +171,8 @@ def _packs_nothing(model: LoadedModel) -> str:
 def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
     """Texts in one row, whose position ids restart at 0, have the same answers as alone.
 
-    Pass neither attention_mask nor a cache with packed position ids, and pass them on to ``create_causal_mask``; if
-    positions have several axes, put the index in the row before them. Or separate texts by a mask.
+    Pass neither attention_mask nor a cache with packed position ids, and pass these ids to ``create_causal_mask``.
+    If positions have several axes, put the index in the row before them. Alternatively, separate texts by a mask.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -263,7 +263,8 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
 def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
     """Buffers that are not in the checkpoint, and factors, equal those that their class makes from the config.
 
-    After building on meta or under FSDP rebuild them: ``module.__init__(config)``, or load by from_pretrained.
+    After building a model on meta or under FSDP, rebuild them with ``module.__init__(config)``, or load the model
+    by from_pretrained.
     """
     for where, got, want in _remade(model):
         near(got, want, want.abs() / 100, where)

@@ -184,7 +184,7 @@ class ModelPositions:
         }
 
     def as_layers(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
-        """The model as one encoding: ``Layers`` by layer type and window, or its only encoding."""
+        """The model as one encoding: ``Layers`` by layer type and window, or the only encoding that it has."""
         encodings = {
             name: self._stacked(name, encoding) for name, encoding in self.encodings(total_length, phases).items()
         }

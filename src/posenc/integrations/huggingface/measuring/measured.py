@@ -327,7 +327,7 @@ def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> Positi
 def _laid_out(
     layer: MeasuredLayer, read: LayerTable, before: list[LayerTable], family: Family, layout: str
 ) -> LayerTable:
-    """A layer as measured, or the equal one of ``before`` if the measurement cannot distinguish the two."""
+    """A layer as measured, or a layer of ``before`` from which the measurement cannot distinguish it."""
     measured = layer.beside(read, family, layout)
     rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
     return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)
