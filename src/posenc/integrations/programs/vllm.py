@@ -67,7 +67,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         if entry != given and ORIGINAL not in given:
             raise InvalidArgument(
                 f"vLLM reads rope_type {kind_of(given)!r} of a DeepSeek model as YaRN, and fails without "
-                f"{ORIGINAL}; add it"
+                f"{ORIGINAL}; add it, or use YaRN"
             )
         if kind_of(entry) == "dynamic":  # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
