@@ -1,4 +1,4 @@
-"""posenc: the position layer for transformers. A name imports its module, and torch, on first use."""
+"""posenc: positional encodings for transformers. Modules, and torch, are imported when a name is first used."""
 
 import ast
 from importlib import import_module

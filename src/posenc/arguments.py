@@ -35,7 +35,8 @@ def parameters_of(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any]) -> inspect.BoundArguments:
-    """Return the arguments bound to the parameters of a function or class; those that do not fit are refused."""
+    """Return the arguments bound to the parameters of a function or class; raise an error for any that do not
+    fit."""
     name, known = call.__name__, parameters_of(call)
     for word in given:
         if word not in known:
@@ -54,7 +55,7 @@ def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[s
 
 
 def one_of(kind: str, value: T, known: Iterable[object]) -> T:
-    """Return the value if it is known; else raise an error that suggests the nearest known name."""
+    """Return the value if it is known; otherwise raise an error that suggests the nearest known name."""
     names = tuple(known)
     if value not in names:
         raise UnknownName(kind, value, map(str, names))
@@ -120,7 +121,7 @@ def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
 
 
 def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], None]:
-    """Return a check by a predicate; ``must`` completes the message "name=value must"."""
+    """Return a check that uses a predicate; ``must`` completes the message "name=value must"."""
 
     def check(value: Any, name: str) -> None:
         if not holds(value):
@@ -146,7 +147,7 @@ def plain_types(annotation: Any) -> tuple[Any, ...]:
 
 
 def checked(annotation: Any, value: Any, name: str) -> Any:
-    """Return the value checked by its annotation: one of a ``Literal``, or converted to its type and checked."""
+    """Return the value after checking it against its annotation: a ``Literal``, or a type to convert it to."""
     if get_origin(annotation) is Literal:
         return one_of(name, value, get_args(annotation))
     types = [PLAIN[kind] for kind in plain_types(annotation) if kind in PLAIN]
@@ -157,14 +158,14 @@ def checked(annotation: Any, value: Any, name: str) -> Any:
 
 
 def argument(parameter: inspect.Parameter, value: Any) -> Any:
-    """Return a parameter's value, checked by its annotation; None is accepted if it is the default."""
+    """Return a parameter's value, checked against its annotation; None is accepted if it is the default."""
     if value is None and parameter.default is None:
         return None
     return checked(parameter.annotation, value, parameter.name)
 
 
 def check_bhtd(name: str, x: Any) -> None:
-    """Refuse anything other than a 4-D batch of queries, keys or values."""
+    """Raise an error unless x is a 4-D batch of queries, keys or values."""
     if not isinstance(x, Tensor):
         tensors(**{name: x})
     if x.dim() != 4 or not x.shape[1]:

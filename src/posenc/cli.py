@@ -1,4 +1,4 @@
-"""Entry point of the ``posenc`` script: handles what needs no packages, then loads the command line."""
+"""Entry point of the ``posenc`` script: runs what needs no other packages, then loads the command line."""
 
 import io
 import signal
@@ -19,7 +19,7 @@ RESUMABLE = ("compare", "extend")
 
 
 def main() -> None:
-    """Print the versions, or how to install missing packages, or run the command line.
+    """Print the versions, print how to install missing packages, or run the command line.
 
     Ctrl-C prints one line, even in the middle of an import.
     """

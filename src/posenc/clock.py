@@ -1,13 +1,13 @@
 """The clock with d/2 hands: the exact phase of every hand at any integer position below 2^31.
 
-A hand that rotates by θ radians per position makes θ/2π of a turn per position. That fraction is stored as a
-64-bit integer, F = round(θ/2π · 2^64), so that
+A hand that rotates by θ radians per position makes θ/2π turns per position. That fraction is stored as a 64-bit
+integer, F = round(θ/2π · 2^64), so the phase
 
     phase(p) = p · F  mod 2^64        (units of 2^−64 turn)
 
-is one wrapping integer multiplication: only the rounding of F itself grows with p, to at most p · 2^−65 turn, 4e-10
-rad at p = 2^31. The error of cos and sin is then that of their type. Integer buffers also pass through ``.half()``
-and ``.to(torch.bfloat16)`` unchanged, while float frequencies would be corrupted.
+is one integer multiplication that wraps around. Only the error from rounding F grows with p, to at most p · 2^−65
+turn, or 4e-10 rad at p = 2^31. Otherwise cos and sin are as exact as their dtype. Integer buffers also pass
+through ``.half()`` and ``.to(torch.bfloat16)`` unchanged, while float frequencies would be corrupted.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,14 +24,15 @@ from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
 
 Phases = Literal["exact", "float32"]
-"""``"exact"``: integer turns. ``"float32"``: the float32 angles that public checkpoints were trained with."""
+"""``"exact"`` computes integer turns; ``"float32"`` computes the float32 angles that public checkpoints were
+trained with."""
 
 RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 
 @exact
 def turn_words(frequencies: tuple[Decimal, ...]) -> Int[Tensor, " pairs"]:
-    """F = round(θ/2π · 2^64) for every frequency, as int64 (the top bit is a sign only in name)."""
+    """F = round(θ/2π · 2^64) for every frequency, as int64 that hold unsigned values."""
     words = [int((f / TWO_PI * 2**64).to_integral_value()) % 2**64 for f in frequencies]
     return torch.tensor([w - 2**64 if w >= 2**63 else w for w in words], dtype=torch.int64, device="cpu")
 
@@ -41,8 +42,8 @@ def cos_sin(
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
 
-    The error is at most half a unit in the last place of ``dtype`` at ``scale``, 2^−25 in float32 without a scale;
-    in float64 it is that of the trigonometry, 2e-16, and of the phase.
+    The error is at most half a unit in the last place of ``dtype`` at ``scale``: 2^−25 in float32 without a scale.
+    In float64 it is the error of the trigonometric functions, 2e-16, plus that of the phase.
     """
     angle = phases.double() * RADIANS_PER_UNIT
     cos, sin = angle.cos(), angle.sin()
@@ -52,34 +53,35 @@ def cos_sin(
 
 
 FASTEST_FLOAT32 = 2.0**127 / 2**31
-"""Radians per position below which an angle stays within float32 at every position."""
+"""Below this many radians per position, an angle stays within the range of float32 at every position."""
 
 
 class ConstantBuffers(nn.Module):
-    """A module whose buffers follow from its arguments: they are not saved, and can be refilled."""
+    """A module whose buffers are computed from its arguments, so they are not saved and can be refilled."""
 
     constants: Mapping[str, Tensor] = {}
-    """The contents of its own buffers, on the CPU."""
+    """The contents of this module's own buffers, on the CPU."""
 
     def register_constants(self, **constants: Tensor) -> None:
-        """Register these numbers as buffers; they are integers, so casts of the module leave them unchanged."""
+        """Register these integers as buffers; casting the module to another float type leaves them unchanged."""
         self.constants = constants
         for name, numbers in constants.items():
             self.register_buffer(name, torch.empty(numbers.shape, dtype=numbers.dtype), persistent=False)
         self.reset_buffers()
 
     def reset_buffers(self, device: torch.device | str | None = None) -> None:
-        """Refill the buffers, including those of submodules, but not parameters; optionally on another device.
+        """Refill the buffers of this module and its submodules, optionally on another device; parameters are
+        unchanged.
 
-        If a module was built on meta and its weights were loaded by ``load_state_dict(…, assign=True)``, its
-        buffers have no memory yet: pass the device.
+        Pass the device if a module was built on meta and its weights were loaded by ``load_state_dict(…,
+        assign=True)``, because its buffers have no memory yet.
         """
         for module in self.modules():
             for name, numbers in module.constants.items() if isinstance(module, ConstantBuffers) else ():
                 setattr(module, name, numbers.to(device or module.get_buffer(name).device, copy=True))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConstantBuffers":
-        """As in every module; buffers that leave the meta device are filled too."""
+        """Apply ``fn`` as ``nn.Module`` does, and fill buffers that leave the meta device."""
         empty = any(buffer.is_meta for buffer in self.buffers(recurse=False))
         super()._apply(fn, recurse)
         if empty:
@@ -92,13 +94,13 @@ class Clock(ConstantBuffers):
 
     Args:
         frequencies: the frequency of every hand.
-        phases: ``"exact"`` (integer turns, right at any position below 2^31) or ``"float32"`` (angles as
-            public checkpoints computed them, wrong by 6e-2 rad at one million; for parity).
+        phases: ``"exact"`` (integer turns, accurate at any position below 2^31) or ``"float32"`` (the same angles
+            as in public checkpoints, wrong by 6e-2 rad at position one million).
 
-        axis_of_hand: for positions with a leading axis of coordinates, the coordinate of every hand.
+        axis_of_hand: which coordinate every hand uses, if positions have a leading axis of coordinates.
 
-    ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)`` with one more
-    axis, the pairs, times ``scale``; the attention factor is applied only if it is passed as ``scale``.
+    ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)``, times ``scale``,
+    with one more axis for the pairs. The attention factor is applied only if you pass it as ``scale``.
     """
 
     turns: Tensor

@@ -8,10 +8,10 @@ from posenc.names import MEANT
 
 
 class PosencError(Exception):
-    """The base class of posenc's errors; the command line prints one line and exits with status 2."""
+    """The base class of posenc's errors; the command line prints them as one line and exits with status 2."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the message, so that an error from a worker keeps its class for any signature."""
+        """Pickle only the message, so that a worker can send errors of a class with any ``__init__``."""
         return _again, (type(self), self.args), self.__dict__
 
 
@@ -39,7 +39,7 @@ class MissingExtra(PosencError, ImportError):  # noqa: N818
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; of an error without a message, the name of its class."""
+    """The first line of an error's message, or the name of its class if the message is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -48,7 +48,7 @@ MOST = 100
 
 
 class UnknownName(InvalidArgument):
-    """A name is unknown; the message suggests what it means, or the nearest known name.
+    """A name is unknown; the message suggests posenc's name for it, or the nearest known name.
 
     With ``fix``, the message lists only the three nearest names, followed by ``fix``.
     """

@@ -1,7 +1,8 @@
 """Conversions from other libraries' layouts: views, without copies.
 
-The library works on ``(B, H, T, D)``. A shape does not tell which axis is which, so callers convert tensors once,
-at the input; ``.transpose(1, 2)`` converts results back. Rotation (also in place) and attention accept any strides.
+The library works on ``(B, H, T, D)``. A shape does not tell which axis is which, so convert tensors once, at the
+input, and convert results back with ``.transpose(1, 2)``. Rotation (also in place) and attention accept any
+strides.
 """
 
 from jaxtyping import Float
@@ -12,7 +13,7 @@ from posenc.errors import InvalidArgument
 
 
 def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
-    """A view of a tensor in FlashAttention's layout as ``(B, H, T, D)``."""
+    """A ``(B, H, T, D)`` view of a tensor in FlashAttention's layout."""
     tensors(x=x)
     if x.dim() != 4:
         raise InvalidArgument(
@@ -22,7 +23,7 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
 
 
 def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
-    """A view of concatenated documents, as in varlen kernels, as one sequence.
+    """A view of concatenated documents, in the layout of varlen kernels, as one sequence.
 
     ``posenc.positions.from_cu_seqlens(cu_seqlens)`` gives its positions and segments.
     """

@@ -1,7 +1,7 @@
 """Other names: aliases of posenc's names, and the words that papers, authors and models use for them."""
 
 ALIASES = {"rope": "rotary"}
-"""Names that are accepted, and the names that replace them."""
+"""Alternative names that are accepted, and the name that each stands for."""
 
 WORDS = {
     "rotary": ("rope", "roformer", "rotary-embedding", "rotation"),
@@ -21,7 +21,7 @@ WORDS = {
     "dropout": ("dropout_p",),
     "softcap": ("logits_soft_cap",),
 }
-"""For each name, the words for which error messages suggest it."""
+"""For each name, the unknown words for which error messages suggest this name."""
 
 MEANT = {word: name for name, words in WORDS.items() for word in words}
 
@@ -45,4 +45,4 @@ HINTS = {
     **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
     **dict.fromkeys(("device", "dtype"), "move or cast the module with .to(…)"),
 }
-"""Hints in the messages for unknown or missing arguments of these names."""
+"""Hints that error messages give for unknown or missing arguments with these names."""

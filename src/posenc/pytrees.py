@@ -12,8 +12,8 @@ Kind = TypeVar("Kind", bound="Pytree")
 
 
 class Fact:
-    """Facts about the values of tensors; all instances compare equal, so that a compiler does not distinguish
-    calls by them."""
+    """Facts about the values of tensors; all instances compare equal, so that a compiler does not recompile for
+    new facts."""
 
     def __init__(self, value: object, tensors: Iterable[Tensor] = ()) -> None:
         self.value, self.tensors = value, tuple(weakref.ref(x) for x in tensors)
@@ -22,7 +22,7 @@ class Fact:
         return Fact, (self.value,)
 
     def is_of(self, tensors: list[Tensor]) -> bool:
-        """Whether these are the tensors that it was computed from."""
+        """Whether this fact was computed from these tensors."""
         return [id(x) for x in tensors] == [id(known()) for known in self.tensors]
 
     def __eq__(self, other: object) -> bool:
@@ -33,14 +33,14 @@ class Fact:
 
 
 class Pytree:
-    """An object whose leaves are the tensors in its attributes (also inside pytrees, tuples, lists and dicts); a
+    """An object whose leaves are the tensors in its attributes, also inside pytrees, tuples, lists and dicts. A
     tensor that several attributes share is one leaf.
 
-    Everything else is the structure: calls of an exported program must agree in it.
+    Everything else is the structure, which must be the same in all calls of an exported program.
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
-    """Attributes derived from its tensors, which are not part of a program's structure."""
+    """Attributes that are derived from the tensors and are not part of a program's structure."""
 
     transient: ClassVar[dict[str, Any]] = {}
     """Attributes that are not copied, and the values that copies get."""
@@ -50,7 +50,7 @@ class Pytree:
         register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
 
     def look_again(self) -> None:
-        """Recompute the facts about its tensors after they were replaced."""
+        """Recompute the facts after the tensors were replaced."""
 
     def changed(self: Kind, **attributes: Any) -> Kind:
         """A copy with these attributes replaced."""
@@ -76,8 +76,8 @@ Structure = tuple[Any, ...]
 
 
 def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
-    """The tensor attributes; and the structure: class, names, which attributes share an earlier one's tensor, other
-    attributes, and facts."""
+    """The tensor attributes, and the structure: the class, their names, attributes that share the tensor of an
+    earlier attribute, other attributes, and facts."""
     state = tree.__getstate__()
     parts: dict[str, Any] = {}
     same, others = [], []
@@ -95,7 +95,7 @@ def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
 
 
 def _own(tree: Pytree) -> list[Tensor]:
-    """The tensors in its own attributes."""
+    """The attributes that are tensors themselves."""
     return [x for x in vars(tree).values() if isinstance(x, Tensor)]
 
 
@@ -118,8 +118,8 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """The slices, each with two ends, of a tensor whose last axes count ``q`` queries, ``k`` keys or anything else;
-    other axes of size 1 are kept."""
+    """Slice a tensor along its named last axes: ``q`` for queries, ``k`` for keys, or any other letter. Every
+    slice has two ends. Axes of size 1 other than ``q`` and ``k`` are not sliced."""
     for axis, name in enumerate(reversed(axes), 1):
         place = places.get(name)
         if place is not None and axis <= x.dim() and (name in "qk" or x.shape[-axis] != 1):

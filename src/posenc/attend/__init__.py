@@ -1,9 +1,9 @@
-"""Scaled dot-product attention that any encoding plugs into.
+"""Scaled dot-product attention that works with any encoding.
 
     y = softmax(scores) v,   scores = capped(q·kᵀ · scale · placed.scale) + placed.bias, −∞ where ``mask`` hides
 
-The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k first, with ``placed.rotate``.
-``scores`` is that formula; ``attention`` computes the same without an L×L tensor.
+Attention applies ``placed.bias`` and ``placed.scale``; rotate q and k first, with ``placed.rotate``. ``scores``
+computes this formula directly; ``attention`` computes the same result without an L×L tensor.
 """
 
 from posenc.attend.attend import attention as attention

@@ -1,6 +1,6 @@
-"""Attention without an L×L tensor: a list of backends, of which a call uses the first that supports it.
-``ways.py`` is that list, in order; every backend computes softmax(``scores``)·v. ``explain`` reports which one a
-call uses, and ``backend=`` forces one.
+"""Attention without an L×L tensor; a call uses the first backend in a list that supports it. The list is in
+``ways.py``; every backend computes softmax(``scores``)·v. ``explain`` reports which backend a call uses, and
+``backend=`` forces a backend.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,21 +28,21 @@ from posenc.mask import Mask
 Backend = Literal[
     "auto", "documents", "reach", "low_rank", "dense", "sdpa", "toeplitz", "flex", "blocks", "operators"
 ]
-"""A way to compute attention, by name; results differ only in the last digits.
+"""The name of an attention backend; results differ only in the last digits.
 
-- ``"documents"``: documents, or rows without their padding, one at a time, each by a backend of its own.
-- ``"reach"``: heads whose bias falls so fast that far keys have no weight, computed separately without those keys.
+- ``"documents"``: documents, or rows without their padding, one at a time; each uses the backend that suits it.
+- ``"reach"``: heads whose bias falls so fast that distant keys have no weight are computed without those keys.
 - ``"low_rank"``: the bias as extra channels of queries and keys, in one call of torch's attention.
-- ``"dense"``: all scores at once, if there are few and the bias is trained.
+- ``"dense"``: all scores in one tensor, if there are few scores and the bias is trained.
 - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
-- ``"toeplitz"``: blocks of rows, with bias and window as views of one line of offsets.
+- ``"toeplitz"``: blocks of rows, with bias and window as views of one vector indexed by offset.
 - ``"flex"``: FlexAttention.
 - ``"blocks"``: blocks of rows, with mask and bias computed for each block.
-- ``"operators"``: plain operators, in float32 or wider, block by block.
+- ``"operators"``: basic PyTorch operators, in float32 or wider, block by block.
 
-``"auto"`` uses the first that supports the call, but ``"low_rank"`` only from 1024 tokens on if ``"toeplitz"``
-supports the call too, and only from 128 on if the bias is trained. ``explain`` says which one it uses, and why not
-the ones before it."""
+``"auto"`` uses the first backend that supports the call. It uses ``"low_rank"`` only for at least 1024 tokens if
+``"toeplitz"`` supports the call too, and only for at least 128 tokens if the bias is trained. ``explain`` says
+which backend is used, and why the backends before it are not."""
 
 Result = TypeVar("Result")
 
@@ -108,32 +108,33 @@ def attention(
         q: queries, ``(B, heads, length, channels)``.
         k: keys; their number of heads may be a divisor of q's (grouped-query attention).
         v: values, with as many heads as the keys.
-        placed: ``encoding.at(q_positions, k_positions)``; for ``Layers``, ``placed[layer]``, whose window applies
-            in addition to the mask's.
+        placed: ``encoding.at(q_positions, k_positions)``. For ``Layers``, pass ``placed[layer]``, whose window
+            applies in addition to that of the mask.
         mask: which keys each query may see. A query that sees no key returns zeros.
-        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees itself and the keys before it,
-        where both sequences end at the same token; with a window, only the last ``window`` of those keys, itself
-        included.
-        scale: the factor of the scores before the bias, in place of the encoding's own: 1/√D, where D does not
-            count channels that ``rotate`` added, unless ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
-        softcap: limits scores to ±softcap, by softcap·tanh(score/softcap), before the bias (Gemma 2).
-        sinks: a learned logit for every query head, which takes part in every row's softmax and has no value
-            (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Gradients flow to it.
-        dropout: the share of the weights that is set to zero; the rest are multiplied by 1/(1 − dropout). Pass 0
+        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees its own key and the keys before
+            it; the last query and the last key are the same token. With a window, it sees only the last ``window``
+            of those keys, including its own.
+        scale: the factor of the scores before the bias is added. The default is that of the encoding: 1/√D (D does
+            not count channels that ``rotate`` added), unless ``softmax_scale`` or YaRN's ``mscale_all_dim``
+            changes it.
+        softcap: limits scores to ±softcap, by softcap·tanh(score/softcap), before the bias is added (Gemma 2).
+        sinks: a learned logit per query head, which is included in every row's softmax but has no value vector
+            (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
+        dropout: the probability that a weight is set to zero; the others are multiplied by 1/(1 − dropout). Pass 0
             outside training.
-        return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
-            row sees no key. ``merge`` uses it to combine parts of a sequence that were attended to separately
-            (ring attention); pass sinks to ``merge``, once.
-        backend: the backend by name: ``Backend`` says what each one does, and ``explain`` says which one
+        return_logsumexp: whether to also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider,
+            −∞ if a row sees no key. ``merge`` uses it to combine parts of a sequence that were attended to
+            separately (ring attention); pass sinks to ``merge`` instead of here.
+        backend: the name of the backend. ``Backend`` describes the backends, and ``explain`` says which backend
             ``"auto"`` uses.
 
     Raises:
         InvalidArgument: shapes, devices or head counts do not fit together, or the backend does not support this
             call.
-        UnknownName: there is no backend of that name.
+        UnknownName: there is no backend with this name.
 
-    Second derivatives work on the CPU; on other devices torch's kernels have none, so use ``scores(…).softmax(-1) @
-    v``.
+    Second derivatives work on the CPU. On other devices torch's kernels do not support them, so use
+    ``scores(…).softmax(-1) @ v``.
     """
     settings = _settings(softcap, sinks, dropout, return_logsumexp, backend, unknown)
     take = operated if torch.compiler.is_compiling() else computed
@@ -161,8 +162,8 @@ def explain(
 ) -> Explanation:
     """Explain which backend ``attention`` would use with these arguments, and why; nothing is computed.
 
-    The answer depends on whether gradients are recorded, as for ``attention``. With remapped positions it is the
-    backend of the first part, and the reason lists the backends of all parts.
+    As in ``attention``, the choice depends on whether gradients are enabled. With remapped positions, the result
+    names the backend of the first part, and its reason lists the backends of all parts.
 
     Raises:
         InvalidArgument, UnknownName: as in ``attention``.
@@ -183,7 +184,7 @@ def _settings(
     backend: str,
     unknown: Mapping[str, object],
 ) -> Settings:
-    """The checked settings of a call; arguments of unknown names are refused."""
+    """The checked settings of a call; raises an error for arguments with unknown names."""
     for word in unknown:
         raise no_argument("attention", word, parameters_of(attention))
     as_scale(softcap, "softcap")
@@ -212,8 +213,8 @@ def _prepared(
     sinks: Tensor | None,
     settings: Settings,
 ) -> list[Result]:
-    """The results of ``take`` for the checked arguments, outside of autocast: one, or one per part of a remapped
-    encoding that sees any key."""
+    """Check the arguments and apply ``take`` to them with autocast off. Returns one result, or for a remapped
+    encoding one result per part that sees any key."""
     mask = check(q, k, v, placed, mask)
     if sinks is not None:
         check_sinks(sinks, q)
@@ -232,7 +233,7 @@ def _prepared(
     results = []
     for q, k, placed, mask in calls:
         if autocast:
-            # Autocast would round the bias to 16 bits, which merges far distances: only q, k and v are rounded.
+            # Autocast would round the bias to 16 bits, which merges large distances: round only q, k and v.
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         if not q.dtype == k.dtype == v.dtype:
             dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"

@@ -1,8 +1,8 @@
-"""Attention by blocks of query rows, and its gradients: masks and biases are recomputed instead of stored.
+"""Attention in blocks of query rows, and its gradients; masks and biases are recomputed instead of stored.
 
-Extra memory is O(H·rows·S), forward and backward, for any mask and bias. A bias along a line needs no extra memory:
-with the rows of a block reversed it depends only on row + key, so a view with strides (1, 1) over the line is the
-block's mask; rows are reversed back afterwards.
+Forward and backward need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets needs no
+extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's mask is a
+view of the line with strides (1, 1). The rows are reversed back afterwards.
 """
 
 import math
@@ -32,20 +32,22 @@ from posenc.kernels.attention.softmax import (
 )
 
 ROWS = 128
-"""Query rows per block: few enough for a small mask, but enough that long keys are read rarely."""
+"""Query rows per block: few enough to keep the mask small, but enough that keys are not read too often."""
 
 WINDOW_ROWS = 64
-"""Query rows per block of a window, if all blocks are one call: few, so that little outside the window is
-computed."""
+"""Query rows per block with a window, if all blocks are computed in one call; few, so that little outside the
+window is computed."""
 
 FEW_SCORES = 1 << 24
-"""The largest number of scores, or of elements of a mask, that are stored for gradients: 64 MB in float32."""
+"""The largest number of scores or mask elements that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
-"""Query rows per block with gradients: each block adds to the gradients of all its keys and values."""
+"""Query rows per block with gradients; more than ``ROWS``, because each block adds to the gradients of all its
+keys and values."""
 
 BLOCK_SCORES = 1 << 25
-"""Scores per block on a GPU, which waits for the host between blocks: 128 MB in float32, about four at a time."""
+"""Scores per block on a GPU, which waits for the host between blocks. One such tensor is 128 MB in float32, and
+about four exist at a time."""
 
 
 def training_rows(q: Tensor, k: Tensor) -> int:
@@ -56,14 +58,14 @@ def training_rows(q: Tensor, k: Tensor) -> int:
 
 
 class Masks:
-    """The masks of a call's blocks: views of a line, or computed by ``call``."""
+    """The masks of a call's blocks: views of a line of offsets, or computed by ``call``."""
 
     def __init__(self, call: AttentionCall, rows: int) -> None:
         self.call, self.size, self.line = call, rows, None
         if call.backend == "toeplitz" and call.line is not None:
             self.line, S, window = call.line.detach().to(call.dtype), call.all_keys, call.mask.window
             behind = max(0, S - window) if window else 0
-            # Causal rows of a block have fewer future keys than the block has rows.
+            # In a causal block, a row has fewer future keys than the block has rows.
             ahead = (
                 min(rows, call.queries) - 1 if call.mask.causal else max(0, call.queries - window) if window else 0
             )
@@ -72,10 +74,10 @@ class Masks:
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
-        """The blocks as (first row, last row, first key, last key), last ones excluded; one block if there are no
-        rows.
+        """The blocks as (first row, last row, first key, last key), excluding the last row and key. If there are
+        no rows, there is one empty block.
 
-        Rows of a block see only these keys.
+        The rows of a block see only these keys.
         """
         mask, T, S = self.call.mask, self.call.queries, self.call.all_keys
         for first in range(0, max(T, 1), self.size):
@@ -84,10 +86,10 @@ class Masks:
             yield first, last, min(start, max(keys - 1, 0)), keys
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
-        """The mask of a block from key ``start`` on, its rows reversed if it lies along a line.
+        """The mask of a block from key ``start`` on; its rows are reversed if it is a view of a line.
 
-        If the logsumexp is requested, also the largest value of each row, which is subtracted from it: far from
-        all keys, that value would take up most digits.
+        If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
+        Otherwise, in rows far from all keys, a large common value would leave few digits for differences.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
@@ -98,12 +100,12 @@ class Masks:
         return mask, None
 
     def flipped(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Rows in the order of their mask; applying this twice restores the original order."""
+        """Put rows in the order of the mask's rows; applying this twice restores the original order."""
         return tensors if self.line is None or self.call.queries == 1 else tuple([x.flip(2) for x in tensors])
 
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
-    """Compute every block by torch's attention; for inference, and with dropout."""
+    """Compute every block with torch's attention; used for inference and with dropout."""
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else _rows_alike(call, WINDOW_ROWS)
@@ -127,8 +129,8 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """The first rows of blocks that see a window of keys under the same mask and bias; an empty range if they
-    are too few."""
+    """The first rows of the blocks that see a full window of keys with the same mask and bias; an empty range if
+    there are too few such blocks."""
     window, behind = call.mask.window, call.all_keys - call.queries
     slides = window is not None and call.mask.causal and call.mask.by_offset and call.device.type == "cpu"
     if window is None or not slides or (call.bias is not None and call.bias.toeplitz is None):
@@ -139,9 +141,10 @@ def _rows_alike(call: AttentionCall, rows: int) -> range:
 
 
 def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:
-    """Write the output of all blocks of ``alike``, in one call per sequence and query head of a group.
+    """Write the output of all blocks in ``alike``, with one call per sequence and per query head of a group.
 
-    Blocks are on the axis of heads, and heads on that of the batch; keys of neighbouring blocks overlap, as views.
+    Blocks take the place of heads, and heads that of the batch; the keys of neighbouring blocks are overlapping
+    views.
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys
@@ -164,9 +167,9 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
 
 
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp by plain operators, which every function transform supports; in one block if an
-    exporter leaves the length open."""
-    if torch.compiler.is_exporting():  # without the views of groups, whose lengths it cannot determine
+    """Output and logsumexp by basic operators, which support every function transform; in one block during export,
+    where the length may be dynamic."""
+    if torch.compiler.is_exporting():  # no grouped views, because an exporter cannot determine their sizes
         k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         return plain_forward(block_scores(q, k, call, 0), v)
     results = []
@@ -178,7 +181,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
 
 
 def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp, both with gradients to q, k, v and to the bias's trained tensors."""
+    """Output and logsumexp, with gradients for q, k, v and the trained tensors of the bias."""
     q, k, v = readable(q, k, v)
     out, lse = _Recomputed.apply(call, q, k, v, *call.trained)
     return out, lse
@@ -187,7 +190,7 @@ def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Te
 def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
-    """q·kᵀ·scale + mask of a block by plain operators, as in the eager specification."""
+    """q·kᵀ·scale + mask of a block by basic operators, as in the eager specification."""
     scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
     read = scores if call.needs_scores else None
     return scores + call.additive_mask(first, first + q.shape[2], start + k.shape[2], start, read)
@@ -227,9 +230,9 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
         q, k, v, out, lse, total, *trained = ctx.saved_tensors
         call: AttentionCall = ctx.call
-        if torch.is_grad_enabled():  # the gradient of a gradient is wanted
+        if torch.is_grad_enabled():  # a second derivative is requested
             return (None, *_differentiable(grad, grad_lse, (q, k, v, *trained), call))
-        # Gradients stop here: what other layers computed from these tensors, such as these queries, is theirs.
+        # Gradients stop at these tensors; gradients through other uses, such as queries, are computed elsewhere.
         with torch.enable_grad():
             call = call.with_trained(tuple(x.detach().requires_grad_() for x in trained))
         grad = torch.zeros_like(out) if grad is None else grad
@@ -238,14 +241,14 @@ class _Recomputed(torch.autograd.Function):
         if grad_lse is not None and through:
             grad, out = with_sum(grad, out, -grad_lse)
             q, k, v = (pad(x, (0, grad.shape[-1] - m)) for x in (q, k, v))
-        if ctx.single is not None:  # of all rows, whose mask was stored
+        if ctx.single is not None:  # one block of all rows, whose mask was stored
             mask, is_causal = ctx.single
             dq, dk, dv = fused_backward(grad, q, k, v, mask, is_causal, call.scale, (out, lse))
             return None, dq[..., :n], dk[..., :n], dv[..., :m]
         masks = Masks(call, training_rows(q, k))
         along = trained and masks.line is not None
         diagonals = Diagonals(q, k, masks.size, call.dtype) if along else None
-        # Every block adds to dk and dv, which 16 bits would round each time.
+        # In ``call.dtype``, because every block adds to dk and dv, and 16 bits would round each sum.
         dq, dk, dv = torch.empty_like(q), *(torch.zeros_like(x, dtype=call.dtype) for x in (k, v))
         trained_grads: list[Tensor | None] = [None for _ in trained]
         for first, last, start, keys in masks:
@@ -282,9 +285,9 @@ def _by_autograd(
     first: int,
     start: int,
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and of the trained tensors for one block, with its scores differentiated by autograd.
+    """Gradients of q, k, v and the trained tensors for one block, whose scores autograd differentiates.
 
-    ``first`` is its first row, ``start`` its first key.
+    ``first`` is the block's first row and ``start`` its first key.
     """
     grad, q, out, lse = block
     with torch.enable_grad():
@@ -302,9 +305,9 @@ def _by_autograd(
 def _differentiable(
     grad: Tensor | None, grad_lse: Tensor | None, inputs: tuple[Tensor, ...], call: AttentionCall
 ) -> tuple[Tensor | None, ...]:
-    """The gradients by plain operators, which autograd can differentiate again."""
-    # Views that do not depend on each other, so that a table's share in q, through earlier layers, is not counted
-    # twice.
+    """The gradients by basic operators, which autograd can differentiate again."""
+    # Views that do not depend on each other, so that a table that also affects q, through earlier layers, is not
+    # counted twice.
     q, k, v, *trained = inputs = tuple(x.view_as(x) for x in inputs)
     out, lse = by_operators(q, k, v, call.with_trained(tuple(trained)))
     given = [(x, g) for x, g in ((out, grad), (lse, grad_lse)) if g is not None]

@@ -1,5 +1,4 @@
-"""One call of attention: checks its inputs, computes what is added to the scores of a block of rows, and finds
-shortcuts."""
+"""A call of attention: checks of its inputs, the bias and mask of a block of rows, and shortcuts."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -18,21 +17,21 @@ from posenc.mask import Mask
 from posenc.mask.fields import per
 
 LONG = 1024
-"""From this many tokens on, it is faster to leave out far keys of some heads, and to use channels in place of a
-line."""
+"""With at least this many tokens, it is faster to leave out distant keys of some heads, and to use extra channels
+instead of blocks along a line of offsets."""
 
 
 @dataclass(eq=False)
 class Settings:
-    """The settings of a call besides its scores."""
+    """The settings of a call that do not concern its scores."""
 
     needs_logsumexp: bool
-    """Whether the logsumexp is requested, so that a number added to a whole row must be kept."""
+    """Whether the logsumexp is requested; a constant added to a whole row then matters."""
     softcap: float | None
-    """The limit of scores, ±softcap, before the bias."""
+    """The limit of scores, ±softcap, before the bias is added."""
     dropout: float
     backend: str
-    """The requested backend; during the computation, the chosen one."""
+    """The requested backend; during the computation, the chosen backend."""
 
 
 @dataclass(eq=False)
@@ -49,9 +48,10 @@ class AttentionCall(Settings):
     """The dtype of masks."""
     q_dtype: torch.dtype
     trained: tuple[Tensor, ...]
-    """The bias's tensors that need a gradient; stored here, because autograd calls backward with gradients off."""
+    """The tensors of the bias that need a gradient; stored here because autograd runs backward with gradients
+    disabled."""
     known: dict[str, Tensor] | None = field(default=None, init=False)
-    """The tensors of the mask, once a block of it was computed."""
+    """The tensors of the mask, once one of its blocks has been computed."""
 
     @classmethod
     def of(
@@ -66,7 +66,7 @@ class AttentionCall(Settings):
         T, S = q.shape[2], k.shape[2]
         bias = placed.bias
         if bias is not None:
-            if type(bias).ordered is not Bias.ordered:  # an order is only computed if it is used
+            if type(bias).ordered is not Bias.ordered:  # the order is computed only if it is used
                 bias = bias.ordered(*mask.order(T, S, q.device))
             bias = bias.meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
@@ -96,19 +96,19 @@ class AttentionCall(Settings):
 
     @property
     def line(self) -> Tensor | None:
-        """The bias along a line of offsets, if only causality and a window hide keys; None under a compiler."""
+        """The bias along a line of offsets, if the mask is only causal or windowed; None under a compiler."""
         if self.bias is None or torch.compiler.is_compiling():
             return None
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Whether gradients of q, k, v or the bias are computed by hand, block by block."""
+        """Whether gradients of q, k, v or the bias are computed by our own backward pass, block by block."""
         if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return False
         return bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
-        """The call of one span of tokens."""
+        """The call for one span of tokens."""
         tokens = slice(first, last)
         bias = None if self.bias is None else self.bias.cut(row=row, queries=tokens, keys=tokens)
         trained = bias.trained if bias is not None and self.trained else ()
@@ -116,21 +116,21 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """The call with these tensors in place of ``trained``, at which a gradient inside another gradient ends."""
+        """The call with these tensors in place of ``trained``, so that a nested gradient stops at them."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
 
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
-        """For each key head the number of keys back (the query's own included) that can affect the output; empty if
-        all can, or if unknown.
+        """For each key head, the number of last keys (including the query's own) that can affect the output; empty
+        if all keys can, or if this is unknown.
 
-        Two scores of a row differ by at most 2·scale·max|q|·max|k|. So with a bias of −m·distance, all weights
-        beyond w = (that + ln(8·(1 + 1/m)/eps))/m keys together are less than an eighth of eps of the query's own
-        weight. Gradients change by the same share. w is rounded up to a power of two, and is at most half of all
-        keys.
+        Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
+        all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
+        query's own key. Gradients change by the same fraction. w is rounded up to a power of two; if it exceeds
+        half of all keys, no key is left out.
         """
-        # Reading a length during compilation would fix it.
+        # Reading a length during compilation would specialise the graph to it.
         if self.bias is None or torch.compiler.is_compiling() or self.queries < LONG:
             return []
         fall, S = self.bias.fall, self.all_keys
@@ -146,17 +146,17 @@ class AttentionCall(Settings):
         return reaches if min(reaches) <= S // 2 else []
 
     def heads(self, some: slice, window: int) -> "AttentionCall":
-        """The call of some heads within a window; a window as long as the keys has no effect."""
+        """The call for some heads within a window; a window as long as the keys has no effect."""
         assert self.bias is not None
         mask = self.mask if window >= self.all_keys else self.mask.within(window)
         return replace(self, mask=mask, bias=self.bias.cut(heads=some), backend="auto")
 
     def sdpa_mask(self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None) -> Tensor:
-        """``additive_mask`` for torch's attention with queries of the call's type, on any device.
+        """``additive_mask`` for torch's attention, in a dtype that it accepts on the call's device.
 
-        Without a bias it is a boolean mask for all heads. GPU kernels do not accept float32 with 16-bit queries,
-        so numbers are rounded to the queries' dtype after the largest of each row is subtracted, and near keys
-        still differ.
+        Without a bias, this is a boolean mask for all heads. GPU kernels do not accept a float32 mask with 16-bit
+        queries, so it is rounded to the queries' dtype. The maximum of each row is subtracted first, so that
+        nearby keys still differ after rounding.
         """
         if self.bias is None:
             visible = self.visible(first, last, keys, start)
@@ -173,7 +173,7 @@ class AttentionCall(Settings):
     ) -> Float[Tensor, "#B #H #rows near"]:
         """The bias, with −∞ at hidden keys, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``.
 
-        ``scores`` are those of the block, for a bias that reads them.
+        ``scores`` are the block's scores, for a bias that reads them.
         """
         visible = self.visible(first, last, keys, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
@@ -188,21 +188,22 @@ class AttentionCall(Settings):
                 f"rows of {type(self.bias).__name__} are {bias.dtype}, which merges far distances; compute them "
                 "in float32 or wider"
             )
-        # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
+        # Adding −∞ takes a tenth of the time of masked_fill with a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
 
     def visible(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
-        """Which keys a block of rows sees; None for all."""
+        """Which keys a block of rows sees; None for all keys."""
         if self.known is None:
             self.known = self.mask.known(self.queries, self.all_keys, self.device)
         return self.mask.block(self.known, first, last, keys, start)
 
 
 def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) -> Mask:
-    """Check everything and return the mask within the layer's window; ``v`` is None if only scores are computed.
+    """Check all inputs and return the mask, narrowed to the layer's window; ``v`` is None if only scores are
+    computed.
 
     Raises:
-        InvalidArgument: something does not fit; the message says what.
+        InvalidArgument: an input does not fit the others; the message says which.
     """
     if not isinstance(placed, Placed):
         raise InvalidArgument(
@@ -238,7 +239,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
-    """The factor of products over this many channels: ``scale``, or by default the encoding's.
+    """The factor of q·k for this number of channels: ``scale``, or by default that of the encoding.
 
     Raises:
         InvalidArgument: the scale is not a finite number above 0.
@@ -251,7 +252,7 @@ def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
 
 
 def check_sinks(sinks: Tensor, q: Tensor) -> None:
-    """Refuse sinks that are not one logit per head."""
+    """Raise an error unless sinks are one logit per head."""
     if sinks.shape != q.shape[1:2] or not sinks.is_floating_point():
         raise InvalidArgument(
             f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected one for each of {q.shape[1]} heads"
@@ -292,7 +293,8 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
 
 
 def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
-    """Refuse a mask that does not fit b sequences of h heads, q queries and k keys on this device."""
+    """Raise an error if a mask does not fit ``sizes`` (b sequences, h heads, q queries, k keys) and this
+    device."""
     T, S = sizes["q"], sizes["k"]
     for name, x in mask.tensors().items():
         _check_field(name, x, mask.rows[name]["axes"], sizes, device)
@@ -303,7 +305,7 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
         raise InvalidArgument(f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order")
-    keys = mask.key_mask  # of a cache whose last slots are empty, no key is the last query's own
+    keys = mask.key_mask  # if the last slots of a cache are empty, the last key is not the last query's own
     if keys is None or not mask.causal or mask.q_order is not None or not 0 < T < S:
         return
     if keys.device.type == "cpu" and is_concrete(keys) and not bool(keys[:, -1].any()):
@@ -314,9 +316,9 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
 
 
 def _check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device: torch.device) -> None:
-    """Refuse a tensor of a mask that does not fit these sizes on this device."""
+    """Raise an error if a tensor of a mask does not fit these sizes and this device."""
     pairs = zip(reversed(axes), reversed(x.shape), strict=False)
-    # `in` misleads compilers.
+    # A list instead of a generator: compilers mistrace ``any(… for …)`` here.
     if x.dim() > len(axes) or any([n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs]):  # noqa: C419
         full = [sizes[axis] for axis in axes]
         row = f"({full[1]},) or (B, {full[1]}) with B={sizes['b']}: one {per(axes)}"

@@ -1,4 +1,4 @@
-"""The list of ways to compute attention, what each offers for a call, and the explanation of a choice."""
+"""The list of attention backends, what each backend offers for a call, and the explanation of the choice."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,24 +11,24 @@ Output = tuple[Tensor, Tensor | None]
 """softmax(scores)·v, and the logsumexp of the scores if the backend returns it."""
 
 Offer = tuple[str, Callable[[], Output] | None]
-"""Why a way serves a call, and what computes; or why it does not, and None."""
+"""Why a backend supports a call, and the function that computes it; or why it does not, and None."""
 Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
 
 class Way(NamedTuple):
-    """A backend: its features besides masks and biases, and its function for offers."""
+    """A backend: its features in addition to masks and biases, and the function that makes its offers."""
 
     has: frozenset[str]
     offer: Ask
 
 
 class Explanation(NamedTuple):
-    """The backend of a call and the reasons, printed with one line per backend.
+    """The backend of a call and the reasons for it; printed with one line per backend.
 
     Attributes:
-        backend: its name.
-        reason: why it can serve.
-        declined: the earlier backends, each with the reason why it is not used.
+        backend: the name of the backend.
+        reason: why it supports the call.
+        declined: the backends before it in the list, each with the reason why it is not used.
     """
 
     backend: str
@@ -41,12 +41,13 @@ class Explanation(NamedTuple):
 
 
 WAYS: dict[str, Way] = {}
-"""By name, in the order of ``ways.py``. The first that has all that a call needs computes it. Sinks need the
-logsumexp, which torch's kernels give on the CPU, and elsewhere FlexAttention or operators."""
+"""The backends by name, in the order of ``ways.py``. A call uses the first backend that has all the features it
+needs. Sinks need the logsumexp, which torch's kernels return only on the CPU; other devices use FlexAttention or
+operators."""
 
 
 def way(*has: str) -> Callable[[Ask], Ask]:
-    """Register a function that makes offers as the next backend, under its own name."""
+    """Register a function that makes offers as the next backend, under the function's name."""
 
     def put(offer: Ask) -> Ask:
         WAYS[offer.__name__] = Way(frozenset(has), offer)

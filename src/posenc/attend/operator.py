@@ -1,8 +1,8 @@
 """An attention call wrapped as a single operator that is opaque to a compiler.
 
-An operator takes tensors, numbers and a text. The rest of a call (a placed encoding and a mask) is written as a
-Python expression of its tensors, integers and floats, which makes it again when the operator runs, when values can
-be read. Gradients are those of the call, which is computed again.
+An operator takes only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask)
+are therefore serialised as a Python expression over their tensors, integers and floats. Evaluating this expression
+rebuilds them when the operator runs and values can be read. The backward pass recomputes the call.
 """
 
 import ast
@@ -29,15 +29,15 @@ from posenc.mask import Mask
 from posenc.pytrees import Pytree
 
 COMPILES_OBJECTS = torch.__version__ >= "2.13"
-"""Whether torch's compiler follows what is done here; 2.8 lists no attributes of an object."""
+"""Whether torch's compiler can trace this module; in 2.8 it cannot list the attributes of an object."""
 
 
 def operated(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
-    """``computed`` to a compiler: one operator, if it is to be one and has a text."""
+    """``computed`` under a compiler: a single operator, if that is needed and the call can be serialised."""
     if COMPILES_OBJECTS and _is_one_operator(q, k, placed, mask, settings):
-        # Of a placed encoding what attention reads.
+        # Only what attention reads from a placed encoding.
         placed_for_compiler = Placed(
             placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale
         )
@@ -52,7 +52,7 @@ def operated(
 
 
 def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
-    """Whether a compiler gets one operator: on the CPU, if more than one call of torch's attention is needed."""
+    """Whether a compiler gets one operator: on the CPU, if one call of torch's attention is not enough."""
     if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
         return False
     if placed.bias is not None or settings.needs_logsumexp or settings.softcap is not None:
@@ -61,9 +61,9 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
 
 
 class Writing:
-    """Serialises a value for an operator: a text, and the tensors, integers and floats that it refers to.
+    """Serialises a value for an operator: a string, and the tensors, integers and floats that it refers to.
 
-    A compiler traces this code, so types of values are distinguished by ``isinstance``.
+    A compiler traces this code, so it distinguishes types of values by ``isinstance``.
     """
 
     def __init__(self, value: object) -> None:
@@ -71,7 +71,7 @@ class Writing:
         self.integers: list[int] = []
         self.floats: list[float] = []
         self.unknown = False
-        """Whether something in the value has no text, such as a function or a local class."""
+        """Whether something in the value cannot be serialised, such as a function or a local class."""
         self.text = self.write(value)
 
     def write(self, value: Any) -> str:
@@ -96,7 +96,7 @@ class Writing:
         return f"made({self.name(type(value))}, {self.write(attributes)})"
 
     def name(self, value: Any) -> str:
-        """The name by which ``named`` finds a class or a function."""
+        """The name with which ``named`` finds a class or a function."""
         name = f"{value.__module__}:{value.__qualname__}"
         if "<" in name or not is_named(value, name):
             self.unknown = True
@@ -117,27 +117,27 @@ def named(name: str) -> Any:
 
 
 def is_named(value: object, name: str) -> bool:
-    """Whether the name still refers to this object: a notebook may have redefined it."""
+    """Whether the name still refers to this object; a notebook may have redefined it."""
     try:
         return named(name) is value
     except (ImportError, AttributeError):
         return False
 
 
-# As torch.compiler.assume_constant_result, without loading the compiler: evaluated while tracing.
+# Like torch.compiler.assume_constant_result, but without loading the compiler: evaluated while tracing.
 is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 WRITTEN = (ast.Expression, ast.Tuple, ast.Dict, ast.Constant, ast.Subscript, ast.Call, ast.Name, ast.Load)
-"""All that an expression of ``Writing`` consists of; without attributes it reaches no other code."""
+"""The node types in an expression of ``Writing``; without attribute access, it cannot reach other code."""
 
 
 @lru_cache
 def expression(text: str) -> CodeType:
-    """The expression that ``Writing`` wrote, compiled.
+    """Compile an expression that ``Writing`` wrote.
 
     Raises:
-        InvalidArgument: the text has anything else.
+        InvalidArgument: the string contains any other node type.
     """
     tree = ast.parse(text, mode="eval")
     if not all(isinstance(node, WRITTEN) for node in ast.walk(tree)):
@@ -146,7 +146,7 @@ def expression(text: str) -> CodeType:
 
 
 def made(name: str, attributes: dict[str, Any]) -> Any:
-    """An object of the class of this name with these attributes, and with what it derives from its tensors."""
+    """Build an object of the named class with these attributes, and recompute what it derives from its tensors."""
     value: Any = object.__new__(named(name))
     vars(value).update(attributes)
     if isinstance(value, Bias):
@@ -157,7 +157,7 @@ def made(name: str, attributes: dict[str, Any]) -> Any:
 
 
 def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
-    """The result of the call that was serialised."""
+    """Compute a serialised call."""
     q, k, v, *tensors = inputs
     known = {"tensors": tensors, "integers": integers, "floats": floats, "made": made, "slice": slice}
     placed, mask, scale, settings = eval(expression(text), {"__builtins__": {}, **known})
@@ -176,8 +176,8 @@ def operator(
     wanted: list[int],
     sums: bool,
 ) -> tuple[Tensor, Tensor]:
-    """``computed`` for a serialised call; ``wanted`` are the inputs that need gradients, ``sums`` requests the
-    logsumexp."""
+    """``computed`` for a serialised call; ``wanted`` are the indices of inputs that need gradients, and ``sums``
+    requests the logsumexp."""
     with torch.no_grad():
         out, lse = _read([q, k, v, *tensors], integers, floats, text)
     return out.contiguous(), q.new_empty(0) if lse is None else lse.contiguous()
@@ -200,7 +200,7 @@ def operator_backward(
     wanted: list[int],
     sums: bool,
 ) -> list[Tensor]:
-    """The wanted gradients."""
+    """The gradients of the ``wanted`` inputs."""
     with recording():
         inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(inputs)]
         out, lse = _read(inputs, integers, floats, text)
@@ -234,7 +234,7 @@ operator.register_autograd(_back, setup_context=_remember)
 
 @contextmanager
 def recording() -> Iterator[None]:
-    """Autograd inside an operator, as outside of it."""
+    """Turn on autograd inside an operator, where it is off by default."""
     excluded = torch._C._dispatch_tls_local_exclude_set()
     for key in (DispatchKey.AutogradFunctionality, DispatchKey.AutogradOther, DispatchKey.AutogradNestedTensor):
         excluded = excluded.remove(key)

@@ -1,4 +1,4 @@
-"""The attention of a remapped encoding: one call per part, merged by their logsumexps."""
+"""Attention with a remapped encoding: one call per part of the keys, merged by their logsumexps."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,8 @@ class RemappedMask(Mask):
 
     @classmethod
     def of_part(cls, mask: Mask, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> Mask | None:
-        """The mask within these bounds: the mask itself if all keys are known to be inside, None if no key is."""
+        """The mask within these bounds: the mask itself if all keys are known to be within them, None if no key
+        is."""
         if _may_be_compared(k_positions, q_from, q_until):
             first, last = k_positions.aminmax()
             if (q_from is not None and q_from.amin() > last) or (q_until is not None and q_until.amax() <= first):
@@ -48,7 +49,7 @@ class RemappedMask(Mask):
             return start, keys
         if self.q_until is not None:
             below = (self.k_positions < self.q_until[..., first:last].amax(-1, keepdim=True)).nonzero()[:, -1]
-            keys = min(keys, int(below.amax()) + 1 if len(below) else 1)  # kernels take no fewer than one
+            keys = min(keys, int(below.amax()) + 1 if len(below) else 1)  # kernels need at least one key
         if self.q_from is not None:
             above = (self.k_positions >= self.q_from[..., first:last].amin(-1, keepdim=True)).nonzero()[:, -1]
             start = max(start, int(above.amin())) if len(above) else S
@@ -65,15 +66,15 @@ Call = tuple[Tensor, Tensor, Placed, Mask]
 
 
 def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
-    """Queries and keys rotated for every part, the rest of the placed encoding, and the part's mask.
+    """For every part: its rotated queries and keys, the rest of the placed encoding, and its mask.
 
-    Parts without visible keys are left out if values can be read; at least one part remains.
+    If values can be read, parts without visible keys are left out, but at least one part remains.
     """
     if placed.bias is not None and placed.bias.needs_scores:
         raise InvalidArgument(
             "the bias reads whole rows of scores, but remapped positions compute them in parts; remove one"
         )
-    layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask has been narrowed
+    layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask is already narrowed
     calls: list[Call] = []
     for part in placed.remaps:
         visible = RemappedMask.of_part(mask, placed.k_positions, part.q_from, part.q_until)

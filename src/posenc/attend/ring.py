@@ -1,7 +1,7 @@
-"""Attention over sequences that are split over ranks: keys and values travel around a ring.
+"""Attention over sequences that are sharded over ranks: keys and values are passed around a ring of ranks.
 
-In each step a rank attends to the keys that it currently has and merges the result by the logsumexp. In the
-backward pass keys travel again, and their gradients with them back to their rank.
+In each step, a rank attends to the keys that it currently holds and merges the result by the logsumexp. In the
+backward pass, keys are passed around again together with their gradients, which end at the rank of those keys.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def ring_attention(
     softcap: float | None = None,
     sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """``attention`` of this rank's queries over the keys of all ranks of ``group``.
+    """``attention`` of this rank's queries over the keys of all ranks in ``group``.
 
         shards = [posenc.positions.sharded(length, r, ranks, zigzag=True) for r in range(ranks)]
         everyone = torch.cat(shards)
@@ -44,23 +44,23 @@ def ring_attention(
         q, k = encoding.at(shards[rank]).rotate(q, k)
         y = posenc.ring_attention(q, k, v, placed, mask)
 
-    Outputs and gradients are those of ``attention`` over gathered keys. A rank stores the keys, values and
-    gradients of two ranks at a time, but of the whole sequence only ``placed`` and ``mask``: positions, orders,
-    segments and padding. On the CPU, keys that no query of a rank sees are passed on without computation.
+    Outputs and gradients equal those of ``attention`` over gathered keys. A rank stores keys, values and gradients
+    of only two ranks at a time; only ``placed`` and ``mask`` (positions, orders, segments and padding) cover the
+    whole sequence. On the CPU, keys that no query of a rank sees are passed on without computation.
 
     Args:
         q, k, v: this rank's tensors; all ranks have the same number of keys.
-        placed: the encoding at this rank's queries and at all S keys, in the order of ranks. An encoding with a
-            state (FoX) needs the states of all keys: ``placed.with_state(gathered)``.
-        mask: the mask of this rank's queries and all S keys. If it is causal or has a window or chunks, it needs
-            ``q_order`` and ``k_order``.
+        placed: the encoding at the positions of this rank's queries and of all S keys, in the order of ranks. An
+            encoding with a state (FoX) needs the states of all keys: ``placed.with_state(gathered)``.
+        mask: the mask for this rank's queries and all S keys. A mask that is causal or has a window or chunks
+            needs ``q_order`` and ``k_order``.
         group: the process group; all ranks by default.
-        scale, softcap, sinks: as in ``attention``. Gradients of sinks, and of the encoding's parameters, are this
-            rank's share: sum them over ranks, as data-parallel training does.
+        scale, softcap, sinks: as in ``attention``. Gradients of sinks and of the encoding's parameters are
+            partial: sum them over ranks, as in data-parallel training.
 
     Raises:
-        InvalidArgument: as in ``attention``; or the keys do not add up to S, the mask lacks orders, or the bias
-            reads the scores of all keys (CoPE).
+        InvalidArgument: as in ``attention``, or if the keys do not add up to S, the mask lacks orders, or the bias
+        reads the scores of all keys (CoPE).
     """
     ranks, n = dist.get_world_size(group), k.shape[2]
     S, mask = ranks * n, Mask() if mask is None else mask
@@ -78,7 +78,7 @@ def ring_attention(
 
 
 def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
-    """Refuse encodings and masks that do not work over ranks with n keys each."""
+    """Raise an error if the encoding or mask does not work over ranks with n keys each."""
     if placed.k_positions.shape[-1] != ranks * n:
         raise InvalidArgument(
             f"the encoding was placed at {placed.k_positions.shape[-1]} keys, but {ranks} ranks have {n} each; "
@@ -96,7 +96,7 @@ def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
 
 
 class _Ring:
-    """The data of all steps: the encoding and mask of all keys, and the ranks."""
+    """The data that all steps share: the encoding and mask for all keys, and the ranks."""
 
     def __init__(
         self, placed: Placed, mask: Mask, scale: float, softcap: float | None, group: dist.ProcessGroup | None
@@ -107,7 +107,7 @@ class _Ring:
     def attend(
         self, step: int, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, bias: Bias | None
     ) -> Block:
-        """Output and logsumexp over the keys that this rank has after this many steps."""
+        """Output and logsumexp over the keys that this rank holds after this number of steps."""
         keys = self.keys(step, k.shape[2])
         mask, at = self.mask.cut(keys=keys), self.placed.k_positions[..., keys]
         bias = None if bias is None else bias.cut(keys=keys)
@@ -116,19 +116,20 @@ class _Ring:
             return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)
 
     def keys(self, step: int, n: int) -> slice:
-        """The slice of these keys in the sequence: they belong to the rank this many steps before."""
+        """Where the keys of this step are in the sequence; they belong to the rank ``step`` places before this
+        one."""
         owner = (self.rank - step) % self.ranks
         return slice(owner * n, (owner + 1) * n)
 
     def hides(self, step: int, n: int) -> bool:
-        """Whether it is known that no query sees any of these keys."""
+        """Whether it is known that no query sees any of the keys in this step."""
         q, k = self.mask.q_order, self.mask.k_order
         if not self.mask.causal or q is None or k is None or not (q.is_cpu and is_concrete(q, k)):
             return False
         return bool(k[..., self.keys(step, n)].amin() > q.amax())
 
     def travel(self, *tensors: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
-        """Yield every step's number and this rank's current tensors, while they are sent on to the next rank."""
+        """Yield the number of each step and this rank's current tensors, while sending them to the next rank."""
         pieces = [x.contiguous() for x in tensors]
         for step in range(self.ranks):
             arriving, works = self.pass_on(pieces) if step + 1 < self.ranks else (pieces, [])
@@ -138,7 +139,7 @@ class _Ring:
             pieces = arriving
 
     def pass_on(self, tensors: list[Tensor]) -> tuple[list[Tensor], list[dist.Work]]:
-        """Start sending tensors to the next rank, and receiving those of the previous rank."""
+        """Start sending tensors to the next rank and receiving those of the previous rank."""
         received = [torch.empty_like(x) for x in tensors]
         peers = [(self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks]
         there, before = (peer if self.group is None else dist.get_global_rank(self.group, peer) for peer in peers)

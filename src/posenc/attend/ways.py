@@ -1,8 +1,8 @@
-"""The backends of attention in order of preference: their features, the calls that they support, and their
+"""The attention backends in order of preference: their features, the calls that they support, and their
 computation.
 
-Each way makes an ``Offer``. ``choose`` takes the first way that has all features that the call needs and supports
-it.
+Each backend makes an ``Offer``. ``choose`` takes the first backend that has all features that the call needs and
+supports the call.
 """
 
 import math
@@ -29,12 +29,12 @@ from posenc.mask import Mask
 ROWS_KEPT = "torch's attention does not return the logsumexp here"
 
 Spans = tuple[tuple[tuple[int, bool], ...], ...]
-"""Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
+"""For every row of the batch, or once for all rows: spans as (length, whether its tokens see anything)."""
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""If documents, or padded rows, are shorter on average (padded rows without a bias: even longer), one call with a
-mask is faster than one each. Documents hide most of a mask's scores, so separate calls soon win; padding hides
-little, and a mask without a bias is made once for all heads."""
+"""The average length of documents, of padded rows with a bias, and of padded rows without a bias from which
+separate calls are faster than one call with a mask. Most scores between documents are hidden, so separate calls
+pay off early. Padding hides few scores, and a mask without a bias is computed only once for all heads."""
 
 
 def computed(
@@ -49,17 +49,16 @@ def computed(
 def chosen(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> tuple[Explanation, Callable[[], Output]]:
-    """The backend of a call and the function that computes it, for values as wide as the queries."""
+    """The backend of a call and the function that computes it, with values padded to the queries' width."""
     call = AttentionCall.of(q, k, placed, mask, scale, settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     return choose(q, k, *_as_wide(q, v, call))
 
 
 def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
-    """Values padded to the width of queries: for narrower values torch's kernels would compute all scores at once.
-
-    If all scores are smaller than the values, plain operators use the values unchanged, so that a decoding step
-    does not copy the cache (unless 16-bit values would be widened).
+    """Pad values to the width of queries, because for narrower values torch's kernels would store all scores. If
+    the scores take less memory than the values, basic operators use the values unchanged, so that a decoding step
+    does not copy the cache (except for 16-bit values, which operators would convert to float32).
     """
     missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
     if missing <= 0:
@@ -71,7 +70,7 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
 
 
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
-    """The requested backend, or else the first that supports the call, and its function."""
+    """The requested backend, or by default the first that supports the call, and its function."""
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
@@ -117,12 +116,12 @@ def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
-    """The batch split into runs of tokens that see only each other; None if they are unknown, or if one call is
-    faster."""
+    """The batch split into spans of tokens that see only each other; None if the spans are unknown, or if one call
+    is faster."""
     if T != S or mask.q_order is not None:
         return None
     by_start = mask.causal and mask.q_segments is None and mask.bidirectional_groups is None
-    padding = mask.left_padding if by_start else None  # in a group, padding may see later keys
+    padding = mask.left_padding if by_start else None  # in a bidirectional group, padding may see later keys
     rows: Spans | None = None
     short = SHORT_DOCUMENT if mask.document_lengths is not None else SHORT_ROW if biased else SHORT_PLAIN_ROW
     if mask.document_lengths is not None and all(sum(row) == T for row in mask.document_lengths):
@@ -137,9 +136,10 @@ def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
 
 
 def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, rows: Spans) -> Output:
-    """Documents, or rows without their padding, one after the other; hidden scores are never computed."""
+    """Attend to each document, or each row without its padding, separately; hidden scores are not computed."""
     batch: list[Output] = []
-    # split joins gradients in one pass; each slice would be added to zeros of full size.
+    # ``split`` concatenates gradients once; with slices, each gradient would be added to a full-size tensor of
+    # zeros.
     by_row = zip(*(x.split(1) if len(rows) > 1 else (x,) for x in (q, k, v)), strict=True)
     for row, (lengths, tensors) in enumerate(zip(rows, by_row, strict=True)):
         alone = None if len(rows) == 1 else row
@@ -176,7 +176,7 @@ def reach(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _by_heads(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, reaches: list[int]) -> Output:
-    """Heads in groups with the same reach, each with the keys within it."""
+    """Attend in groups of heads with the same reach, each with only the keys within that reach."""
     runs = [(window, len(list(run))) for window, run in groupby(reaches)]
     counts, group = [count for _, count in runs], q.shape[1] // k.shape[1]
     split_q = q.split([count * group for count in counts], dim=1)
@@ -195,11 +195,11 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.bias is None:
         return "no bias is added", None
     aligned = call.mask.causal and call.mask.only_causal and plain_bool(call.queries == call.all_keys)
-    if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # where torch stores all weights
+    if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # which stores all weights
         return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
     if call.backend == "auto" and q.is_cpu and call.line is not None and not call.trained and call.queries < LONG:
         return f"below {LONG} tokens, blocks along the bias's line are faster", None
-    small = call.trained and not torch.compiler.is_compiling()  # reading a length while compiling fixes it
+    small = call.trained and not torch.compiler.is_compiling()  # reading a length while compiling fixes its value
     if call.backend == "auto" and q.is_cpu and small and call.queries < ROWS:
         return f"below {ROWS} tokens, computing all scores is faster", None
     if not exact(q.device, q.dtype):
@@ -223,7 +223,7 @@ def dense(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "a compiler is given torch's attention", None
     if call.backend == "auto" and not call.trained:
         return "no gradient of a bias is needed", None
-    few = training_rows(q, k) * 3 // 2  # blocks take as long from here on
+    few = training_rows(q, k) * 3 // 2  # above this, blocks are as fast
     if call.backend == "auto" and call.queries > few:
         return f"above {few} queries, blocks are faster", None
     if q.shape[0] * q.shape[1] * call.queries * call.all_keys > FEW_SCORES:
@@ -255,7 +255,7 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
-    """One call of torch's attention; on the CPU with gradients that can be differentiated again."""
+    """One call of torch's attention; on the CPU, its gradients can be differentiated again."""
     if (call.needs_logsumexp or call.learns(q, k, v)) and fused(q, k, v):
         return recomputed(q, k, v, replace(call, backend="sdpa"))
     return attended(q, k, v, call.scale, is_causal=plain_bool(call.is_causal), dropout=call.dropout), None

@@ -1,1 +1,1 @@
-"""Every encoding, one file each, behind one small interface. ``posenc`` exports their names."""
+"""All encodings, one file each, with the same small interface. ``posenc`` exports their names."""

@@ -17,7 +17,7 @@ AT = "width 64, 4 heads of 16, untrained weights from seed 0"
 
 
 def scores(encoding: posenc.Encoding) -> Tensor:
-    """Causal scores of head 0 for queries and keys of ones, ``(KEYS, KEYS)``."""
+    """Causal scores of head 0 for queries and keys that are all ones, ``(KEYS, KEYS)``."""
     at = posenc.positions.on_axes(torch.arange(KEYS), encoding.axes)
     placed, _ = encoding.at(at).with_content(torch.ones(1, KEYS, WIDTH))
     q, k = placed.rotate(*torch.ones(2, 1, HEADS, KEYS, HEAD_DIM))

@@ -2,10 +2,11 @@
 
     score(q, k) = q·k/√D − m_h·|p_k − p_q|
 
-Slopes m_h are fixed. For n = 2^j heads m_h = 2^(−8h/n), h = 1…n, one geometric series. For any other n, as in the
-authors' code, they are the slopes for the largest power of two n₀ ≤ n, followed by the 1st, 3rd, 5th … slopes for
-2n₀. The bias is added after the 1/√D scaling. It is 0 at distance 0, negative elsewhere, and the same on both
-sides, so a two-sided model never favours later keys. The causal mask is not part of ALiBi: attention applies it.
+The slopes m_h are fixed. For n = 2^j heads they are a geometric series, m_h = 2^(−8h/n) for h = 1…n. For any other
+n they are, as in the authors' code, the slopes for the largest power of two n₀ ≤ n, followed by the 1st, 3rd, 5th
+… slopes for 2n₀. The bias is added after the 1/√D scaling. The bias is 0 at distance 0, negative elsewhere, and
+the same on both sides, so a two-sided model does not favour later keys. The causal mask is not part of ALiBi:
+attention applies it.
 """
 
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -
 
 
 class LinearBias(Bias):
-    """−m_h·|offset| in the slopes' type; in float32 its relative error is at most 2^-23."""
+    """−m_h·|offset| in the slopes' dtype; in float32 the relative error is at most 2^-23."""
 
     indexed_by: ClassVar[dict[str, str]] = {"slopes": "h", "q_positions": "bq", "k_positions": "bk"}
 
@@ -77,7 +78,7 @@ class LinearBias(Bias):
         return alibi_score_mod(self.slopes, self.q_positions, self.k_positions)
 
     def values(self, distances: Tensor) -> Float[Tensor, "H *shape"]:
-        """−m_h·distance, heads in front."""
+        """−m_h·distance, with heads as the first axis."""
         return -self.slopes.view(-1, *[1] * distances.dim()) * distances.to(self.slopes.dtype)
 
     def rows(
@@ -102,13 +103,13 @@ def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:
 
 @final
 class ALiBi(Encoding):
-    """Adds −m_h·|distance| to the scores; no parameters, no largest position.
+    """Adds −m_h·|distance| to the scores; it has no parameters and no largest position.
 
     Args:
-        heads: H, query heads; any count.
+        heads: H, query heads; not necessarily a power of two.
         max_exponent: the smallest slope of a power-of-two head count is 2^(−max_exponent); 8 in the paper.
-        slopes: m of every head, in place of the series; 0 for a head without a bias.
-            ``ALiBi(8, slopes=[*slopes(4), 0, 0, 0, 0])`` is ALiBi on half of the heads.
+        slopes: the slope m of every head, in place of the series; 0 for a head without a bias. ``ALiBi(8,
+            slopes=[*slopes(4), 0, 0, 0, 0])`` is ALiBi on half of the heads.
     """
 
     name: ClassVar[str] = "alibi"
@@ -122,7 +123,7 @@ class ALiBi(Encoding):
         values = _slopes_or(slopes, heads, max_exponent)
         self.heads = len(values)
         self.max_exponent = max_exponent
-        # float64 even after the module is cast: the bits are stored as integers.
+        # The bits are stored as integers, so that slopes stay float64 after the module is cast.
         bits = torch.tensor(values, dtype=torch.float64, device="cpu").view(torch.int64)
         self.register_constants(slope_bits=bits)
 

@@ -1,7 +1,7 @@
-"""Axis maps: immutable objects that say by which coordinate of a position each pair of channels rotates.
+"""Axis maps: immutable objects that assign a coordinate of the position to each pair of channels.
 
 A position with A axes is a row of A integers (time, row, column). Pair i rotates by its frequency times the
-coordinate ``axis_of_pair[i]``, measured in that axis' unit. Kernels only see a gather of A positions.
+coordinate ``axis_of_pair[i]``, measured in that axis's unit.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Order = tuple[int, ...] | None
 
 
 MOST_PAIRS = 2**16
-"""The largest number of pairs in a head; a map has one entry for each."""
+"""The largest number of pairs in a head; a map has one entry per pair."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class AxisMap:
     """The axis of every pair, first to last.
 
     Args:
-        axis_of_pair: the axis of each pair, counted from 0; every axis up to the largest must appear.
-        index_of_pair: which of its axis' frequencies each pair takes; with None, pair i takes the i-th frequency
-            of one list for all axes.
+        axis_of_pair: the axis of each pair, starting at 0; every axis up to the largest must appear.
+        index_of_pair: the index of each pair's frequency in the list of its axis; with None, pair i has the i-th
+            frequency of one list for all axes.
         pairs_of_axis: the number of frequencies of each axis; None for one list over all pairs.
-        units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. It multiplies the
-            frequencies, so that fractions of an image can be given as exact integers: with 1/14 a coordinate
-            counts fourteenths.
+        units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. Frequencies are
+            multiplied by it, so that fractions of an image can be passed as exact integers: with 1/14, a
+            coordinate counts fourteenths.
         turns: whether units are full turns of 2π radians instead of radians.
     """
 
@@ -42,7 +42,7 @@ class AxisMap:
     units: tuple[Fraction, ...] | None = None
     turns: bool = False
     made_by: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
-    """The function, numbers and order that its text contains; None for a map built by hand, which has no text."""
+    """The function, numbers and order that ``str`` shows; None for a map that was built directly."""
 
     def __post_init__(self) -> None:
         used = set(self.axis_of_pair)
@@ -62,7 +62,7 @@ class AxisMap:
             )
 
     def __str__(self) -> str:
-        """The text that builds this map: ``axial(4, 4, units=('1/14', '1/14'))``."""
+        """The string that builds this map, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
         if self.made_by is None:
             return f"AxisMap{self.axis_of_pair}"
         name, numbers, order = self.made_by
@@ -82,7 +82,7 @@ class AxisMap:
 
 @exact
 def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencies:
-    """The frequency of every pair under an axis map: one of the frequencies of its axis, in units of that axis."""
+    """The frequency of every pair under an axis map, in the units of the pair's axis."""
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
     by_size = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
     indices = axes.index_of_pair or tuple(range(axes.pairs))
@@ -102,12 +102,11 @@ def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencie
 
 
 def chunked(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list of frequencies for all pairs, cut into consecutive sections, one per axis (M-RoPE of Qwen2-VL: 16,
-    24, 24).
+    """One list of frequencies for all pairs, cut into one section per axis (M-RoPE of Qwen2-VL: 16, 24, 24).
 
-    Here and below ``order`` names the axis of every section, by default 0, 1, 2 …: if positions are (row, column),
-    ``(1, 0)`` gives the first section to columns. ``units`` and ``turns`` are described in ``AxisMap``; a unit is
-    a whole number, a fraction, or a string such as "1/14".
+    Here and in the functions below, ``order`` is the axis of every section, by default 0, 1, 2 …: if positions are
+    (row, column), ``(1, 0)`` gives the first section to columns. ``units`` and ``turns`` are described in
+    ``AxisMap``; a unit is a whole number, a fraction, or a string such as "1/14".
     """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
@@ -116,7 +115,7 @@ def chunked(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 def strided(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
     """One list, interleaved round-robin (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
-    A·section of that axis; leftover pairs go to axis 0.
+    A·(that axis's section); the remaining pairs go to axis 0.
     """
     _check_sections(sections)
     A, pairs = len(sections), sum(sections)
@@ -127,8 +126,8 @@ def strided(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 
 def first_last(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list: its fast pairs alternate between the later axes, and its slowest pairs belong to the first axis: h
-    w h w … t t (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
+    """One list, in which fast pairs alternate between the later axes and the slowest pairs belong to the first
+    axis: h w h w … t t (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
     """
     _check_sections(sections)
     first, *rest = sections
@@ -139,7 +138,7 @@ def first_last(*sections: int, order: Order = None, units: Units = None, turns: 
 
 
 def axial(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Consecutive sections, each with its axis' own list of frequencies (Flux, towers of Qwen-VL)."""
+    """Consecutive sections, each with its own list of frequencies (Flux, vision towers of Qwen-VL)."""
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
     indices = tuple(index for count in sections for index in range(count))
@@ -147,7 +146,7 @@ def axial(*sections: int, order: Order = None, units: Units = None, turns: bool 
 
 
 def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Axes alternate pair by pair, and every axis has each frequency once: x1 y1 x.1 y.1 … (Kimi's vision
+    """Axes alternate from pair to pair, and every axis has each frequency once: x1 y1 x.1 y.1 … (Kimi's vision
     tower)."""
     _check_shares("alternating", axes, pairs)
     indices = tuple(i // axes for i in range(pairs))
@@ -166,7 +165,7 @@ def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, tu
 MAPS: dict[str, Callable[..., AxisMap]] = {
     make.__name__: make for make in (chunked, strided, first_last, axial, alternating, dealt)
 }
-"""Every function that builds an axis map, by its name in texts."""
+"""Every function that builds an axis map, by its name in strings."""
 
 
 def _map(
@@ -179,7 +178,7 @@ def _map(
     units: Units,
     turns: bool,
 ) -> AxisMap:
-    """A map whose sections go to the axes of ``order``, with the arguments that its text shows."""
+    """A map whose sections go to the axes in ``order``; it records the arguments that ``str`` shows."""
     if order is not None:
         if sorted(order) != sorted(set(axis_of_pair)):
             raise InvalidArgument(f"order={order} must name every axis from 0 to {max(axis_of_pair)} once")

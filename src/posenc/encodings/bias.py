@@ -1,4 +1,5 @@
-"""What is added to the scores: every bias gives dense blocks, and some offer shortcuts that attention uses."""
+"""Biases, which are added to the scores: every bias returns dense blocks, and some offer shortcuts for
+attention."""
 
 from abc import ABC, abstractmethod
 from functools import reduce
@@ -20,18 +21,18 @@ B = TypeVar("B", bound="Bias")
 
 
 class Bias(Pytree, ABC):
-    """A score bias at given positions, added after the scores were scaled.
+    """A score bias at given positions, added to the scaled scores.
 
-    ``heads`` is H, the number of query heads that it has values for.
+    ``heads`` is H, the number of query heads that the bias has values for.
 
-    Attention checks whether a bias has one of these shortcuts, never which class it is:
+    Attention checks whether a bias has one of these shortcuts, and never checks its class:
 
-    - ``toeplitz`` ``(H, S+T−1)``: every value once, at the offsets −(S−1) … T−1, if the bias is a function of the
-      offset, positions count up by one and the queries are the last T of the S keys.
+    - ``toeplitz`` ``(H, S+T−1)``: the value at each offset −(S−1) … T−1, if the bias is a function of the offset,
+    positions count up by one and the queries are the last T of the S keys.
     - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
       in ``dtype``; ``scale`` times their product, summed in order, is the bias of every key that is not after its
       query, up to a constant per row of scores, which softmax ignores.
-    - ``modifier``: what FlexAttention adds to one score, as a function of the score's indices.
+    - ``modifier``: the ``score_mod`` function for FlexAttention, which adds the bias to one score.
     - ``fall`` ``(H,)``: the bias of a key d positions behind its query is at most −fall·d, and 0 at d = 0, if
       positions count up by one and the queries are the last T of the S keys.
     """
@@ -49,7 +50,7 @@ class Bias(Pytree, ABC):
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
-        """The tensors in its attributes that gradients flow to."""
+        """The tensors in the attributes that need gradients."""
         for name, part in vars(self).items():
             if isinstance(part, nn.Module) and any(x.requires_grad for x in part.parameters()):
                 raise InvalidArgument(
@@ -61,14 +62,14 @@ class Bias(Pytree, ABC):
     def with_trained(self: B, tensors: tuple[Tensor, ...]) -> B:
         """A copy with these tensors in place of ``trained``.
 
-        A gradient that is taken inside another gradient must end at the bias: a layer's queries may depend on the
-        same table that this layer adds.
+        Used where attention computes a gradient inside another backward pass. That inner gradient must stop at the
+        bias, because a layer's queries may depend on the same table that the layer adds.
         """
         others = dict(zip(map(id, self.trained), tensors, strict=True))
         return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))
 
     def derive(self) -> None:
-        """Recompute what was derived from its tensors, such as ``toeplitz``."""
+        """Recompute what is derived from the tensors, such as ``toeplitz``."""
 
     @abstractmethod
     def rows(
@@ -79,13 +80,12 @@ class Bias(Pytree, ABC):
         scores: Float[Tensor, "B H rows near"] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "#B H rows near"]:
-        """The bias of query rows ``first`` to ``last`` (excluded) for the keys ``start`` to ``keys`` (excluded), in
+        """The bias for query rows ``first`` to ``last`` (excluded) and keys ``start`` to ``keys`` (excluded), in
         float32 or wider."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """The extra channels for q and k of this dtype, if q·k is multiplied by ``scale``; None if there are none.
-
-        Only called if queries and keys are the same tokens and no query sees a later one.
+        """The extra channels of q and k in this dtype, where q·k is multiplied by ``scale``; None if there are
+        none. Only called if queries and keys are the same tokens and no query sees a later key.
         """
         return None
 
@@ -98,7 +98,7 @@ class Bias(Pytree, ABC):
         keys: slice | None = None,
     ) -> "Bias":
         """The bias for only these heads, queries and keys, in one row of the batch or in all rows. Slices must
-        have both ends. A bias that declares ``indexed_by`` computes nothing for the rest.
+        have both ends. A bias that declares ``indexed_by`` computes only this part.
 
         Raises:
             InvalidArgument: heads are cut from a bias that uses queries and has no ``indexed_by``.
@@ -114,17 +114,17 @@ class Bias(Pytree, ABC):
         return other
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
-        """The bias with the order of its tokens bound, for biases that sum along it."""
+        """The bias with the order of its tokens set, for biases that sum along the sequence."""
         return self
 
     def meeting(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
-        """The bias with queries, keys and the scale of their products bound, as they enter attention; for biases
-        that read them."""
+        """The bias with queries and keys, as they enter attention, and the scale of their products set; for biases
+        that read queries or keys."""
         return self
 
 
 class CutBias(Bias):
-    """A part of a bias that has no ``indexed_by``: its rows, sliced."""
+    """A part of a bias that has no ``indexed_by``; its rows are computed in full and then sliced."""
 
     def __init__(self, bias: Bias, places: dict[str, slice | None]) -> None:
         self.bias, self.places, self.needs_scores, self.heads = bias, places, bias.needs_scores, bias.heads
@@ -141,7 +141,7 @@ class CutBias(Bias):
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         q, k, head = (0 if place is None else place.start for place in (self.places[axis] for axis in "qkh"))
-        if scores is not None:  # with zeros for the other heads, since the bias expects all of them
+        if scores is not None:  # zeros for the other heads, since the bias expects all heads
             scores = pad(scores, (0, 0, 0, 0, head, self.bias.heads - head - self.heads))
         block = self.bias.rows(q + first, q + last, k + keys, scores, k + start)
         return sliced(block, "bh··", self.places)
@@ -151,7 +151,7 @@ class CutBias(Bias):
 
 
 class SumBias(Bias):
-    """The sum of several biases; it has the shortcuts that all of them have."""
+    """The sum of several biases; it offers the shortcuts that all its parts have."""
 
     indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
 
@@ -170,7 +170,7 @@ class SumBias(Bias):
         return reduce(torch.add, [part.rows(first, last, keys, scores, start) for part in self.parts])
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        # Without a walrus, whose cell torch's compiler finds uninitialised.
+        # No walrus operator here: torch's compiler would find its cell uninitialised.
         of_parts = [part.low_rank(dtype, scale) for part in self.parts]
         channels_of_parts = [channels for channels in of_parts if channels is not None]
         if len(channels_of_parts) < len(self.parts):
@@ -204,7 +204,7 @@ class SumBias(Bias):
 
 
 def tensors(value: Any) -> list[Tensor]:
-    """The tensors of a pytree, also in pytrees, tuples, lists and dicts within."""
+    """The tensors of a pytree, including those in nested pytrees, tuples, lists and dicts."""
     leaves: list[Tensor] = []
     values = vars(value) if isinstance(value, Pytree) else value
     for part in values.values() if isinstance(values, dict) else values:
@@ -218,7 +218,7 @@ def tensors(value: Any) -> list[Tensor]:
 def offsets(
     q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int, start: int = 0
 ) -> Int[Tensor, "*B rows near"]:
-    """Key position − query position of a block of rows."""
+    """Key position − query position for a block of rows."""
     return k_positions[..., start:keys].unsqueeze(-2) - q_positions[..., first:last].unsqueeze(-1)
 
 
@@ -231,7 +231,7 @@ def rows_of_line(
 
 
 def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> None:
-    """Refuse queries or keys whose width differs from that of the bias."""
+    """Raise an error if queries or keys differ in width from the bias."""
     if x.shape[-1] != channels:
         raise InvalidArgument(
             f"{name} has {x.shape[-1]} channels per head and the bias reads {channels}; make the encoding with "
@@ -245,14 +245,14 @@ def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S
 
 
 def side_by_side(tensors: list[Tensor]) -> Tensor:
-    """Channels concatenated; any of them may lack the axes for the batch and for heads."""
+    """The channels concatenated, after their axes for the batch and for heads are expanded to the same sizes."""
     batch, heads = (max(tensor.shape[axis] for tensor in tensors) for axis in (0, 1))
     return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
-    """The slices of tensors with these last axes. Axes of rows and heads that broadcast are not sliced, and
-    anything that is not a tensor is returned unchanged."""
+    """Slice the tensors of an attribute along these last axes. Axes that broadcast over the batch or heads are not
+    sliced, and other values are returned unchanged."""
     if isinstance(attribute, Bias):
         b, h, q, k = (places[axis] for axis in "bhqk")
         return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)
@@ -262,15 +262,15 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
-    """Whether positions never decrease from one token to the next and span at most ``span``.
+    """Whether positions never decrease from one token to the next and span less than ``span``.
 
-    Values are read on the CPU only; on GPUs, and for more keys than ``span``, the result is False. A graph assumes
-    and asserts that it is True.
+    Values are read only on the CPU; on GPUs, and for more keys than ``span``, the result is False. A compiled
+    graph assumes that the result is True and asserts it.
     """
-    if not torch.compiler.is_exporting() and k_positions.shape[-1] > span:  # an exported graph has no second branch
+    if not torch.compiler.is_exporting() and k_positions.shape[-1] > span:  # an exported graph has only one branch
         return False
     if k_positions.is_cuda and not torch.compiler.is_compiling():
-        return False  # FlexAttention does not need this, and a failing assertion would end the process there
+        return False  # FlexAttention does not need this, and on a GPU a failing assertion ends the process
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
     inside = inside & (q_positions.amax() - k_positions.amin() < span)
     if is_concrete(q_positions, k_positions) and inside.device.type == "cpu":
@@ -284,15 +284,15 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
 
 
 def line_of_offsets(q_positions: Tensor, k_positions: Tensor) -> Int[Tensor, " offsets"] | None:
-    """Every offset once, −(S−1) … T−1, in the order of ``toeplitz``; None if positions are not ``consecutive``."""
+    """The offsets −(S−1) … T−1, in the order of ``toeplitz``; None if positions are not ``consecutive``."""
     if not consecutive(q_positions, k_positions):
         return None
     return torch.arange(1 - len(k_positions), len(q_positions), device=k_positions.device)
 
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
-    """Whether the keys' positions count up by one and the queries are the last of them; values are read on the CPU
-    only."""
+    """Whether the keys' positions count up by one and end with the queries' positions. Values are read only on the
+    CPU; elsewhere the result is False."""
     if k_positions.device.type != "cpu" or not is_concrete(q_positions, k_positions):
         return False
     if q_positions.dim() != 1 or k_positions.dim() != 1 or not 0 < len(q_positions) <= len(k_positions):

@@ -1,4 +1,4 @@
-"""The catalogue of all encodings by name, and the functions that turn a name or a text into a module."""
+"""The catalogue of all encodings by name, and functions that build a module from a name or a string."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ from posenc.scaling.registry import make as make_scaling
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The facts about a transformer that an encoding may need; each encoding uses some of them.
+    """The sizes of a transformer that an encoding may need; each encoding uses some of them.
 
     Args:
         width: C, channels of the token embeddings.
@@ -71,12 +71,11 @@ FACTS = tuple(f.name for f in fields(ModelShape))
 
 @dataclass(frozen=True)
 class Entry:
-    """One name of the catalogue.
+    """An entry of the catalogue.
 
     Args:
-        make: the class.
-        fresh: settings for a fresh transformer that differ from the defaults of the class, or have no default
-            there.
+        make: the class of the encoding.
+        fresh: settings for a new transformer that have no default in the class or another one.
     """
 
     make: Callable[..., Encoding]
@@ -125,18 +124,18 @@ def encoding(
     total_length: int | None = None,
     **settings: Any,
 ) -> Encoding:
-    """Build the encoding that a text describes, for a fresh transformer.
+    """Build the encoding that a string describes, for a new transformer.
 
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
-    what is known about the model; each encoding uses the facts that it needs (see ``ModelShape``), so the same
-    call works for every text. Every other argument is a setting of the class. The pairing is ``"half"`` unless the
-    text sets it; for a checkpoint, set the pairing that it was trained with. ``total_length`` is the planned
-    length of a request, prompt and answer together, for scalings that depend on it. With ``layers``, an encoding
-    whose parameters differ from layer to layer is returned as ``Layers`` for that many layers.
+    the sizes of the model that you know; each encoding uses those that it needs (see ``ModelShape``), so the same
+    call works for every string. All other arguments are settings of the class. The pairing is ``"half"`` unless
+    you set it; for a checkpoint, set the pairing that it was trained with. ``total_length`` is the planned length
+    of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an encoding whose
+    parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
 
     Raises:
-        UnknownName: no encoding or setting has that name; the message lists the closest names.
-        InvalidArgument: a fact is missing, or a value is out of range.
+        UnknownName: no encoding or setting has this name; the message lists the nearest names.
+        InvalidArgument: a size is missing, or a value is out of range.
     """
     recipe = parse(text)
     if settings and recipe.parts:
@@ -147,7 +146,7 @@ def encoding(
 
 
 def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:
-    """Build the module of a recipe for a model of this shape.
+    """Build the module that a recipe describes, for a model of this shape.
 
     ``total_length`` is the planned length of a request, for scalings that depend on it. Building a recipe with a
     custom class imports the module of that class.
@@ -166,8 +165,8 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
-    """The encodings of a pattern by layer type (named by their texts), and the settings that ``local`` gives
-    them."""
+    """Build ``Layers`` from a pattern: layer types are named by their strings, windows and chunks come from
+    ``local``."""
     count = sum(n for _, n in recipe.parts)
     if count > MOST_LAYERS:
         raise InvalidArgument(f"a pattern of {count} layers must have at most {MOST_LAYERS}; it is repeated")
@@ -193,17 +192,17 @@ def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
 
 
 MOST_LAYERS = 1 << 12
-"""The largest number of layers in a pattern, before it is repeated."""
+"""The largest number of layers in a pattern, not counting repetitions."""
 
 MOST = {"heads": 1 << 16, "head_dim": 1 << 16, "width": 1 << 16, "layers": MOST_LAYERS}
-"""The largest value of settings that allocate memory; other whole numbers are at most 2^24."""
+"""The largest values of settings that allocate memory; all other integers are at most 2^24."""
 
 MOST_NUMBERS = 1 << 33
 """The largest total size of an encoding's parameters, in elements: 32 GiB in float32."""
 
 
 def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
-    """The module of an entry with these settings; other facts come from the shape."""
+    """Build the module of an entry with these settings, and with sizes from the shape."""
     known = {name: fact for name, fact in vars(shape).items() if fact is not None}
     facts = {name: known[name] for name in parameters_of(entry.make) if name in known}
     settings = bound(entry.make, (), {**facts, **entry.fresh, **given}).arguments
@@ -221,7 +220,7 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
 
 
 def lookup(name: str) -> Entry:
-    """The entry of a name, an alias, or ``module:Class``, whose module is imported."""
+    """The entry for a name, an alias, or ``module:Class`` (whose module is imported)."""
     if ":" in name:
         return Entry(load(name, Encoding, "posenc.Encoding"))
     return CATALOGUE[one_of("encoding", ALIASES.get(name, name), CATALOGUE)]
@@ -245,14 +244,15 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
 
 
 def settings_of(recipe: Recipe) -> tuple[str, ...]:
-    """All settings of a recipe's class, given or not; facts of the model are not settings."""
+    """The names of all settings of a recipe's class, without the sizes of the model."""
     return tuple(name for name in parameters_of(lookup(recipe.name).make) if name not in FACTS)
 
 
 def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
-    """The canonical form of a recipe: no alias, settings by name, defaults omitted (or included if ``full``).
+    """The canonical form of a recipe: no alias, settings by name, without defaults (or with all defaults if
+    ``full``).
 
-    A foreign class stays as written, since reading its settings would import it.
+    A custom class stays as written, since reading its settings would import its module.
     """
     if recipe.parts:
         return replace(recipe, parts=tuple((canonical(part, full=full), n) for part, n in recipe.parts))
@@ -272,7 +272,7 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
 
 
 def canonical_text(text: str) -> str:
-    """The canonical text of an encoding: ``"rotary"`` for ``"rope(base=10000)"``."""
+    """The canonical string of an encoding: ``"rotary"`` for ``"rope(base=10000)"``."""
     return str(canonical(parse(text)))
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RotatedChannel:
-    """How one channel rotates.
+    """The rotation of one channel.
 
     Args:
-        channel: the channel.
-        partner: the channel that it is mixed with.
+        channel: the index of the channel.
+        partner: the channel that it rotates with.
         axis: the coordinate that it rotates by.
         frequency: radians per step of that coordinate.
     """

@@ -1,12 +1,12 @@
-"""Rotation channel by channel, for checkpoints that pair in blocks or rotate a pair by two angles (V-JEPA 2).
+"""Rotation by channel, for checkpoints that pair channels in blocks or rotate a pair by two angles (V-JEPA 2).
 
     y_c = x_c·cos φ_c ± x_{c'}·sin φ_c,   φ_c = p[axis(c)]·ω_c
 
-c' is the channel's partner; the sign is − for the first of a pair and + for the second. If partners share one
-angle, this is a rotation, as in Gemma 4's vision tower: RoPE (arXiv 2104.09864) in two blocks. If tables are laid
-out for one pairing and channels are paired by the other, partners have different angles: lengths change, and
-scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image, and HunYuanVL as
-transformers runs it were trained that way, so their weights need it.
+c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If partners share
+one angle, this is a rotation, as in Gemma 4's vision tower: RoPE (arXiv 2104.09864) in two blocks. If angles are
+laid out for one pairing but channels are paired by the other, partners have different angles, so lengths change
+and scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL
+(in transformers) were trained that way, so their weights need these layouts.
 """
 
 from collections.abc import Callable
@@ -30,10 +30,10 @@ Layout = Literal["gemma4-vision", "v-jepa2", "ernie-image", "hunyuan-vl"]
 
 
 class Channel(NamedTuple):
-    """How one channel rotates.
+    """The rotation of one channel.
 
     Args:
-        partner: the channel that it is mixed with.
+        partner: the channel that it rotates with.
         axis: the coordinate that it rotates by.
         frequency_index, pairs: its frequency is base^(−frequency_index/pairs).
     """
@@ -49,7 +49,8 @@ def _partner(i: int, size: int, pairing: Pairing) -> int:
 
 
 def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) -> list[Channel]:
-    """One block of channels per axis: angles laid out for one pairing, channels paired by the same or the other."""
+    """One block of channels per axis, with angles laid out for the pairing ``laid`` and channels paired by
+    ``paired``."""
     pairs = size // 2
     return [
         Channel(block * size + _partner(i, size, paired), axis, i % pairs if laid == "half" else i // 2, pairs)
@@ -59,24 +60,24 @@ def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) ->
 
 
 def _ernie_image(head_dim: int) -> list[Channel]:
-    """Three axes get 2/8, 3/8 and 3/8 of the head; angles are laid out for neighbours, and channels are paired
-    half a head apart."""
+    """Three axes get 2/8, 3/8 and 3/8 of the head; angles are laid out for interleaved pairs, but channels are
+    paired half a head apart."""
     shares = (head_dim // 8, 3 * head_dim // 16, 3 * head_dim // 16)
     angles = [(axis, index, share) for axis, share in enumerate(shares) for index in range(share)]
     return [Channel(_partner(c, head_dim, "half"), *angles[c // 2]) for c in range(2 * len(angles))]
 
 
 def _hunyuan_vl(head_dim: int) -> list[Channel]:
-    """Four axes get a quarter of the head each; one list of frequencies is used twice, and channels are paired
+    """Each of four axes gets a quarter of the head; one list of frequencies is used twice, and channels are paired
     half a head apart."""
     half = head_dim // 2
     return [Channel(_partner(c, head_dim, "half"), c // (half // 2), c % half, half) for c in range(head_dim)]
 
 
 LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
-    # Two halves, columns first, each with half pairs of its own.
+    # Two halves, columns first, each with its own pairs of half pairing.
     "gemma4-vision": (lambda head_dim: _blocks(2 * (head_dim // 4), (1, 0), "half", "half"), 4, 100.0),
-    # Thirds for time, row and column; angles laid out for half pairs, channels paired with their neighbours.
+    # Thirds for time, row and column; angles laid out for half pairing, but channels paired with neighbours.
     "v-jepa2": (lambda head_dim: _blocks(2 * (head_dim // 6), (0, 1, 2), "half", "interleaved"), 6, 10_000.0),
     "ernie-image": (_ernie_image, 16, 256.0),
     "hunyuan-vl": (_hunyuan_vl, 4, 10_000.0),
@@ -96,18 +97,18 @@ class PlacedChannelRotary(PlacedTables):
 
 @final
 class ChannelRotary(Encoding):
-    """Rotates queries and keys, or nearly so, as a named family of checkpoints does; no parameters.
+    """Rotates queries and keys, or nearly so, as in a named family of checkpoints; it has no parameters.
 
     Args:
         head_dim: D, channels of one head.
         layout: ``"gemma4-vision"`` (axes row, column; a rotation), ``"v-jepa2"`` (time, row, column),
-            ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes, as transformers runs it; the
+            ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes, as in transformers; the
             authors' own code is ``Rotary(axes=chunked(16, 16, 16, 16))``).
-        base: the base of the frequencies; by default the layout's.
+        base: the base of the frequencies; by default that of the layout.
         signed: whether positions may be negative.
         phases: ``"exact"``, or ``"float32"`` for the angles that the checkpoints were trained with.
 
-    ``isometric`` and ``relative`` say whether this layout is a rotation at this head_dim. For a new model, use
+    ``isometric`` and ``relative`` are True if this layout is a rotation at this head_dim. For a new model, use
     ``Rotary(axes=axial(…))``, which is a rotation.
     """
 
@@ -162,7 +163,8 @@ class ChannelRotary(Encoding):
     def mix(
         self, x: Float[Tensor, "B H T D"], cos: Float[Tensor, "*table T n"], sin: Float[Tensor, "*table T n"]
     ) -> Float[Tensor, "B H T D"]:
-        """x with every channel mixed with its partner, computed in the wider type and rounded once to x's."""
+        """x with every channel mixed with its partner, computed in the wider dtype and rounded once to x's
+        dtype."""
         n = len(self.channels)
         rotary = x[..., :n].to(torch.promote_types(x.dtype, cos.dtype))
         partners = self.partners.clone()  # autograd saves it, which fails for a tensor built in inference mode
@@ -170,7 +172,7 @@ class ChannelRotary(Encoding):
         return torch.cat((mixed, x[..., n:]), dim=-1) if n < self.head_dim else mixed
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
-        """How every channel rotates."""
+        """The rotation of every channel."""
         frequencies = map(float, self.clock.frequencies.exact)
         return tuple(
             RotatedChannel(i, channel.partner, channel.axis, frequency)

@@ -15,13 +15,13 @@ from posenc.scaling.scaling import Scaling
 
 
 class Composed(Encoding):
-    """An encoding made of others, with their declarations combined."""
+    """An encoding that combines other encodings and their declarations."""
 
     def __init__(self, parts: tuple[Encoding, ...]) -> None:
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
             raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
-        self._settings = {}  # its parts say more, and they change
+        self._settings = {}  # ``settings`` reads the parts instead, since they may change
         self.per_layer = any(part.per_layer for part in parts)
         self._declare(parts)
 
@@ -74,7 +74,7 @@ class Composed(Encoding):
 
     def check(self, positions: Positions, name: str) -> None:
         if self.axes > 1 and (positions.dim() < 2 or positions.shape[0] != self.axes):
-            super().check(positions, name)  # it raises an error with the expected shape
+            super().check(positions, name)  # raises an error with the expected shape
         for part in self.encodings:
             part.check(self._for(part, positions), name)
 
@@ -87,12 +87,12 @@ class Composed(Encoding):
         return tuple(placed)
 
     def _for(self, part: Encoding, positions: Positions) -> Positions:
-        """The positions of a part: all axes, or axis 0 if it has only one."""
+        """The positions for a part: all axes, or axis 0 if the part has only one axis."""
         return positions[0] if self.axes > part.axes == 1 else positions
 
 
 class PlacedStack(Placed):
-    """Placed encodings, applied one after the other: biases are added, scales are multiplied.
+    """Placed encodings, applied one after the other; biases are added and scales are multiplied.
 
     Their states are concatenated along the middle axis, in order.
     """
@@ -180,10 +180,11 @@ class PlacedStack(Placed):
 
 @final
 class Stack(Composed):
-    """Several encodings in one: embeddings and rotations apply in order, biases are added, scales multiplied.
+    """Several encodings in one: embeddings and rotations apply in order, biases are added, and scales are
+    multiplied.
 
-    ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. A one-axis part of a stack with
-    more axes uses axis 0.
+    ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. In a stack with several axes, a
+    part with one axis uses axis 0.
     """
 
     name: ClassVar[str] = "stack"

@@ -3,13 +3,13 @@
     score(q_i, k_j) = s_ij + (1 − w)·q·E[⌊p_ij⌋] + w·q·E[⌊p_ij⌋ + 1]
     s_ij = q·k/√D,   p_ij = min(Σ_t σ(s_it), P − 1),   w = p_ij − ⌊p_ij⌋
 
-The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included: a
-key's position is the number of keys between the two that matter to the query. E has P rows of D numbers, which all
-heads share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before the gate. (Some
-implementations gate the scores of later keys too, which lets a token see ahead.)
+The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included. A
+key's position is thus the number of keys, from that key to the query, that matter to the query. E has P rows of D
+numbers, which all heads share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before
+the gate. (Some implementations also count later keys, which leaks information from later tokens.)
 
-Positions need all scores of a row, so no fused kernel applies: attention computes a few rows at a time. CoPE uses
-the order of tokens, not their positions.
+Counting needs all scores of a row, so fused kernels cannot be used; attention computes a few rows at a time. CoPE
+uses the order of tokens, not their positions.
 """
 
 from typing import Annotated, ClassVar, final
@@ -27,13 +27,13 @@ from posenc.errors import InvalidArgument
 
 
 class CountedBias(Bias):
-    """The products of queries and the rows of counted positions.
+    """A bias that multiplies queries by the rows of counted positions.
 
     Args:
         table: E, ``(P, D)``.
         heads: H.
-        order: the keys' places in their sequence; None until it is known.
-        products: the products of each query with the P rows; None until queries are known.
+        order: the keys' places in their sequence; None until they are known.
+        products: the product of each query with the P rows; None until queries are known.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"order": "bk", "products": "bhq·"}
@@ -75,7 +75,7 @@ class CountedBias(Bias):
         return low + (counted - below) * (high - low)
 
     def _counted(self, gates: Float[Tensor, "B H rows near"], start: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """The sum of gates from each key on, in the order of tokens."""
+        """The sum of the gates of each key and all keys after it, in the order of tokens."""
         assert self.order is not None
         if self.consecutive:
             return gates.flip(-1).cumsum(-1).flip(-1)

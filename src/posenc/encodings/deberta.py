@@ -3,17 +3,18 @@
 
     score(q_i, k_j) = (q·k + q·K[h, δ(p_i − p_j)] + k·Q[h, δ(p_i − p_j)])·scale
 
-K and Q have a row of D numbers for each of 2N buckets; the scale of its checkpoints is 1/√(3D), because three terms
-are added: ``softmax_scale=(3 * head_dim) ** -0.5``. δ keeps distances up to m = N/2; a distance n > m falls
-into bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j: query − key, the opposite of T5. The row
-is δ + N, at most 2N − 1: behind the query, distances from N − 1 on share the last row; ahead of it, N − 1 has row
-1 and larger distances have row 0. The authors' code takes the logarithm in floating point; here the last distance
-of every bucket is computed in integers, so that it is the same in every type.
+K and Q have a row of D numbers for each of 2N buckets. DeBERTa's checkpoints use the scale 1/√(3D), because three
+terms are added: ``softmax_scale=(3 * head_dim) ** -0.5``. δ leaves distances up to m = N/2 unchanged; a distance n
+> m falls into bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j (query − key, the opposite of
+T5). The row is δ + N, at most 2N − 1. For keys behind the query, bucket N − 1 and larger buckets share the last
+row; for keys ahead, bucket N − 1 has row 1 and larger buckets have row 0. The authors' code takes the logarithm in
+floating point; here the last distance of every bucket is computed in integers, so that buckets are the same for
+every dtype.
 
-Checkpoints hold one table of 2N × C for all layers, which each layer's own projections (or two additional ones)
-turn into K and Q. Here every layer stores K and Q themselves: ``keys`` is the table after the projection to keys,
-``queries`` the table after the projection to queries. transformers mixes up M and N if there are fewer queries
-than keys; here only positions count.
+Checkpoints hold one 2N × C table for all layers, which each layer multiplies by its projections of keys and
+queries (or by two additional projections) to get K and Q. Here every layer stores K and Q themselves: ``keys`` is
+the table after the projection to keys, ``queries`` the table after the projection to queries. transformers mixes
+up M and N if there are fewer queries than keys; here the result depends only on positions.
 """
 
 from bisect import bisect_right
@@ -32,7 +33,7 @@ from posenc.errors import InvalidArgument
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
-    """The last distance of the buckets m, m+1 … 2m−1, where m is ``middle``."""
+    """The last distances in the buckets m, m+1 … 2m−1, where m is ``middle``."""
     # The largest n with (n/m)^(m−1) ≤ ((M−1)/m)^j, in whole numbers.
     side, power = range(middle, max_distance + 1), middle - 1
     steps = ((max_distance - 1) ** j * middle**power for j in range(middle))
@@ -42,8 +43,8 @@ def last_distances(middle: int, max_distance: int) -> list[int]:
 
 
 class Signed(Rows):
-    """DeBERTa's buckets: ``lasts`` are the last distances of one side's buckets, and ``buckets`` is their number
-    per side."""
+    """DeBERTa's buckets: ``lasts`` are the last distances in one side's buckets, and ``buckets`` is the number of
+    buckets per side."""
 
     def __init__(self, lasts: Tensor, buckets: int) -> None:
         self.lasts, self.buckets = lasts, buckets
@@ -55,13 +56,13 @@ class Signed(Rows):
 
 @final
 class DeBERTa(RelativeTable):
-    """Adds the products of queries and keys with tables of their distance to the scores. Two-sided.
+    """Adds products of queries and of keys with tables of their distance to the scores. Two-sided.
 
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
         buckets: N, the number of buckets on each side; even, at least 4. 256 in DeBERTa-v3 (``position_buckets``).
-        max_distance: M; on each side, distances from M−1 on share a bucket. 512 in DeBERTa-v3
+        max_distance: M; on each side, distances of at least M−1 share a bucket. 512 in DeBERTa-v3
             (``max_relative_positions``).
         std: tables start as N(0, std²).
         softmax_scale: the factor of all three terms; 1/√D by default, 1/√(3D) in checkpoints.

@@ -1,11 +1,11 @@
-"""Decomposed tables: queries are multiplied by one row per axis, chosen by the offset (MViTv2, Li et al. 2022,
-section 4.1; 2112.01526; as in ViTDet and SAM).
+"""Decomposed tables: queries are multiplied by one row per axis, which the offset picks (MViTv2, Li et al. 2022,
+section 4.1; 2112.01526; also used in ViTDet and SAM).
 
     score(q, k) = q·k/√D + Σ_a q·R_a[Δ_a],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
 R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. As in the authors'
-code, the query is not divided by √D before this product. One number per pair of offsets, as in Swin's windows,
-would need (2·size_y − 1)(2·size_x − 1) numbers per head; these tables need (2·size_y + 2·size_x − 2)·D for all
+code, the query is not divided by √D before this product. A table with one number per pair of offsets, as in Swin,
+has (2·size_y − 1)(2·size_x − 1) numbers per head; these tables have (2·size_y + 2·size_x − 2)·D numbers for all
 heads.
 """
 
@@ -58,8 +58,8 @@ class Decomposed(RelativeTable):
         self.reset_parameters()
 
     def resized(self, *size: int) -> "Decomposed":
-        """The encoding for another size, with its tables interpolated as in SAM: linearly, with outer edges
-        aligned. It shares the parameters, gradients included.
+        """The encoding for another size, with its tables interpolated linearly and outer edges aligned, as in SAM.
+        Both encodings share the same parameters.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})

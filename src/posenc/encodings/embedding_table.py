@@ -32,10 +32,10 @@ class EmbeddingTable(Encoding):
 
     @abstractmethod
     def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
-        """The rows at positions that are already checked."""
+        """The rows at these positions, which are already checked."""
 
     def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
-        """The rows at these positions, not yet added."""
+        """The rows that are added to the embeddings at these positions."""
         self.check(positions, "positions")
         return self.rows(positions, dtype)
 

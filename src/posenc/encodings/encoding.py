@@ -1,12 +1,12 @@
-"""What an encoding is: a module that, placed at positions, acts on embeddings, queries and keys, or scores.
+"""The base class of encodings: modules that act on embeddings, queries and keys, or scores at given positions.
 
-    placed = encoding.at(positions)                          # all work that depends on positions alone
+    placed = encoding.at(positions)                          # all work that depends only on positions
     x = placed.embed(x)                                      # token embeddings
     here, state = placed[layer].with_content(x, state)       # what depends on content
     q, k = here.rotate(q, k)                                 # queries and keys, never v
     y = posenc.attention(q, k, v, here, causal=True)         # scores, through here.bias and here.scale
 
-Laws and callers rely on what an encoding declares.
+Callers and tests (``posenc.laws``) rely on what an encoding declares.
 """
 
 import inspect
@@ -32,8 +32,8 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ABCMeta):
-    """Checks an encoding's settings against their annotations (see ``checked``), stores them, and turns Python's
-    errors about arguments into posenc's. A custom class keeps Python's errors."""
+    """Checks an encoding's settings against their annotations (see ``checked``), stores them, and converts
+    Python's errors about arguments into posenc's errors. Custom classes keep Python's errors."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -63,66 +63,69 @@ class EncodingType(ABCMeta):
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
-    """A positional encoding. Subclasses are final: a new encoding is a new file, not a subclass of another
-    encoding."""
+    """A positional encoding. Encodings are final: add a new encoding in a new file, not as a subclass of
+    another."""
 
     name: ClassVar[str]
     """The name in the catalogue."""
 
     acts_on: tuple[str, ...]
-    """What it acts on: any of ``"embeddings"``, ``"queries_keys"``, ``"bias"`` and ``"scale"``."""
+    """What the encoding acts on: any of ``"embeddings"``, ``"queries_keys"``, ``"bias"`` and ``"scale"``."""
 
     relative: bool
-    """Whether scores depend on offsets only, so that shifting every position changes nothing."""
+    """Whether scores depend only on offsets, so that shifting all positions changes nothing."""
 
     isometric: bool = True
     """Whether ``rotate`` keeps the lengths of vectors and is the identity at position 0."""
 
     axes: int = 1
-    """A, the coordinates of a position. With A > 1 positions are ``(A, T)`` or ``(A, B, T)``."""
+    """A, the number of coordinates of a position. With A > 1, positions are ``(A, T)`` or ``(A, B, T)``."""
 
     signed: bool = False
     """Whether positions may be negative."""
 
     needs_content: bool = False
-    """Whether, once placed, it must read tokens before attention can use it."""
+    """Whether the placed encoding must read tokens, by ``with_content``, before attention can use it."""
 
     uses_queries: bool = False
-    """Whether its bias reads queries and keys as they enter attention, after any rotation."""
+    """Whether the bias reads queries and keys as they enter attention, after any rotation."""
 
     remapped: bool = False
-    """Whether attention rotates queries (and perhaps keys) once per part of the keys: see ``posenc.remap``."""
+    """Whether attention rotates queries (and sometimes keys) once per part of the keys; see ``posenc.remap``."""
 
     causal: bool = False
-    """Whether its paper defines it only for causal models; attention then refuses a mask that shows later keys."""
+    """Whether the encoding is defined only for causal models; attention then rejects a mask that shows later
+    keys."""
 
     grows: bool = False
-    """Whether rotated keys grow with their positions and queries shrink, as in xPos; ``rotate`` refuses float16."""
+    """Whether keys grow and queries shrink with their positions, as in xPos; ``rotate`` then rejects float16."""
 
     per_layer: bool = False
-    """Whether every layer has a module of its own, with parameters of its own."""
+    """Whether every layer has its own module with its own parameters."""
 
     scaling: Scaling | None = None
-    """How its frequencies are set; None if it has none that could be scaled for a longer context."""
+    """How the frequencies are set; None if there are no frequencies that can be scaled for a longer context."""
 
     position_limit: int = positions_module.LIMIT
-    """The first position without a value."""
+    """The first position that is out of range."""
 
     places: tuple[int, ...] = ()
-    """The number of positions per axis, if axes differ; ``position_limit`` is then the smallest of them."""
+    """The number of positions per axis, if axes differ; ``position_limit`` is then the smallest of these
+    numbers."""
 
     past_limit: str = ""
-    """What an error says about a position beyond the limit; by default it names the last position."""
+    """The end of the error message for a position beyond the limit; by default the message names the last
+    position."""
 
     _settings: dict[str, Any]
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Its settings by name, defaults included."""
+        """The settings by name, including defaults."""
         return dict(self._settings)
 
     def with_settings(self: E, **changes: Any) -> E:
-        """A new encoding with these settings changed and all others kept, on the same device, in the same dtype."""
+        """A new encoding with these settings changed, on the same device and in the same dtype."""
         encoding = type(self)(**{**self.settings, **changes})
         like = next(itertools.chain(self.parameters(), self.buffers()), None)
         if like is None:
@@ -131,8 +134,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """The encoding at positions that are already checked, in float32 or wider. ``at`` calls it through
-        ``placed``."""
+        """The encoding at these positions, which are already checked, in float32 or wider. Called by ``at``."""
 
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -141,7 +143,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         sharded = "DTensor" in [type(x).__name__ for x in parameters]
         try:
             placed = self.place(q_positions, k_positions, torch.promote_types(dtype, torch.float32))
-        except RuntimeError as error:  # torch refuses to mix shards with plain tensors
+        except RuntimeError as error:  # torch cannot mix shards with plain tensors
             if sharded:
                 raise InvalidArgument(_SHARDED) from error
             raise
@@ -160,24 +162,24 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> Placed:
-        """Place the encoding at these positions: all work that depends on positions alone, once per forward pass.
+        """Place the encoding at these positions. Call this once per forward pass: it does all work that depends
+        only on positions.
 
         Args:
-            positions: int64 or int32 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token
-                embeddings); ``(A, T)`` or ``(A, B, T)`` if the encoding has A > 1 axes.
-            k_positions: the positions of the keys if they differ, as with a KV cache; by default those of the
-                queries.
-            dtype: the dtype of the tables computed here. float32, the default, is enough for every model up to
-                float32; pass float64 for a float64 model.
+            positions: the positions of the queries (and of the token embeddings), int64 or int32, ``(T,)`` or
+                ``(B, T)``; ``(A, T)`` or ``(A, B, T)`` if the encoding has A > 1 axes.
+            k_positions: the positions of the keys, if they differ from those of the queries, as with a KV cache.
+            dtype: the dtype of the tables that are computed here. The default, float32, is enough for all models
+                except float64 models, which need float64.
 
         Raises:
             InvalidArgument: positions are neither int64 nor int32, or have another shape.
-            PositionOutOfRange: a position has no value in this encoding.
+            PositionOutOfRange: a position is out of this encoding's range.
         """
         return _at(self, positions, k_positions, dtype)
 
     def check(self, positions: Positions, name: str) -> None:
-        """Refuse positions that this encoding has no value for."""
+        """Raise an error if positions do not fit this encoding or are out of its range."""
         limit = positions_module.LIMIT if self.places else self.position_limit
         positions_module.check(
             positions, name, limit, axes=self.axes, signed=self.signed, past_limit=self.past_limit
@@ -186,26 +188,26 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             positions_module.check(positions[axis], f"{name}[{axis}]", places, past_limit=self.past_limit)
 
     def layer(self, index: int) -> "Encoding":
-        """The encoding of layer ``index``; only ``Layers`` has several."""
+        """The encoding of layer ``index``; differs from layer to layer only in ``Layers``."""
         return self
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> "Encoding":
-        """The encoding with its frequencies set by another scaling, or without rotation for None.
+        """The encoding with its frequencies set by another scaling; None turns rotation off.
 
-        It shares the parameters, and keeps ``phases`` unless others are passed. An encoding without a scaling
-        returns itself.
+        Both encodings share the same parameters. ``phases`` are kept unless you pass others. An encoding without a
+        scaling returns itself.
         """
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
-        """The encoding for an image of this size. It is this encoding if its tables have a value for every place;
-        if not, its tables are resized, provided that a convention is set. It shares the parameters.
+        """The encoding for an image of this size. If the tables cover every place, this is the encoding itself.
+        Otherwise the tables are resized, if a convention is set. Both encodings share the same parameters.
         """
         return self
 
     @property
     def not_rerotatable(self) -> str:
-        """Why cached keys cannot be moved to other positions (``rerotate``); empty if they can."""
+        """Why cached keys cannot be moved to other positions by ``rerotate``; empty if they can be moved."""
         if "embeddings" in self.acts_on:
             return "positions were added to the token embeddings, and every layer mixes them into its keys"
         if "queries_keys" in self.acts_on:
@@ -214,7 +216,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @final
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        """The keys, rotated as by ``rotate``; in float64 for float64 keys if the device supports it."""
+        """Rotate keys as ``rotate`` does; in float64 for float64 keys, if the device supports float64."""
         return self.placed(positions, positions, k.dtype).rotate(None, k)[1]
 
     @final
@@ -230,11 +232,12 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return ", ".join(f"{name}={_text(value)}" for name, value in settings.items())
 
     def describe(self) -> str:
-        """One line that describes what it does."""
+        """A one-line description of the encoding."""
         return f"{self.name}: {self.extra_repr()}" if self.extra_repr() else self.name
 
     def reset_parameters(self) -> None:
-        """Fill parameters and buffers as the constructor does (after ``to_empty`` on a module built on meta)."""
+        """Fill parameters and buffers as the constructor does, for example after ``to_empty`` on a module built on
+        meta."""
         self.reset_buffers()
         _reset_below(self)
 
@@ -247,29 +250,30 @@ _SHARDED = (
 
 
 def _text(value: object) -> str:
-    """A setting as ``repr`` prints it, with numbers shortened."""
+    """The repr of a setting, with floats shortened."""
     if isinstance(value, float):
         return f"{value:g}"
     return repr(value) if isinstance(value, str) else str(value)
 
 
 def _reset_below(module: nn.Module) -> None:
-    """Reset every child that has ``reset_parameters``, and the children of containers, which do not have it."""
+    """Reset every child that has ``reset_parameters``; for children without that method, such as containers, reset
+    their children."""
     for child in module.children():
         reset = getattr(child, "reset_parameters", None)
         _reset_below(child) if reset is None else reset()
 
 
 def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | None, dtype: torch.dtype) -> Placed:
-    """``Encoding.at`` as a function, so that torch.fx can treat it as one step and skip its checks."""
+    """``Encoding.at`` as a function, so that torch.fx can record it as one call instead of tracing its checks."""
     if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
-        with torch.inference_mode(False), torch.no_grad():  # its tables are used in training too
+        with torch.inference_mode(False), torch.no_grad():  # the tables may be used in training too
             return _at(encoding, positions, k_positions, dtype)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 is right for most models")
     encoding.check(positions, "positions")
     _refuse_unfilled(encoding, positions.device)
-    # Copies: a decoding loop may increment its positions in place, which must not change what was placed.
+    # Copies, so that a decoding loop can increment its positions in place without changing the placed encoding.
     if k_positions is None:
         k_positions = positions = positions.to(torch.int64, copy=True)
     else:
@@ -289,8 +293,8 @@ torch.fx.wrap("_at")
 
 
 def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
-    """Refuse parameters and buffers on a different device from the positions, and buffers that were allocated but
-    never filled. Each buffer is read once, which may synchronise with its device."""
+    """Raise an error if parameters or buffers are on another device than the positions, or if buffers were
+    allocated but never filled. Each buffer is read once, which may synchronise with its device."""
     if (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()

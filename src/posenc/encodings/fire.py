@@ -1,14 +1,15 @@
-"""FIRE: a small network of the distance, relative to how far the query can look (Li et al. 2024; 2310.04418).
+"""FIRE: a small network applied to the distance divided by the query's position (Li et al. 2024; 2310.04418).
 
     score(q, k) = q·k/√D + W₂·relu(w₁·z + b₁) + b₂,   z = ψ(n) / (ψ(max(p_q, |m|·L₀)) + ε),   ψ(x) = ln(|c|·x + 1)
 
-n is the distance |p_k − p_q| and p_q is the query's own position, the furthest that a causal query can look. The
-length of the sequence in its place would give a cached token a different bias from the same token in a full pass.
-c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀ the normaliser is constant and the bias is a
-function of the offset; beyond it every row has its own normaliser.
+n is the distance |p_k − p_q|, and p_q is the query's position, which is the largest distance that a causal query
+sees. With the length of the sequence in place of p_q, a token would get a different bias when decoding with a
+cache than in a full forward pass. c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀, the normaliser
+is constant and the bias is a function of the offset; beyond that position, every row has its own normaliser.
 
-The network's input is one number, so it is piecewise linear with one more piece than it has units. The piece for z
-is looked up, so no tensor has an axis of units. Values and gradients equal the network's.
+The network's input is one number, so the network is piecewise linear, with one more piece than it has units. The
+piece for z is looked up, so no tensor needs an axis for the units. Values and gradients equal those of the
+network.
 """
 
 from math import inf
@@ -36,7 +37,7 @@ class FireBias(Bias):
         c: the factor of distances inside the logarithm.
         nearest: |m|·L₀, the smallest position that a row is normalised by.
         breaks: the values of z at which pieces of the network end, ascending.
-        pieces: value at z = 0 and slope of every piece, two numbers per head.
+        pieces: the value at z = 0 and the slope of every piece, for each head.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"pieces": "·h", "q_positions": "bq", "k_positions": "bk"}
@@ -62,7 +63,7 @@ class FireBias(Bias):
             self.toeplitz = self.values(line, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
-        """The network's output at these offsets, in rows divided by ``normaliser``, which broadcasts."""
+        """The network's output at these offsets, for rows with this ``normaliser``, which broadcasts."""
         z = self.psi(offsets.abs().to(self.c.dtype)) / (self.psi(normaliser) + EPSILON)
         piece = torch.bucketize(z.detach(), self.breaks)
         value, slope = (embedding(piece, table).movedim(-1, 0) for table in self.pieces)
@@ -89,7 +90,8 @@ Nearest = Annotated[
 
 @final
 class FIRE(Encoding):
-    """Adds a learned function of the distance, relative to the query's position, to the scores. For causal models.
+    """Adds a learned function of the distance, normalised by the query's position, to the scores. For causal
+    models.
 
     Args:
         heads: H, query heads.
@@ -120,7 +122,7 @@ class FIRE(Encoding):
             nn.init.uniform_(parameter, -(self.units**-0.5), self.units**-0.5)
 
     def pieces(self, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Where the pieces of the network end, and the value at z = 0 and the slope of every piece."""
+        """The values of z at which pieces end, and for every piece its value at z = 0 and its slope."""
         compute_dtype = widest(self.inner.device)
         inner, bias = self.inner.to(compute_dtype), self.inner_bias.to(compute_dtype)
         with torch.no_grad():

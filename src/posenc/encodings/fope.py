@@ -4,10 +4,11 @@
     (x, y) → (x·cos_i − y·sin_i,  x·sin_i + y·cos_i)
 
 (sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped.
-Their pairs carry no position: cos **and** sin are 1, as in the authors' training, so these pairs rotate by 45°,
-grow by √2, and count double in a score. (Inference code that pads sin with 0 departs from training.) C and S start
-as the identity plus ``spread`` times Xavier's normal initialisation. A mixture of waves does not lie on a circle,
-so lengths change, and scores depend on both positions, not only on the offset. Used by Intern-S1-Pro.
+Their pairs contain no position: cos **and** sin are 1, as in the authors' training code, so these pairs rotate by
+45°, grow by √2, and count double in a score. (Inference code that pads sin with 0 differs from training.) C and S
+start as the identity plus ``spread`` times Xavier normal initialisation. Mixed cosines and sines are not on the
+unit circle, so rotation changes lengths, and scores depend on both positions, not only on the offset. Used by
+Intern-S1-Pro.
 """
 
 import math
@@ -40,12 +41,12 @@ class FoPE(Rotation):
         num_positions: L, the trained length.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
         base: the base of the frequencies; 10000 in the paper.
-        kept: how many of the fastest frequencies are kept; by default, those that complete at least one rotation
+        kept: the number of fastest frequencies that are kept; by default, all that complete at least one rotation
             in L.
-        groups: the number of groups of consecutive heads with coefficients of their own; the number of key heads
-            is a multiple of it.
-        heads: H, query heads; needed if a rank holds only some of several groups.
-        spread: how far fresh coefficients are from the identity; 0.5 in Intern-S1-Pro.
+        groups: the number of groups of consecutive heads, each with its own coefficients; it must divide the
+            number of key heads.
+        heads: H, query heads; required to slice heads for a rank if there are several groups.
+        spread: how far initial coefficients are from the identity; 0.5 in Intern-S1-Pro.
         shared: whether all layers share the same coefficients.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """

@@ -1,4 +1,4 @@
-"""Custom classes, ``module:Class``, imported when they are built."""
+"""Custom classes, given as ``module:Class`` and imported when they are built."""
 
 import importlib
 from typing import Any
@@ -11,8 +11,8 @@ def load(name: str, base: type, public: str) -> Any:
     ``public``).
 
     Raises:
-        InvalidArgument: there is no such module or class, or it does not derive from ``base``. Errors of the module
-            itself are not changed.
+        InvalidArgument: there is no such module or class, or the class does not derive from ``base``. Errors that
+        the module itself raises are not changed.
     """
     module, _, attribute = name.partition(":")
     importlib.invalidate_caches()

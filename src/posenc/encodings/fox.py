@@ -3,9 +3,10 @@
 
     score(q_i, k_j) = q·k/√D + Σ_{l=j+1…i} ln f_l,   f_l = σ(w_h·x_l + b_h)
 
-The query's gate is included, the key's is not. With c_i = Σ_{l≤i} ln f_l the bias is c_i − c_j, and softmax ignores
-c_i. Sums run in the order of tokens, not of positions. A key ahead of its query gets no meaningful bias, so use a
-causal mask. The paper's model has no other encoding (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
+The sum includes the query's gate but not the key's. With c_i = Σ_{l≤i} ln f_l, the bias is c_i − c_j, and softmax
+ignores c_i. Sums follow the order of tokens, not of positions. The bias of a key ahead of its query is
+meaningless, so use a causal mask. The paper's model has no other encoding (``fox`` alone); ``stack(rotary, fox)``
+adds rotation.
 """
 
 from typing import ClassVar, final
@@ -25,7 +26,7 @@ from posenc.kernels.attention.low_rank import Channels, of_sums
 
 
 class ForgetBias(Bias):
-    """c_i − c_j of log gates ``(B, H, S)``, summed along the keys' order.
+    """The bias c_i − c_j from log gates ``(B, H, S)``, summed in the order of keys.
 
     Args:
         gates: ln f of every key.
@@ -41,8 +42,8 @@ class ForgetBias(Bias):
         self.gates, self.heads = gates, gates.shape[1]
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        """Sums in the order of tokens: sort, add up, and look up each query's place; in float64, since sums can be
-        long."""
+        """Sum gates in the order of tokens: sort, accumulate, and look up each query's place. Uses float64, since
+        sums can be long."""
         B, H, S = self.gates.shape
         if self.k_sums is not None:
             return self
@@ -79,7 +80,7 @@ class ForgetBias(Bias):
 
 
 class PlacedFoX(Placed):
-    """Positions of queries and keys and, once tokens are read, the gates of all keys."""
+    """The positions of queries and keys, and the gates of all keys once tokens have been read."""
 
     awaits_content = True
 
@@ -107,7 +108,8 @@ class FoX(Encoding):
     Args:
         width: C, channels of the tokens that enter attention.
         heads: H, query heads.
-        bias: the initial value of b; σ(b) is the share of the past that a fresh model keeps at every token.
+        bias: the initial value of b; at initialisation, each token multiplies the weight of earlier tokens by
+            about σ(b).
 
     Every layer has its own gates. In addition to keys and values, a cache stores one log gate per head and key.
     """

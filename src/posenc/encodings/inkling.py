@@ -1,11 +1,11 @@
-"""Inkling's banded bias: each token computes a number for each distance below ``extent`` (Thinking Machines 2026;
-no paper yet).
+"""Inkling's banded bias: a bias for each token and each distance below ``extent`` (Thinking Machines 2026; no
+paper yet).
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
-n is p_i − p_j, x_i is the token that enters attention, r holds ``basis`` numbers per head, and P holds their
-curves over the distance, shared by all heads. The model has no rotation. In its full layers, with ``log_floor`` N,
-scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
+n is p_i − p_j, x_i is the token that enters attention, r holds ``basis`` numbers per head, and P holds one curve
+over the distance for each of them, shared by all heads. The model has no rotation. In its full layers, which set
+``log_floor`` N, scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
 
 The model's own code computes the bias of all queries and keys in one step; here only r is stored, and the bias is
 computed for a few rows at a time. A cache stores only keys and values.
@@ -31,7 +31,7 @@ from posenc.encodings.wide import linear
 
 
 class PlacedInkling(Placed):
-    """Positions of queries and keys and, once tokens are read, their coefficients of the curves."""
+    """The positions of queries and keys, and the coefficients of the curves once tokens have been read."""
 
     awaits_content = True
 
@@ -60,15 +60,15 @@ Clipped = Annotated[
 
 @final
 class Inkling(Encoding):
-    """Adds each token's numbers for the distances below ``extent`` to its scores. For causal models.
+    """Adds a bias, computed from each token, for the distances below ``extent`` to its scores. For causal models.
 
     Args:
         width: C, channels of the tokens that enter attention.
         heads: H, query heads.
-        extent: the number of distances with a value: 1024 in Inkling's full layers, the window's width in the
+        extent: the number of distances with a bias: 1024 in Inkling's full layers, the width of the window in its
             other layers.
         basis: the number of curves that a head combines; 16 in Inkling (``d_rel``).
-        log_floor: the position from which rows are scaled up (``log_scaling_n_floor``); None for no scaling.
+        log_floor: the position at which scaling of rows starts (``log_scaling_n_floor``); None for no scaling.
         log_amount: the strength of that scaling; 0.1 in Inkling (``log_scaling_alpha``).
         clip: the largest length of r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no
             limit.
@@ -118,7 +118,7 @@ class Inkling(Encoding):
         ).clamp(max=1.0)
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
-        """The factors of rows at these positions, if ``log_floor`` is set."""
+        """The factors of the rows at these positions, if ``log_floor`` is set."""
         return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

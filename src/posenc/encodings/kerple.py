@@ -3,11 +3,11 @@
     log:    score(q, k) = q·k/√D − r_h·ln(1 + g_h·n)
     power:  score(q, k) = q·k/√D − r_h·n^g_h,   0 < g_h < 2
 
-n is the distance |p_k − p_q|; r_h and g_h are two positive numbers per head. The power kernel with g_h = 1 is
-ALiBi with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside
-autograd. Here the parameters are ln r and ln g (for the power kernel the logit of g/2), so that no optimiser step
-leaves the range and every gradient is exact. The authors cast distances to the model's type, which merges
-distances past 256 in bfloat16; here distances are integers.
+n is the distance |p_k − p_q|; r_h and g_h are two learned positive numbers per head. The power kernel with g_h = 1
+is ALiBi with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside
+autograd. Here the parameters are ln r and ln g (for the power kernel, ln r and the logit of g/2), so that no
+optimiser step leaves the range and every gradient is exact. The authors cast distances to the model's dtype, so
+distances above 256 merge in bfloat16; here distances are integers.
 """
 
 import math
@@ -40,18 +40,18 @@ class Penalty(OffsetBias):
         distance = offsets.abs().to(size.dtype)
         if self.kernel == "log":
             return -size * torch.log1p(growth * distance)
-        # 0^g has no second derivative in floating point, since ln 0 is infinite.
+        # Distance 0 is handled apart: the second derivative of 0^g is NaN, since ln 0 is infinite.
         return -size * distance.clamp(min=1) ** growth * (distance > 0)
 
 
 @final
 class Kerple(Encoding):
-    """Adds a learned penalty of the distance to the scores: two numbers per head, no largest position.
+    """Adds a learned penalty on the distance to the scores: two numbers per head, and no largest position.
 
     Args:
         heads: H, query heads.
-        kernel: ``"log"`` or ``"power"``. A fresh encoding draws r from U(0, 2) and g from U(0, 1) for ``"log"``,
-            and r from U(0, 1) and g from U(0, 2) for ``"power"``.
+        kernel: ``"log"`` or ``"power"``. For ``"log"``, r is initialised from U(0, 2) and g from U(0, 1); for
+            ``"power"``, r from U(0, 1) and g from U(0, 2).
         shared: whether all layers share one penalty; in the authors' code each layer has its own.
     """
 
@@ -76,7 +76,7 @@ class Kerple(Encoding):
         """Set r and g to these values, as stored in a checkpoint of the authors' code.
 
         Raises:
-            InvalidArgument: a number is 0 or less, or an exponent is 2 or more.
+            InvalidArgument: a number is 0 or less, or an exponent g of the power kernel is 2 or more.
         """
         most = math.inf if self.kernel == "log" else 2.0
         for name, values, end in (("size", size, math.inf), ("growth", growth, most)):

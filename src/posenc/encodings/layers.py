@@ -1,4 +1,4 @@
-"""Layers: one object for the encodings of all layers of a model."""
+"""Layers: one object that holds the encodings of all layers of a model."""
 
 import copy
 import re
@@ -22,8 +22,8 @@ _NO_LAYER = "these are the placed encodings of all layers; pass the one of this 
 
 
 class PlacedLayers(Placed):
-    """Every module placed once: ``placed[layer]`` is the encoding of a layer; only ``embed`` acts for all
-    layers."""
+    """Every module, placed once: ``placed[layer]`` is the placed encoding of a layer. Only ``embed`` applies to
+    all layers."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class PlacedLayers(Placed):
         raise InvalidArgument(_NO_LAYER)
 
     def embed(self, x: Tensor) -> Tensor:
-        """Every encoding that acts on embeddings does so once, before the first layer."""
+        """Apply every encoding that acts on embeddings, once, before the first layer."""
         for placed in self.by_name.values():
             x = placed.embed(x)
         return x
@@ -55,23 +55,23 @@ class PlacedLayers(Placed):
 
 @final
 class Layers(Composed):
-    """Encodings by layer type, and the type of every layer, as in the ``layer_types`` of transformers.
+    """Encodings by layer type, and the type of every layer, like ``layer_types`` in transformers.
 
     Args:
-        encodings: one per layer type; for a layer without positions pass ``NoPE()``, not None. An encoding that
-            declares ``per_layer`` is copied, so that every layer has its own parameters: the first layer of the
-            type gets the ones that are passed, and every other layer gets fresh ones. Other encodings are shared
-            and placed once.
-        layer_types: the type of every layer, first to last; if it is shorter than the model, it is repeated.
-        windows: the window of each layer type that sees only a limited number of tokens back; see ``Mask.window``.
-            ``placed[layer]`` stores it, and attention applies it.
-        chunks: the chunk length of each layer type that sees only its own chunk of tokens; see ``Mask.chunk``.
-        layers: the number of layers of the model; needed if an encoding is ``per_layer``. A layer index beyond it
-            is an error; if it is None, the types keep repeating.
+        encodings: one encoding per layer type; for a layer without positions pass ``NoPE()``, not None. An
+            encoding that declares ``per_layer`` is copied, so that every layer has its own parameters: the first
+            layer of the type keeps the parameters that you pass, and every other layer gets newly initialised
+            ones. Other encodings are shared between layers and placed once.
+        layer_types: the type of every layer, first to last; the list is repeated if the model has more layers.
+        windows: the window of each layer type with sliding-window attention; see ``Mask.window``.
+            ``placed[layer]`` stores the window, and attention applies it.
+        chunks: the chunk length of each layer type whose tokens see only their own chunk; see ``Mask.chunk``.
+        layers: the number of layers of the model; required if an encoding is ``per_layer``. A larger layer index
+            is then an error; with None, the types keep repeating.
 
     ``by_name`` holds every module by its layer type, or by ``"type_i"`` if layer i has its own module.
-    ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3, and with
-    ``chunks={"rope": 8192}`` Llama 4.
+    ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3; with ``chunks={"rope":
+    8192}`` it is Llama 4.
     """
 
     name: ClassVar[str] = "layers"
@@ -116,8 +116,8 @@ class Layers(Composed):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that rebuild it; if layers have their own modules, a type's encoding is that of its first
-        layer."""
+        """The arguments that rebuild this object; if layers have their own modules, each type's encoding is that
+        of its first layer."""
         first: dict[str, Encoding] = {}
         for name, part in self.by_name.items():
             first.setdefault(self.type_of[name], part)
@@ -136,7 +136,7 @@ class Layers(Composed):
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The modules that are scaled for a longer context: the rotating modules without a window, or all rotating
+        """The modules that are scaled for a longer context: rotating modules without a window, or all rotating
         modules if each has a window."""
         rotating = [name for name, part in self.by_name.items() if part.scaling is not None]
         return stretched(rotating, {name for name in rotating if self.type_of[name] in self.windows})
@@ -145,8 +145,8 @@ class Layers(Composed):
         return self.by_name[_name(self.name_of_layer, index, self.layers)]
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """Like ``Encoding.with_scaling``, for the modules of ``stretched``; each keeps its scaling if ``scaling``
-        is that of ``self``."""
+        """Like ``Encoding.with_scaling``, for the modules in ``stretched``; if ``scaling`` equals
+        ``self.scaling``, each module keeps its own scaling."""
         parts = self.by_name
         for name in self.stretched:
             unchanged = scaling == self.scaling
@@ -201,8 +201,8 @@ def _name(name_of_layer: Sequence[str], layer: int, layers: int | None) -> str:
 
 
 def stretched(rotating: Sequence[str], windowed: Collection[str]) -> tuple[str, ...]:
-    """The layer types that are scaled for a longer context: the rotating ones without a window, or all rotating
-    ones if each has a window."""
+    """The layer types that are scaled for a longer context: rotating types without a window, or all rotating types
+    if each has a window."""
     return tuple(name for name in rotating if name not in windowed) or tuple(rotating)
 
 

@@ -2,10 +2,10 @@
 
     score(q, k) = q·k/√D + Σ_a T_a[h, bucket_a(p_k,a − p_q,a)]
 
-Axis 0 is the token's place in the text, axes 1 and 2 are x and y of its box on the page, in whole steps (the page
-is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders; all distances from
-``max_distance`` on share the last bucket, so that no position is too far. LayoutLMv2 adds these numbers to scores
-already divided by √D, as here. LayoutLMv3 divides the numbers by √D too, so multiply its tables by 1/√D.
+Axis 0 is the token's place in the text; axes 1 and 2 are x and y of its box on the page, in whole steps (the page
+is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders. All distances of
+at least ``max_distance`` share the last bucket, so distances are unlimited. As in LayoutLMv2, the bias is added to
+scores that are already divided by √D. LayoutLMv3 divides the bias by √D too, so multiply its tables by 1/√D.
 """
 
 from collections.abc import Sequence

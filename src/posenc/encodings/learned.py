@@ -2,7 +2,7 @@
 
     x_p + W[p],   W is a trained table of num_positions × C
 
-A table of 512 rows covers positions 0–511, that is length 512; position 512 has no row and raises an error.
+A table of 512 rows covers positions 0–511; position 512 has no row and raises an error.
 """
 
 from typing import ClassVar, Literal, final
@@ -25,9 +25,9 @@ class Learned(EmbeddingTable):
     Args:
         num_positions: rows of the table; the last position is ``num_positions − 1``.
         width: C, channels of the token embeddings.
-        past_end: ``"error"`` (default) refuses a position without a row; ``"clamp"`` gives it the last row, for
-            experiments that evaluate past the end. Positions inside the table but past the trained length have
-            untrained rows, which no check can detect.
+        past_end: what to do with a position past the end of the table: ``"error"`` (default) raises an error,
+            ``"clamp"`` uses the last row, for experiments. Rows past the trained length are untrained, which no
+            check can detect.
         std: rows start as N(0, std²); 0.02 as in GPT-2 and BERT.
     """
 

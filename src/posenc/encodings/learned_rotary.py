@@ -2,15 +2,16 @@
 
     φ_i = Σ_a p_a·F[a, g, i]
 
-F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. With any number of
-axes a score depends on offsets only, because angles add up before they rotate. With two axes a pair may look along
-a diagonal, which axial rotation cannot. A fresh F has pairs/A frequencies, each A times, pointing along the axes
-of a random rotation: with one axis these are RoPE's frequencies, with two they are the initialisation of
-RoPE-Mixed. Mistral Large 4 (LeRoPE) stores α, with F = θ·exp(α) and one group; set F to that.
+F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number of
+axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two
+axes, a pair can encode position along a diagonal, which axial rotation cannot. Initially, F has pairs/A
+frequencies, each used A times, along the axes of a random rotation: with one axis these are RoPE's frequencies,
+with two axes this is the initialisation of RoPE-Mixed. Mistral Large 4 (LeRoPE) stores α, with F = θ·exp(α) and
+one group; set F to θ·exp(α).
 
-The authors multiply floating-point positions by F, which is off by whole rotations at far positions. Here F is
-rounded to the nearest 64-bit fraction of a turn and multiplied in wrapping integers; its gradient is the exact
-p·∂φ.
+The authors multiply floating-point positions by F, which is off by whole rotations at large positions. Here F is
+rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that wraps around; its
+gradient is the exact p·∂φ.
 """
 
 from typing import Annotated, ClassVar, final
@@ -34,20 +35,20 @@ class LearnedRotary(Rotation):
     Args:
         head_dim: D, channels of one head.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``; RoPE-Mixed is interleaved.
-        base: the base of the fresh frequencies; 10000 by default, 10 in RoPE-Mixed, whose positions are rows and
+        base: the base of the initial frequencies; 10000 by default, 10 in RoPE-Mixed, whose positions are rows and
             columns.
         rotary_dim: the number of channels that rotate, a multiple of 2·axes; the rest pass through unchanged.
             Default: all.
-        axes: A, the number of coordinates of a position; with A > 1 positions are ``(A, T)`` or ``(A, B, T)``.
-        groups: the number of groups of consecutive heads with frequencies of their own; the number of key heads is
-            a multiple of it.
-        heads: H, query heads; needed if a rank holds only some of several groups.
+        axes: A, the number of coordinates of a position; with A > 1, positions are ``(A, T)`` or ``(A, B, T)``.
+        groups: the number of groups of consecutive heads, each with its own frequencies; it must divide the number
+            of key heads.
+        heads: H, query heads; required to slice heads for a rank if there are several groups.
         shared: whether all layers share one F (LeRoPE), or each has its own (RoPE-Mixed).
         signed: whether positions may be negative.
 
-    ``.to(torch.bfloat16)`` rounds F like every parameter, so far positions rotate by wrong angles: cos is off
-    by 0.7 at position 4096. In a 16-bit model, keep F in float32: call ``encoding.float()`` after the cast, then
-    load its weights again, since the cast rounded them.
+    ``.to(torch.bfloat16)`` rounds F like every parameter, so large positions rotate by wrong angles: cos is off by
+    0.7 at position 4096. In a 16-bit model, keep F in float32: call ``encoding.float()`` after the cast, then load
+    F again, since the cast rounded it.
     """
 
     name: ClassVar[str] = "rotary-learned"
@@ -79,7 +80,8 @@ class LearnedRotary(Rotation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Fill F as in RoPE for one axis; with more axes, along the axes of a random rotation."""
+        """Initialise F: RoPE's frequencies for one axis; with more axes, frequencies along the axes of a random
+        rotation."""
         A, G, pairs = self.frequencies.shape
         frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)
         if A == 1:
@@ -94,6 +96,6 @@ class LearnedRotary(Rotation):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
-        """cos and sin of every group, position and pair, with a gradient to the frequencies."""
+        """cos and sin of every group, position and pair, differentiable with respect to the frequencies."""
         angles = self.angles(positions, self.frequencies)
         return angles.cos().to(dtype), angles.sin().to(dtype)

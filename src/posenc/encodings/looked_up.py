@@ -1,4 +1,4 @@
-"""Biases q·A or k·A, where the offset picks the column of table A: O(H·T·R) memory.
+"""Biases q·A or k·A, where the offset picks the column of a table A, in O(H·T·R) memory.
 
     q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
 
@@ -20,13 +20,13 @@ from posenc.kernels.attention.softmax import repeat_kv
 from posenc.pytrees import Pytree
 
 TILE = 128
-"""The number of keys in a tile, which share their columns. If a block has as many rows, a tile has twice as many
-columns as are used."""
+"""The number of keys in a tile, which share their columns. If a block has as many rows as a tile has keys, half of
+the products are unused."""
 
 
 class Rows(Pytree, ABC):
-    """The function that gives the table row of an offset, key position − query position; with several axes, these
-    come first."""
+    """A function from an offset (key position − query position) to a table row; if offsets have several axes, they
+    are the first dimension."""
 
     @abstractmethod
     def __call__(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape2"]:
@@ -38,7 +38,7 @@ class LookedUp(Bias):
 
     Args:
         table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
-        column: the function that gives the column of an offset.
+        column: the function from an offset to a column.
         heads: H.
     """
 
@@ -54,7 +54,7 @@ class LookedUp(Bias):
 
 
 class QueryTable(LookedUp):
-    """The product of every query with the column that the offset picks.
+    """A bias that multiplies every query by the column that the offset picks.
 
     Args:
         table, column, heads: as in ``LookedUp``.
@@ -87,12 +87,12 @@ class QueryTable(LookedUp):
         super().__init__(table, column, heads, q_positions, k_positions)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        if self.queries is not None:  # something that stands in for queries
+        if self.queries is not None:  # set to something else than queries
             return self
         check_channels("q", q, self.table.shape[1])
         q = q.to(torch.promote_types(q.dtype, torch.float32))
         q = q if self.added is None else q + self.added
-        # A view, so that its gradient is this table's alone if other tables use the same queries.
+        # A view, so that tables that use the same queries get separate gradients.
         return self.changed(queries=q * scale if self.scaled else q.view_as(q))
 
     def rows(
@@ -107,8 +107,8 @@ class QueryTable(LookedUp):
         return products.gather(-1, expand_to_heads(picked, products))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
-        """The bias if positions count up by one. Every row is multiplied by the columns of all offsets of its
-        block. The bias is a view of that product in which each row begins one element earlier than the row
+        """The bias if positions count up by one. Every row is multiplied by the columns of all offsets in its
+        block; the bias is a view of that product in which each row begins one element earlier than the row
         above."""
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
@@ -118,7 +118,7 @@ class QueryTable(LookedUp):
 
 
 class KeyTable(LookedUp):
-    """The product of every key with the column that the offset picks; arguments as in ``LookedUp``."""
+    """A bias that multiplies every key by the column that the offset picks; arguments as in ``LookedUp``."""
 
     indexed_by: ClassVar[dict[str, str]] = {
         "table": "h··",
@@ -146,8 +146,8 @@ class KeyTable(LookedUp):
         return products.gather(-2, expand_to_heads(picked, products))
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """The bias if positions count up by one. Tiles of keys are multiplied by the columns of their offsets,
-        last first. The bias is a view in which each key begins one element earlier than the key before."""
+        """The bias if positions count up by one. Tiles of keys, in reverse order, are multiplied by the columns of
+        their offsets; the bias is a view in which each key begins one element earlier than the previous key."""
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
         size, nearest = min(TILE, keys - begin), begin - start
@@ -166,6 +166,6 @@ class KeyTable(LookedUp):
 def expand_to_heads(
     picked: Int[Tensor, "*B rows S"], products: Float[Tensor, "B H n m"]
 ) -> Int[Tensor, "B H rows S"]:
-    """The columns of every head of every sequence."""
+    """Expand column indices to every head of every sequence."""
     picked = picked if picked.dim() == 2 else picked.unsqueeze(1)
     return picked.expand(*products.shape[:2], *picked.shape[-2:])

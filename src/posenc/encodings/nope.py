@@ -1,7 +1,7 @@
 """NoPE: no positional encoding at all (Kazemnejad et al. 2023, arXiv 2305.19466; Haviv et al. 2022).
 
-Without a causal mask, attention is then permutation-equivariant, f(PX) = P f(X). With a causal mask it is not:
-each query sees a different number of keys, which is the only information about order in such a decoder.
+Without a causal mask, attention is then permutation-equivariant, f(PX) = P f(X). With a causal mask it is not,
+because each query sees a different number of keys. That is the only information about order in such a decoder.
 """
 
 from typing import ClassVar, final
@@ -14,7 +14,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 @final
 class NoPE(Encoding):
-    """The identity everywhere; no parameters."""
+    """Does nothing; it has no parameters."""
 
     name: ClassVar[str] = "nope"
     acts_on = ()

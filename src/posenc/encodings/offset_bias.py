@@ -17,8 +17,9 @@ from posenc.positions import grid
 
 
 class OffsetBias(Bias):
-    """A bias that is a function of the offset alone; a subclass implements ``values``. If positions can be read and
-    span few offsets, the function is evaluated once per offset. An example, a logarithm of the distance:
+    """A bias that is a function of the offset alone; a subclass implements ``values``. If positions can be read on
+    the CPU and span few offsets, the function is evaluated once per offset. For example, this bias is a logarithm
+    of the distance:
 
         class LogDistance(posenc.OffsetBias):
             def values(self, offsets):
@@ -32,8 +33,8 @@ class OffsetBias(Bias):
             1.
         k_positions: the positions of the keys, in the same form.
         axes: the number of coordinates of a position.
-        bound: with one axis, all offsets beyond ±bound have the value at ±bound; None if there is no such bound.
-            With a bound, positions need not be read.
+        bound: for one axis, the distance beyond which the value no longer changes: offsets beyond ±bound have the
+            value at ±bound. None means that there is no such bound. With a bound, positions need not be read.
         attributes: the inputs of ``values``, stored under these names. Gradients flow to the tensors among them,
             including tensors in tuples, lists and dicts.
 
@@ -44,7 +45,7 @@ class OffsetBias(Bias):
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
     table: Float[Tensor, "offsets H"] | None = None
     head_range: slice = slice(None)
-    """The slice of the function's heads that this bias has."""
+    """The slice of the function's heads that this bias covers."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class OffsetBias(Bias):
         self.derive()
 
     def _check_trained(self) -> None:
-        """Refuse a function of trainable tensors that are not among the attributes."""
+        """Raise an error if the function uses trainable tensors that are not among the attributes."""
         trained = self.trained
         if not is_concrete(self.q_positions, *trained):
             return
@@ -84,7 +85,7 @@ class OffsetBias(Bias):
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
         """The bias at these offsets (key position − query position), in float32 or float64, heads first. The
-        offsets are int64, of any shape; with several axes, these come first."""
+        offsets are int64 and have any shape; if there are several axes, they are the first dimension."""
 
     def derive(self) -> None:
         self.toeplitz, self.table = None, None
@@ -108,10 +109,10 @@ class OffsetBias(Bias):
         sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
         points = grid(*sizes, corner=low, device=device)
         self.table = self._at(points if self.axes > 1 else points[0]).T
-        # The index of an offset in the table: a number with one digit per axis.
+        # An offset's index in the table is a mixed-radix number with one digit per axis.
         steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-        # Tensors, because a compiler would freeze Python numbers; built by filling, because a copy from the host
-        # would synchronise.
+        # Tensors, because a compiler would turn Python numbers into constants; filled on the device, because a copy
+        # from the host would synchronise.
         self.low, self.steps = (
             torch.stack([torch.full((), n, device=device) for n in row]) for row in (low, steps)
         )
@@ -148,4 +149,5 @@ class OffsetBias(Bias):
 
 
 LONGEST_TABLE = 4
-"""If positions do not count up by one, at most this many offsets per token are tabulated: enough for a grid."""
+"""If positions do not count up by one, at most this many offsets per token are tabulated, which is enough for a
+grid."""

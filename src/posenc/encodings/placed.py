@@ -5,7 +5,7 @@
     q, k = here.rotate(q, k)                   # queries and keys, never v
     y = posenc.attention(q, k, v, here, mask) # applies here.bias and here.scale
 
-Whatever an encoding does not act on is returned unchanged.
+Tensors that an encoding does not act on are returned unchanged.
 """
 
 import copy
@@ -29,12 +29,12 @@ Queries = TypeVar("Queries", bound=Tensor | None)
 Keys = TypeVar("Keys", bound=Tensor | None)
 """``(B, K, S, D)``, or None."""
 ContentState = Float[Tensor, "B n _"]
-"""n raw values per key, gathered, sharded and cached like keys and values. The last axis has an entry for every
-key so far: for those of the cache before ``with_content``, for all keys after it."""
+"""n raw values per key, which can be gathered, sharded and cached like keys and values. The last axis has an entry
+for every key so far: keys in the cache before ``with_content``, all keys after it."""
 
 
 class Stamp:
-    """A parameter and torch's count of its changes; empty in copies and pickles, which hold other tensors."""
+    """A parameter and torch's version counter for it; empty in copies and pickles, which hold other tensors."""
 
     def __init__(self, parameter: Tensor | None = None) -> None:
         self.parameter, self.count = parameter, 0 if parameter is None else parameter._version
@@ -50,7 +50,7 @@ class Stamp:
 class Placed(Pytree):
     """An encoding at given positions. Every method is the identity until a subclass overrides it.
 
-    It is a pytree of its tensors: it can be an argument of an exported program, or be sent to another process.
+    This is a pytree of tensors, so it can be passed to an exported program or sent to another process.
 
     Args:
         q_positions: positions of the queries and of the token embeddings.
@@ -58,41 +58,43 @@ class Placed(Pytree):
         axes: the number of coordinates of a position; if there are several, they are the leading axis of
             positions.
         bias: added to the scores after they are scaled.
-        scale: a factor per query for its row of scores, in addition to 1/√D.
+        scale: a factor for each query's row of scores, in addition to 1/√D.
         softmax_scale: the factor of q·k in place of 1/√D.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("stamps", "asked_by")
 
     state_size: int = 0
-    """The number of values per key in its state."""
+    """The number of values per key in the state."""
 
     awaits_content: bool = False
-    """Whether it needs ``with_content`` before attention can use it."""
+    """Whether ``with_content`` must be called before attention can use the encoding."""
 
     window: int | None = None
-    """The window of its layer, if ``Layers`` sets one: attention uses the narrower of this and the mask's."""
+    """The window of the layer, if ``Layers`` sets one; attention uses the narrower of this window and the
+    mask's."""
 
     chunk: int | None = None
-    """The chunk length of its layer, if ``Layers`` sets one: see ``Mask.chunk``."""
+    """The chunk length of the layer, if ``Layers`` sets one; see ``Mask.chunk``."""
 
     stamps: tuple[Stamp, ...] = ()
-    """The parameters that it was computed from."""
+    """The parameters that the encoding was computed from."""
 
     added: int = 0
     """Channels that ``rotate`` adds to every head; D in 1/√D does not count them."""
 
     softmax_factor: float = 1.0
-    """A factor of q·k in addition to ``softmax_scale`` or 1/√D: YaRN's second factor."""
+    """A factor of q·k in addition to ``softmax_scale`` or 1/√D: YaRN's ``mscale_all_dim``."""
 
     causal: bool = False
-    """Whether it has no values for keys ahead of their query; attention then refuses a mask that shows them."""
+    """Whether the encoding is undefined for keys ahead of their query; attention then rejects a mask that shows
+    such keys."""
 
     remaps: "tuple[RemappedPart, ...]" = ()
-    """The parts of a remapped encoding; attention rotates queries once for each: see ``posenc.remap``."""
+    """The parts of a remapped encoding; attention rotates queries once for each part. See ``posenc.remap``."""
 
     asked_by: set[int] | None = None
-    """The layers that asked for it, if its parameters belong to one layer."""
+    """The layers that requested this encoding, if its parameters belong to one layer."""
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class Placed(Pytree):
         self.bias, self.scale, self.softmax_scale = bias, scale, softmax_scale
 
     def __getitem__(self, layer: int) -> "Placed":
-        """The placed encoding of layer ``layer``; the same for every layer, unless this is ``Layers``."""
+        """The placed encoding of layer ``layer``. Unless this is ``Layers``, it is the same for every layer."""
         if self.asked_by is not None:
             self.asked_by.add(layer)
             if len(self.asked_by) > 1:
@@ -126,24 +128,24 @@ class Placed(Pytree):
     def with_content(
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple["Placed", ContentState | None]:
-        """Read the tokens x that enter a layer's attention, and return the encoding with them and the state of all
-        keys so far. ``state`` is the state of the keys in the cache; without a cache it is None. If nothing
-        depends on content, the encoding itself and None are returned.
+        """Read the tokens x that enter a layer's attention. Return the encoding for these tokens, and the state of
+        all keys so far. ``state`` is the state of the keys in the cache; without a cache it is None. If the
+        encoding does not depend on content, return the encoding itself and ``state``.
         """
         return self, state
 
     def with_state(self, state: ContentState | None) -> "Placed":
-        """The encoding with this state in place of its own, for example after gathering shards; the encoding
-        itself if it has no state."""
+        """The encoding with its state replaced, for example after gathering shards. An encoding without a state
+        returns itself."""
         return self
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)``; None is returned as None. Values are never
-        rotated.
+        """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)``. If q or k is None, its result is None. Values
+        are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when decoding with a cache, or all S keys at
-        ``k_positions``. Tables for positions other than the queries' are recomputed in every call; for a cache of
-        unrotated keys, place all keys by themselves, once for all layers.
+        ``k_positions``. If keys are at other positions than queries, their tables are recomputed in every call.
+        For a cache of unrotated keys, call ``at`` with the positions of all keys, once for all layers.
         """
         return q, k
 
@@ -152,17 +154,17 @@ class Placed(Pytree):
         return k
 
     def narrow(self, window: int | None, chunk: int | None) -> None:
-        """Restrict its layer to this window and chunk."""
+        """Restrict the layer to this window and chunk."""
         windows = [size for size in (window, self.window) if size is not None]
         self.window = min(windows) if windows else None
         self.chunk = chunk or self.chunk
 
     def check_current(self) -> None:
-        """Refuse to use values that were computed from parameters before they changed.
+        """Raise an error if parameters have changed since the encoding was placed.
 
         Raises:
-            InvalidArgument: a parameter was changed in place, for example by an optimiser's step; changes through
-                ``.data`` are not noticed.
+            InvalidArgument: a parameter was changed in place, for example by an optimiser step. Changes through
+            ``.data`` are not detected.
         """
         if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
             raise InvalidArgument(
@@ -171,14 +173,14 @@ class Placed(Pytree):
             )
 
     def slice_heads(self, first: int, last: int) -> "Placed":
-        """The encoding for only the query heads ``first`` to ``last`` (excluded), for one rank of a model that is
-        split by heads.
+        """The encoding for only the query heads ``first`` to ``last`` (excluded), for a rank of a tensor-parallel
+        model.
 
-        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, unlike ``ALiBi(4)``. Read content
-        first; the state remains that of all heads.
+        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, unlike ``ALiBi(4)``. Call
+        ``with_content`` first; the state still contains all heads.
 
         Raises:
-            InvalidArgument: there are no such heads, or content was not read yet.
+            InvalidArgument: there are no such heads, or content has not been read yet.
         """
         if self.awaits_content:
             raise InvalidArgument(
@@ -202,14 +204,14 @@ class Placed(Pytree):
         return sliced
 
     def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
-        """Whether the keys k are at the queries' positions: either all keys, or the T new ones while the others
-        are in a cache."""
+        """Whether the keys k are at the queries' positions: all keys, or the T new keys if the others are in a
+        cache."""
         if self.k_positions is self.q_positions:
             return True
         return plain_bool(k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1])
 
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-        """Whether these keys are at the queries' positions; refuses queries or keys that do not fit."""
+        """Whether these keys are at the queries' positions; raises an error if q or k does not fit."""
         alike = k is None or self.are_at_queries(k)
         if q is not None:
             self.check_heads("q", q, self.q_positions, head_dim)
@@ -218,22 +220,22 @@ class Placed(Pytree):
         return alike
 
     def check_heads(self, name: str, x: Tensor, positions: Positions, head_dim: int) -> None:
-        """Refuse queries or keys that are no batch of heads at these positions."""
+        """Raise an error unless x is a batch of queries or keys at these positions."""
         check_bhtd(name, x)
         if x.shape[-1] != head_dim:
             raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; its last axis must be head_dim={head_dim}")
         self.check_tokens(name, x, positions)
 
     def check_embeddings(self, x: Tensor, width: int) -> None:
-        """Refuse embeddings that are no batch of tokens at the queries' positions."""
+        """Raise an error unless x is a batch of token embeddings at the queries' positions."""
         tensors(x=x)
         if x.dim() != 3 or x.shape[2] != width:
             raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels), width={width}")
         self.check_tokens("x", x, self.q_positions)
 
     def check_tokens(self, name: str, x: Tensor, positions: Positions) -> None:
-        """Refuse a length or batch size other than that of the positions, a type that is not floating, or another
-        device."""
+        """Raise an error if x differs from the positions in length, batch size or device, or is not
+        floating-point."""
         shape, placed = x.shape, positions.shape
         if shape[-2] != placed[-1]:
             raise InvalidArgument(
@@ -256,13 +258,13 @@ class Placed(Pytree):
 
 @dataclass(frozen=True, eq=False)
 class RemappedPart(Pytree):
-    """The rotations of one part of the keys: those whose ``Placed.k_positions`` are at least ``q_from`` and below
+    """The rotations for one part of the keys: keys whose ``Placed.k_positions`` are at least ``q_from`` and below
     ``q_until``.
 
     Args:
         queries: the rotation at the queries' positions in this part.
-        keys: the rotation of all keys; None if they are used as the cache stores them.
-        q_from, q_until: the bounds of the keys; None for no bound.
+        keys: the rotation of all keys; None if keys are used as they are stored in the cache.
+        q_from, q_until: the bounds of the key positions, per query; None for no bound.
     """
 
     queries: Placed
@@ -271,13 +273,12 @@ class RemappedPart(Pytree):
     q_until: Positions | None = None
 
     def rotate(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]) -> tuple[Tensor, Tensor]:
-        """Queries rotated to the positions of this part, and keys rotated or as the cache stores them."""
+        """Rotate queries to the positions of this part, and rotate keys unless they are used as stored."""
         return self.queries.rotate(q, None)[0], k if self.keys is None else self.keys.rotate(k, None)[0]
 
 
 def head_counts(placed: Placed) -> dict[str, int]:
-    """The number of heads that it has values for, by the part that holds them; parts that work for any number of
-    heads are omitted."""
+    """The number of heads of the bias and of the scale; those that work for any number of heads are omitted."""
     counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
         counts["scale"] = placed.scale.shape[1]
@@ -285,10 +286,11 @@ def head_counts(placed: Placed) -> dict[str, int]:
 
 
 def insert_head_axis(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:
-    """Insert the heads' axis: ``(B, T, n)`` becomes ``(B, 1, T, n)``; two axes need none, and four have it."""
+    """Insert an axis for heads: ``(B, T, n)`` becomes ``(B, 1, T, n)``. Tables with two or four axes are returned
+    unchanged."""
     return table.unsqueeze(1) if table.dim() == 3 else table
 
 
 def row_scale(factors: Float[Tensor, "*shape"]) -> Float[Tensor, "#B 1 T 1"]:
-    """Factors per position, ``(T,)`` or ``(B, T)``, as ``Placed.scale`` holds them."""
+    """Reshape factors per position, ``(T,)`` or ``(B, T)``, to the shape of ``Placed.scale``."""
     return (factors[None] if factors.dim() == 1 else factors)[:, None, :, None]

@@ -1,14 +1,14 @@
-"""PoPE, polar positions: content sets a channel's length, and position its angle (Gopalakrishnan et al. 2025).
+"""PoPE, polar positions: content sets a channel's length and position sets its angle (Gopalakrishnan et al. 2025).
 
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
 
-(arXiv 2509.10534, section 3). RoPE rotates pairs, so content shifts the angle; here every channel has its own
-frequency and content never changes the angle. Queries and keys are returned as real parts, then imaginary parts:
-they have 2D channels, and the key cache doubles in size. Scores are still divided by √D. δ is learned for every
-query head and channel. The authors apply it to keys; here it is applied to queries, so that grouped keys stay
-shared. The authors clamp δ to [−2π, 0] in every forward pass, which stops its gradient at the ends. Here it is not
-clamped: clamp a checkpoint's δ once, when you load it.
+(arXiv 2509.10534, section 3). In RoPE, the content of a pair shifts its angle; here every channel has its own
+frequency and content never changes the angle. Queries and keys are returned as real parts followed by imaginary
+parts, so they have 2D channels and the key cache doubles in size. Scores are still divided by √D. δ is learned for
+every query head and channel. The authors apply δ to keys; here it is applied to queries, so that query heads can
+still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which stops its gradient at the ends. Here
+δ is not clamped: clamp a checkpoint's δ once, when you load it.
 """
 
 import math
@@ -30,7 +30,8 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
-"""The smallest length when keys are unrotated; lengths that were rounded to less are set to it."""
+"""The smallest length when keys are unrotated; smaller lengths, which are due to rounding, are set to this
+value."""
 
 Start = Literal["zero", "uniform"]
 
@@ -49,7 +50,7 @@ class PlacedPoPE(PlacedTables):
         return sliced
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Queries and keys with ``rotary_dim`` more channels."""
+        """Rotate queries and keys, which gives them ``rotary_dim`` more channels."""
         self.check_current()
         pope, tables = self.encoding, self.key_tables(q, k)
         if q is not None and q.shape[1] != len(self.delta):
@@ -61,7 +62,7 @@ class PlacedPoPE(PlacedTables):
         return cast(tuple[Queries, Keys], (wide_q, None if k is None else pope.polar(k, *tables)))
 
     def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
-        """ln(e^μ − 1) of the lengths μ of keys rotated back to angle zero."""
+        """ln(e^μ − 1), where μ are the lengths of keys after they are rotated back to angle zero."""
         n = self.added
         self.check_heads("k", k, self.q_positions, self.encoding.head_dim + n)
         cos, sin = (table / self.encoding.clock.frequencies.attention_factor**2 for table in self.q_tables)
@@ -71,15 +72,16 @@ class PlacedPoPE(PlacedTables):
 
 @final
 class PoPE(Encoding):
-    """Gives every channel of q and k its softplus as a length and its position as an angle; q and k become wider.
+    """Makes every channel of q and k polar: its softplus is the length, its position gives the angle. q and k
+    become wider.
 
     Args:
-        head_dim: D, channels of one head as the model projects them.
+        head_dim: D, channels of one head, before q and k become wider.
         heads: H, query heads.
         base: the base of the D frequencies; 10000 in the paper.
         rotary_dim: the number of channels that become polar, at most head_dim; the rest pass through unchanged.
             Default: all.
-        start: which of the authors' two initialisations of δ to use: ``"zero"``, or ``"uniform"`` in −2π … 0.
+        start: the authors' initialisation of δ: ``"zero"``, or ``"uniform"`` in −2π … 0.
         scaling: how the frequencies are set; ``Default()`` changes nothing.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
@@ -121,7 +123,8 @@ class PoPE(Encoding):
             nn.init.uniform_(self.weight, -2 * math.pi, 0.0)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """The same δ with other frequencies; with None all frequencies are zero, and only lengths are left."""
+        """The encoding with the same δ and other frequencies; None sets all frequencies to zero, which leaves only
+        lengths."""
         other = self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.clock.phases)
         other.weight = self.weight
         return other
@@ -133,7 +136,7 @@ class PoPE(Encoding):
     def polar(
         self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None = None
     ) -> Float[Tensor, "B H T E"]:
-        """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type."""
+        """softplus(x)·e^{i(φ − δ)}, real parts before imaginary parts, rounded once to x's dtype."""
         size = softplus(x[..., : self.rotary_dim].to(torch.promote_types(x.dtype, cos.dtype)))
         if delta is not None:
             along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))

@@ -1,4 +1,4 @@
-"""Scores scaled by the query's position, so that attention does not thin out over long contexts (Llama 4, 2025).
+"""Scores scaled by the query's position, so that attention stays sharp over long contexts (Llama 4, 2025).
 
     score(q, k) = factor(p_q)·q·k/√D
 
@@ -9,12 +9,12 @@
     inkling      1 + amount·ln max(1, (p+1)/floor)    Inkling: .1, 128000, in its full layers;
                                                       Qwen 1's log n: 1/ln L, L its trained length, in every layer
 
-The first two differ by one position: at 8191 llama4 gives 1.0693147 and ministral3 gives 1. p is the position, so
-it restarts in every packed document and padding does not count; for Llama 4 transformers uses the length of the
-cache. Factors are computed in float64 (float32 on a device without it) and rounded once, while transformers rounds
-every operation to float32, and Ministral 3's factors to the model's dtype. Rotation, masks and biases are unchanged
-(Inkling's own bias does its scaling), so stack it on a layer's encoding: ``stack(nope, query-scale)``. For learned
-factors see ``ssmax``.
+The first two rules differ by one position: at 8191, llama4 gives 1.0693147 and ministral3 gives 1. p is the
+position, so it restarts in every packed document and padding does not count; for Llama 4, transformers uses the
+length of the cache. Factors are computed in float64 (float32 on a device without float64) and rounded once, while
+transformers rounds every operation to float32, and Ministral 3's factors to the model's dtype. This encoding only
+scales scores, so stack it with a layer's encoding: ``stack(nope, query-scale)``. (``inkling`` includes its own
+scaling.) For learned factors see ``ssmax``.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tenso
 
 
 def _stepped(first: int) -> Formula:
-    """1 + amount·ln(1 + ⌊(p+first)/floor⌋), with its steps counted in integers."""
+    """1 + amount·ln(1 + ⌊(p+first)/floor⌋), with the integer division computed exactly."""
     return lambda p, amount, floor, dtype: (
         1.0 + amount * torch.log1p((p + first).div(floor, rounding_mode="floor").to(dtype))
     )

@@ -1,6 +1,6 @@
 """Tables of relative positions: the offset picks a row, which is added to scores or multiplied by queries or keys.
 
-The file of each encoding defines which row an offset picks and what checkpoints call its tables.
+The module of each encoding defines which row an offset picks and what the tables are called in checkpoints.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 
 class Clip(Rows):
-    """A row for every offset from −``behind`` to ``ahead``; offsets outside use the row of the nearer end.
+    """A row for every offset from −``behind`` to ``ahead``; offsets outside this range use the row of the nearer
+    end.
 
     With ``sign`` −1 the offset is query position − key position instead.
     """
@@ -44,7 +45,7 @@ class Grid(Rows):
 
 
 class TableBias(OffsetBias):
-    """The values that an offset picks from tables ``(rows, H)``: from one table, or summed over one table per
+    """The values that offsets pick from tables ``(rows, H)``: from a single table, or summed over one table per
     axis."""
 
     rows_of_tables: Sequence[Rows]
@@ -58,7 +59,8 @@ class TableBias(OffsetBias):
 
 
 class RelativeTable(Encoding):
-    """The base class of encodings with learned tables, which start as N(0, std²); the sizes become attributes."""
+    """The base class of encodings with learned tables, initialised from N(0, std²); the sizes become
+    attributes."""
 
     acts_on = ("bias",)
     relative = True

@@ -1,9 +1,9 @@
-"""Moves cached keys to other positions or another encoding, without recomputing them from tokens.
+"""Moving cached keys to other positions or another encoding, without recomputing them from tokens.
 
-A cached key was rotated at its position. If that can be undone, k = R(φ)⁻¹ R(φ)k, it can be rotated again: with
-other frequencies, when a cache outgrows its plan (dynamic NTK, LongRoPE); at other positions, when a context is
-shifted, a prefix reused or a retrieved passage moved; or when it is read, from a cache of unrotated keys, which
-quantise better.
+A cached key was rotated at its position. If that rotation can be undone, k = R(φ)⁻¹ R(φ)k, the key can be rotated
+again: with other frequencies, when a cache grows past the length that its frequencies were made for (dynamic NTK,
+LongRoPE); or at other positions, when a context is shifted, a prefix is reused or a retrieved passage is moved. A
+cache can also store unrotated keys, which quantise better, and rotate them when they are read.
 """
 
 from itertools import product
@@ -40,14 +40,14 @@ def rerotate(
 
     Args:
         k: cached keys, ``(B, K, S, D)``.
-        positions: where they were rotated, int64 or int32, in any shape that ``at`` accepts (per row, per axis).
-        from_, to: the encoding that rotated them and the new one. ``NoPE()`` stands for unrotated keys: as
-            ``from_`` it rotates keys for the first time, as ``to`` it unrotates them.
+        positions: the positions at which the keys were rotated, int64 or int32, in any shape that ``at`` accepts.
+        from_, to: the encoding that rotated the keys, and the new encoding. ``NoPE()`` stands for unrotated keys:
+            pass it as ``from_`` to rotate keys for the first time, or as ``to`` to unrotate them.
         to_positions: the new positions; by default ``positions``.
 
     Raises:
-        InvalidArgument: one of the two cannot be undone or applied to keys alone (the message says why), or the
-            two rotate different channels.
+        InvalidArgument: one of the encodings cannot be undone or applied to keys alone (the message says why), or
+        they rotate different channels.
 
     The result is computed in float64 (float32 on a device without float64) and rounded once, so it has one more
     rounding than keys that were rotated only once.
@@ -71,7 +71,7 @@ def rerotate(
             raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
     to_positions = positions if to_positions is None else to_positions
     for encoding, at, name in ((from_, positions, "positions"), (to, to_positions, "to_positions")):
-        if encoding.acts_on:  # NoPE has the other encoding's axes
+        if encoding.acts_on:  # NoPE accepts positions with any axes
             encoding.check(at, name)
     compute_dtype = widest(k.device)
     return to.rotate_keys(from_.unrotate(k.to(compute_dtype), positions.long()), to_positions.long()).to(k.dtype)

@@ -1,4 +1,4 @@
-"""Resizing of a learned table to another number of cells, with named conventions for the weights along one axis.
+"""Resizing a learned table to another number of cells, with named conventions for the weights along one axis.
 
 Cell i of n is Σ_j w((j − c_i)/s)·T[j] over a table of N cells, where c_i is the position of its centre in the
 table:
@@ -6,9 +6,9 @@ table:
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
 
 w is the triangle kernel, or Keys' cubic kernel (1981) with parameter a. Without antialiasing, s is 1 and cells
-beyond an edge take the value of the edge. With antialiasing, s is N/n (if above 1), cells beyond an edge are left
-out, and weights add up to 1. Rows and columns are resized one after the other. Public implementations differ in
-all of this; results differ by up to the size of the table's entries.
+beyond an edge take the value at the edge. With antialiasing, s is max(N/n, 1), cells beyond an edge are left out,
+and weights add up to 1. Rows and columns are resized one after the other. Public implementations differ in all of
+these choices, and their results can differ by as much as the table's entries.
 """
 
 from dataclasses import dataclass
@@ -25,14 +25,15 @@ from posenc.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Resize:
-    """One convention.
+    """A convention for resizing.
 
     Args:
         kernel: ``"linear"`` or ``"cubic"``.
-        antialias: whether the kernel grows as the table shrinks. The cubic has a = −1/2 with antialiasing and −3/4
-            without, as in torch and Pillow.
+        antialias: whether the kernel widens when the table shrinks. The cubic kernel has a = −1/2 with
+            antialiasing and −3/4 without, as in torch and Pillow.
         align_corners: whether the outermost cells stay where they are.
-        slack: added to the new number of cells before the ratio is computed; 0.1 in DINO's code, against rounding.
+        slack: added to the new number of cells before the ratio is computed; 0.1 in DINO's code, to guard against
+            rounding.
     """
 
     kernel: Literal["linear", "cubic"]
@@ -42,7 +43,7 @@ class Resize:
 
     @property
     def reach(self) -> int:
-        """Cells on either side that a kernel of unit scale reads."""
+        """The number of cells on either side that a kernel of unit scale reads."""
         return 2 if self.kernel == "cubic" else 1
 
 
@@ -54,11 +55,11 @@ RESIZES: dict[str, Resize] = {
     "qwen3-vl": Resize("linear", align_corners=True),
     "inkling2": Resize("linear"),
 }
-"""Conventions by the code that uses them; "vit" also covers DINOv2 and DeiT in transformers."""
+"""Conventions, named after the code that uses them; "vit" also covers DINOv2 and DeiT in transformers."""
 
 
 def named(resize: str | Resize) -> Resize:
-    """The convention of that name; a ``Resize`` is returned as it is."""
+    """The convention with this name; a ``Resize`` is returned unchanged."""
     if isinstance(resize, Resize):
         return resize
     return RESIZES[one_of("resize", resize, RESIZES)]
@@ -67,10 +68,10 @@ def named(resize: str | Resize) -> Resize:
 def taps(
     resize: Resize, index: Int[Tensor, "*S"], target: Int[Tensor, "*#S"] | int, source: int, stretch: float = 1.0
 ) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
-    """The table's cells that are interpolated to give cell ``index`` of ``target``, and their weights in float64.
+    """The table's cells that cell ``index`` of ``target`` is interpolated from, and their weights in float64.
 
-    ``target`` may differ from cell to cell, so that one call handles images of several sizes; no tensor is read on
-    the host.
+    ``target`` may differ from cell to cell, so that one call handles images of several sizes; no tensor is copied
+    to the host.
     """
     at = index.to(torch.float64)
     cells = target.to(torch.float64) if isinstance(target, Tensor) else target  # an int needs no copy to a device
@@ -91,7 +92,7 @@ def taps(
 def matrix(
     resize: Resize, target: int, source: int, device: torch.device | None = None
 ) -> Float[Tensor, "target source"]:
-    """All weights of one axis, float64: ``matrix @ table`` is the table resized along it."""
+    """All weights for one axis, in float64: ``matrix @ table`` is the table resized along this axis."""
     stretch = max(source / (target + resize.slack), 1.0) if resize.antialias else 1.0
     cells, weights = taps(resize, torch.arange(target, device=device), target, source, stretch)
     return weights.new_zeros(target, source).scatter_add(1, cells, weights)
@@ -103,16 +104,18 @@ def gathered(
     sizes: Int[Tensor, "2 *#S"],
     resize: str | Resize,
 ) -> Float[Tensor, "*S C"]:
-    """Rows of a table resized to each token's own image, computed with gathers and sums only.
+    """Rows of a table that is resized to the image of each token, computed with gathers and sums only.
 
     Args:
         table: rows, columns, channels.
         positions: row and column of every token in its image, ``(2, *S)``.
-        sizes: the number of rows and columns of its image, in the same shape or one that broadcasts to it.
-        resize: a convention without antialiasing (which would read a number of cells that depends on the sizes).
+        sizes: the number of rows and columns of each token's image, in a shape that broadcasts to that of
+            ``positions``.
+        resize: a convention without antialiasing, because with antialiasing the number of cells read depends on
+            the sizes.
 
-    Sizes are data, so one compiled or exported graph works for all sizes, also in ONNX. Sums and result are in
-    float32 or wider.
+    Sizes are tensors, so one compiled or exported graph works for all sizes, also in ONNX. The sums and the result
+    are in float32 or wider.
     """
     resize = named(resize)
     if resize.antialias:
@@ -130,7 +133,7 @@ def gathered(
 
 
 def _kernel(resize: Resize, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The weight of a cell at this distance from the middle."""
+    """The weight of a cell at this distance from the kernel's centre."""
     x = x.abs()
     if resize.kernel == "linear":
         return (1 - x).clamp(min=0)

@@ -2,10 +2,10 @@
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ),   φ = p·θ_i,  θ_i = base^(−2i/d)
 
-so ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score depends only on the offset, key − query. The *pairing* says which two
+so ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score depends only on the offset, key − query. The *pairing* decides which two
 channels form pair i: (2i, 2i+1) with ``"interleaved"``, as in the paper and GPT-J, or (i, i+d/2) with ``"half"``,
-as in Llama, GPT-NeoX and most public checkpoints. They differ by a fixed permutation of channels and are not
-interchangeable on trained weights. Values are never rotated.
+as in Llama, GPT-NeoX and most public checkpoints. The two pairings differ by a fixed permutation of channels and
+are not interchangeable on trained weights. Values are never rotated.
 """
 
 from typing import ClassVar, final
@@ -31,7 +31,7 @@ from posenc.scaling.scaling import Base, Scaling, check_dim_and_base, fixed
 
 
 def half_from_interleaved(rotary_dim: int) -> list[int]:
-    """The channel order that turns interleaved vectors into half ones: ``half = interleaved[..., order]``."""
+    """The channel order that converts interleaved pairing to half: ``half = interleaved[..., order]``."""
     return [*range(0, rotary_dim, 2), *range(1, rotary_dim, 2)]
 
 
@@ -42,23 +42,23 @@ def interleaved_from_half(rotary_dim: int) -> list[int]:
 
 @final
 class Rotary(Rotation):
-    """Rotates queries and keys in every layer; no parameters, no largest position.
+    """Rotates queries and keys in every layer; it has no parameters and no largest position.
 
     Args:
         head_dim: D, channels of one head.
-        pairing: ``"half"`` or ``"interleaved"``. It has no default here (in a text for ``posenc.encoding`` the
-            default is half): a checkpoint needs the pairing that it was trained with, and the other one breaks it
-            without an error.
+        pairing: ``"half"`` or ``"interleaved"``. There is no default here (in a string for ``posenc.encoding`` the
+            default is half), because a checkpoint needs the pairing that it was trained with, and the other
+            pairing breaks it without an error.
         base: 10000 in the paper; 500 000 in Llama 3. For a checkpoint, read it from the config.
         rotary_dim: the number of channels that rotate, even and at most head_dim; the rest pass through unchanged.
             Default: all.
         scaling: how the frequencies are set; ``Default()`` changes nothing.
-        axes: the map from pairs to coordinates of a position, such as ``chunked(16, 24, 24)`` of
+        axes: the map from pairs to coordinates of a position, such as ``chunked(16, 24, 24)`` from
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for one-axis positions.
-        signed: whether positions may be negative, as coordinates around a centre are.
+        signed: whether positions may be negative, for example coordinates around a centre.
         backwards: whether pairs rotate in the other direction, φ = −p·θ_i, as in nanochat.
-        softmax_factor: the factor of attention's 1/√D; by default the scaling's, which differs from 1 only for
-            ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores it. The ``scale=`` argument of
+        softmax_factor: the factor of attention's 1/√D; by default that of the scaling, which differs from 1 only
+            for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores it. The ``scale=`` argument of
             attention overrides it.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
         backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` give the same
@@ -112,7 +112,7 @@ class Rotary(Rotation):
         self.clock = Clock(frequencies, phases, () if axes is None else axes.axis_of_pair)
 
     def explain(self) -> str:
-        """The backend that this module's device uses, and the reason, in one sentence."""
+        """The backend for this module's device, and the reason for it, in one sentence."""
         return explained(self.backend, self.clock.turns.device.type)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -128,12 +128,12 @@ class Rotary(Rotation):
     def cos_sin(
         self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """cos and sin of every pair at its coordinate of these positions, times ``scale``."""
+        """cos and sin of every pair at these positions, times ``scale``; each pair uses its own coordinate."""
         cos, sin = self.clock(positions, dtype, scale)
         return (cos, -sin) if self.backwards else (cos, sin)
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
-        """How every channel rotates; the first channel of each pair comes before the second."""
+        """The rotation of every channel; the first channel of each pair is directly followed by the second."""
         n = self.rotary_dim // 2
         axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]

@@ -1,4 +1,4 @@
-"""Rotation of queries and keys by tables of cos and sin: the base class of rotary, learned and custom rotations."""
+"""Rotation of queries and keys by tables of cos and sin: the base class of rotary and custom rotations."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar, cast, get_args
@@ -22,8 +22,9 @@ from posenc.kernels.rotary.specification import Pairing
 class Rotation(Encoding):
     """Rotates pairs of channels of queries and keys by the angles of ``tables``.
 
-    (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ) for every pair of channels. A subclass implements ``tables``
-    and declares ``relative``; caches, gradients, 16-bit types and ``rerotate`` then work. Learned frequencies:
+    (x, y) → (x·cos φ − y·sin φ, x·sin φ + y·cos φ) for every pair of channels. A subclass implements ``tables``
+    and declares ``relative``; caches, gradients, 16-bit dtypes and ``rerotate`` then work. For example, this class
+    learns its frequencies:
 
         class LearnedFrequencies(posenc.Rotation):
             name, relative = "learned-frequencies", True
@@ -40,8 +41,8 @@ class Rotation(Encoding):
                 angles = self.angles(positions, self.frequencies)
                 return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    Compute in float64 from trained parameters, as in ``self.a.double().exp()``, so that a cast to 16 bits rounds
-    only the parameters.
+    If you compute frequencies from parameters, do so in float64, as in ``self.a.double().exp()``, so that a cast
+    to 16 bits rounds only the parameters.
 
     Args:
         head_dim: D, channels of one head; channels beyond the pairs of ``tables`` pass through unchanged.
@@ -52,20 +53,20 @@ class Rotation(Encoding):
     not_rerotatable = ""
 
     attention_factor: float = 1.0
-    """The factor that its tables are multiplied by."""
+    """The factor that the tables are multiplied by."""
 
     groups: int = 1
-    """The number of groups of consecutive heads with tables of their own; the number of key heads is a multiple of
-    it."""
+    """The number of groups of consecutive heads, each with its own tables; it must divide the number of key
+    heads."""
 
     heads: int | None = None
-    """H, query heads; needed if a rank holds only some of several groups."""
+    """H, query heads; required to slice heads for a rank if there are several groups."""
 
     softmax_factor: float = 1.0
     """The factor that attention's 1/√D is multiplied by."""
 
     backend: RotationBackend = "auto"
-    """The implementation that rotates."""
+    """The implementation of the rotation."""
 
     def __init__(self, head_dim: int, pairing: Pairing) -> None:
         super().__init__()
@@ -94,7 +95,7 @@ class Rotation(Encoding):
         fractions = F.detach() / (RADIANS_PER_UNIT * 2.0**64)
         words = ((fractions - (fractions + 0.5).floor()) * 2.0**64).round().to(torch.int64)
         phases = (at * words[:, None, :, None]).sum(0)
-        # Adds zero, with the gradient of the angle: autograd sees p·F, and the value stays that of the integers.
+        # The second term is zero but has the gradient of p·F; the value comes from the exact integers.
         return phases.to(compute_dtype) * RADIANS_PER_UNIT + (
             at.to(compute_dtype) * (F - F.detach())[:, None, :, None]
         ).sum(0)
@@ -105,7 +106,7 @@ class Rotation(Encoding):
 
 class PlacedTables(Placed):
     """Tables of cos and sin at the queries' positions. Tables for keys at other positions are built only when
-    those keys are rotated: a model that caches rotated keys never needs them."""
+    those keys are rotated, since a model that caches rotated keys never needs them."""
 
     def __init__(
         self, encoding: Any, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -119,7 +120,7 @@ class PlacedTables(Placed):
         return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
-        """The tables of the keys; refuses queries or keys that do not fit the placed encoding."""
+        """The tables of the keys; raises an error if queries or keys do not fit the placed encoding."""
         alike = self.keys_at_queries(q, k, self.encoding.head_dim)
         return self.q_tables if alike else self.tables(self.k_positions)
 
@@ -157,10 +158,10 @@ class PlacedRotation(PlacedTables):
     def rotate(
         self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None
     ) -> tuple[Queries, Keys]:
-        """Rotate queries and keys, into new tensors or into ``out``; None is returned as None.
+        """Rotate queries and keys, into new tensors or into ``out``. If q or k is None, its result is None.
 
-        ``out=(q, k)`` rotates in place. Other tensors of the same shapes and types, such as a part of a cache,
-        receive the result directly, even if they overlap q or k. Autograd supports both.
+        ``out=(q, k)`` rotates in place. Otherwise ``out`` can be any tensors of the same shapes and dtypes, such
+        as a part of a cache, even if they overlap q or k. Autograd supports both.
 
         Args:
             out: tensors for the queries and for the keys; None for new ones.
@@ -177,7 +178,7 @@ class PlacedRotation(PlacedTables):
             if again is not None:
                 return again
         q_tables, k_tables, encoding = self.q_tables, self.key_tables(q, k), self.encoding
-        if encoding.groups > 1:  # q or k that is None has tables too, which are not read
+        if encoding.groups > 1:  # if q or k is None, its tables are not read
             q_tables = q_tables if q is None else self._tables_for_heads(q_tables, q.shape[1])
             k_tables = k_tables if k is None else self._tables_for_heads(k_tables, k.shape[1])
         if plain is not None:
@@ -189,11 +190,11 @@ class PlacedRotation(PlacedTables):
         return cast(tuple[Queries, Keys], rotated)
 
     def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
-        """Keys rotated back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.
+        """Rotate keys back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.
 
-        DeepSeek-V4 does this to the outputs of attention, because its values are its rotated keys: what a value
-        contributes to an output then depends on the distance alone. Only the last 64 of its 512 channels rotate:
-        pass ``y[..., -64:]``.
+        DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys: the
+        contribution of a value to an output then depends only on the distance. Only the last 64 of its 512
+        channels rotate, so pass ``y[..., -64:]``.
 
         Raises:
             InvalidArgument: k does not fit the queries' positions.
@@ -205,7 +206,7 @@ class PlacedRotation(PlacedTables):
         return rotate_both(k, None, tables, tables, self.encoding.pairing, self.encoding.backend)[0]  # type: ignore[return-value]
 
     def _tables_for_heads(self, tables: Tables, heads: int) -> Tables:
-        """The tables for this many heads, where each group is a run of consecutive heads."""
+        """The tables repeated for this many heads, where each group is a run of consecutive heads."""
         groups = self.of_groups.stop - self.of_groups.start
         if heads % groups:
             raise InvalidArgument(

@@ -3,12 +3,12 @@
     score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
 
 n is the distance |p_k − p_q|, C is the number of channels of the sinusoids, and i takes C/2 values, starting at
-``first``. The sum is the product of two sinusoidal positions, with its maximum C/2 at distance 0. Subtracting C/2
-makes the bias a penalty; softmax ignores the shift. The bias falls roughly with the logarithm of the distance,
-with ripples.
+``first``. The sum is the dot product of two sinusoidal position vectors, and its maximum is C/2, at distance 0.
+Subtracting C/2 makes the bias a penalty; softmax ignores the shift. The bias falls roughly with the logarithm of
+the distance, with ripples.
 
-The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 0: at distance 1 with C = 64 the
-paper gives −0.623 and attention-gym −1.083, before the heads' factor.
+The sum starts at i = 1 in the paper and in NeMo's code, and at i = 0 in attention-gym. At distance 1 with C = 64,
+before the factor of each head, the paper's bias is −0.623 and attention-gym's is −1.083.
 """
 
 from typing import Annotated, ClassVar, final
@@ -34,10 +34,10 @@ def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
 
 
 class SandwichBias(Bias):
-    """Sums of cosines as products of the sinusoids of queries and of keys.
+    """Sums of cosines, computed as products of the sinusoids at queries and at keys.
 
     Args:
-        factors: H/(8h) of every head.
+        factors: the factor H/(8h) of every head.
         q_waves, k_waves: cos and sin at queries and keys.
     """
 
@@ -87,7 +87,7 @@ First = Annotated[int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, 
 
 @final
 class Sandwich(Encoding):
-    """Adds the product of two sinusoidal positions to the scores; no parameters, no largest position.
+    """Adds the dot product of two sinusoidal position vectors to the scores; no parameters, no largest position.
 
     Args:
         heads: H, query heads.
@@ -109,7 +109,7 @@ class Sandwich(Encoding):
         compute_dtype, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(compute_dtype))).to(dtype)
-        # Counted from the first key: only distances matter, and small positions are more exact.
+        # Positions are counted from the first key: only distances matter, and small positions are more exact.
         q, k = (
             torch.cat(self.clock(at - k_positions[..., :1], compute_dtype), -1) for at in (q_positions, k_positions)
         )

@@ -2,9 +2,9 @@
 
     score(q, k) = q·(k + A[clip(p_k − p_q, −behind, ahead)])/√D
 
-A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets further away use the
-row of the nearer end, so that no position is too far. In the paper, values may have a table too; no released model
-has one, so there is none here. The ``scale`` of attention multiplies q·A too.
+A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets outside this range
+use the row of the nearer end, so distances are unlimited. The paper also describes a table for values; no released
+model has one, so it is omitted here. The ``scale`` of attention multiplies q·A too.
 """
 
 from typing import ClassVar, final

@@ -2,8 +2,8 @@
 
     PE(p, 2i) = sin(p·θ_i)    PE(p, 2i+1) = cos(p·θ_i)    θ_i = base^(−2i/C),  i = 0 … ⌈C/2⌉−1
 
-One fixed rotation maps any PE(p) to PE(p+k), and PE(p)·PE(q) = Σ_i cos(θ_i (p−q)). Wavelengths run from 2π
-to 2π·base^((C−2)/C) (60 611 at C=512, not 62 832).
+One fixed rotation maps any PE(p) to PE(p+k), and PE(p)·PE(q) = Σ_i cos(θ_i (p−q)). Wavelengths range from 2π to
+2π·base^((C−2)/C), which is 60 611 at C=512, not 2π·10000 = 62 832.
 """
 
 from typing import Annotated, ClassVar, Literal, final
@@ -26,10 +26,10 @@ Spacing = Literal["paper", "tensor2tensor"]
 
 
 def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Frequencies:
-    """The frequencies of a sinusoidal table of ``width`` columns: ⌈width/2⌉ of them."""
+    """The ⌈width/2⌉ frequencies of a sinusoidal table of ``width`` columns."""
     if spacing == "paper" and width % 2 == 0:
         return Default().frequencies(width, base)
-    if spacing == "paper":  # an odd width has one more frequency than whole pairs
+    if spacing == "paper":  # an odd width has one more frequency than complete pairs
         frequencies = falling(base, range(0, width + 1, 2), width)
     else:  # the authors' code ends at exactly 1/base
         frequencies = falling(base, range(width // 2), max(width // 2 - 1, 1))
@@ -41,8 +41,8 @@ def sinusoids(
 ) -> Float[Tensor, "*shape C"]:
     """Arrange sines and cosines in ``width`` columns.
 
-    ``"interleaved"``: sin, cos, sin, cos … as in the paper. ``"block"``: all sines, then all cosines (a fixed
-    permutation of the former). With an odd width the last cosine is left out.
+    ``"interleaved"``: sin, cos, sin, cos … as in the paper. ``"block"``: all sines, then all cosines, which is a
+    fixed permutation of the columns. With an odd width the last cosine is left out.
     """
     if order == "interleaved":
         return torch.stack((sin, cos), dim=-1).flatten(-2)[..., :width]
@@ -51,16 +51,17 @@ def sinusoids(
 
 @final
 class Sinusoidal(EmbeddingTable):
-    """Adds the sinusoidal table's rows to the token embeddings; no parameters, no largest position.
+    """Adds rows of the sinusoidal table to the token embeddings; it has no parameters and no largest position.
 
     Args:
         width: C, channels of the token embeddings; an odd width leaves out the last cosine.
         base: 10000 in the paper.
         scale: the factor that the rows are multiplied by. The paper multiplies embeddings by √C instead; at small
-            widths the ratio of the two decides whether training succeeds.
+            widths, the ratio of rows to embeddings decides whether training succeeds.
         order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
-        spacing: ``"paper"``, θ_i = base^(−2i/C); ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), the authors'
-            code (also Whisper and M2M100): this is a different table, whose longest wavelength is exactly 2π·base.
+        spacing: ``"paper"``, θ_i = base^(−2i/C), or ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), as in the
+            authors' code, Whisper and M2M100. The latter is a different table, whose longest wavelength is exactly
+            2π·base.
     """
 
     name: ClassVar[str] = "sinusoidal"

@@ -23,7 +23,7 @@ from posenc.scaling.default import Default
 
 @final
 class SinusoidalGrid(EmbeddingTable):
-    """Adds sinusoids of several coordinates to the token embeddings; no parameters, no largest position.
+    """Adds sinusoids of several coordinates to the token embeddings; it has no parameters and no largest position.
 
     Args:
         width: C, channels of the token embeddings, even.
@@ -35,8 +35,8 @@ class SinusoidalGrid(EmbeddingTable):
         order: within an axis, ``"interleaved"`` (sin, cos, sin, cos …; DETR) or ``"block"`` (sines first; MAE).
         signed: whether positions may be negative.
 
-    DETR counts cells from 1 (``posenc.positions.grid(rows, columns, corner=1)``), MAE from 0. Its ``normalize``
-    also adds 10⁻⁶ to the number of cells, which is left out here.
+    DETR counts cells from 1 (``posenc.positions.grid(rows, columns, corner=1)``), MAE from 0. DETR's ``normalize``
+    also adds 10⁻⁶ to the number of cells; this class does not.
     """
 
     name: ClassVar[str] = "sinusoidal-grid"

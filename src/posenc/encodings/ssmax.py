@@ -3,10 +3,10 @@
     score(q, k) = (s_h·ln(p+1) + b_h)·q·k/√D
 
 so that softmax over many keys stays as sharp as over few: exp(s·ln n·x) = n^(s·x). s and b are learned for every
-head and layer; b is optional (the paper omits it, Mistral Large 4 has it). n is the query's position plus one, the
-number of keys that a causal query sees without a window. It restarts in every packed document, and padding does
-not count; the paper uses the length of the sequence. Factors are computed in float32 for models of every dtype;
-transformers rounds ln(p+1) and s to the model's dtype, so that ln 131072 becomes 11.8125 in bfloat16.
+head and layer; b is optional (the paper omits it, Mistral Large 4 uses it). n is the query's position plus one,
+which is the number of keys that a causal query sees without a window; the paper uses the length of the sequence.
+Positions restart in every packed document, and padding does not count. Factors are computed in float32 for models
+of every dtype. transformers rounds ln(p+1) and s to the model's dtype, so ln 131072 becomes 11.8125 in bfloat16.
 """
 
 import math
@@ -31,7 +31,7 @@ class SSMax(Encoding):
 
     Args:
         heads: H, query heads.
-        length: the number of keys at which a fresh encoding has factor 1: s starts at 1/ln(length).
+        length: the number of keys at which the factor is initially 1: s starts at 1/ln(length).
         offset: whether b is added; it starts at zero.
     """
 

@@ -1,4 +1,4 @@
-"""Encodings as text: one grammar for Python, the command line, studies and ledgers; parsed, never evaluated.
+"""Encodings as strings: one grammar for Python, the command line, studies and ledgers; parsed, never evaluated.
 
 rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
 rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings, axis maps
@@ -33,7 +33,8 @@ LONG_NAME = re.compile(
 """Names that are not Python identifiers, such as my_module:Mine and query-scale; strings are skipped."""
 
 WORDS = str.maketrans("-:.", "ーːˑ")
-"""Letters, unused in names, that stand for the punctuation in long names while Python's parser reads a text."""
+"""Letters that replace the punctuation in long names while Python's parser reads a string; names do not use
+them."""
 MARKS = str.maketrans("ーːˑ", "-:.")
 
 LOCAL = "window= or chunk= (whole numbers of at least 1), such as local(rotary, window=1024)"
@@ -43,7 +44,7 @@ TAKES = {
     "local": f"an encoding and {LOCAL}",
     **dict.fromkeys(REMAPS, "an encoding and settings by name"),
 }
-"""The arguments of names that are composed of other encodings."""
+"""The arguments of the names that combine other encodings."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class Recipe:
     """How an encoding is built: a name, settings and, for composed encodings, parts with counts.
 
     Args:
-        name: a name of the catalogue, ``stack``, ``layers``, ``local`` inside them, or ``module:Class``.
-        settings: name and value of every setting given, sorted by name; positional ones come first, as "0", "1".
+        name: a name of the catalogue, ``stack``, ``layers``, ``local`` (inside one of these), or ``module:Class``.
+        settings: the name and value of every given setting, sorted by name; positional settings come first, as
+            "0", "1".
         parts: for composed encodings, each part with the number of consecutive layers that have it.
     """
 
@@ -62,7 +64,7 @@ class Recipe:
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """The ``module:Class`` names in it; building it imports their modules."""
+        """The ``module:Class`` names in this recipe; building the recipe imports their modules."""
         here = (self.name,) if ":" in self.name else ()
         return here + tuple(name for part, _ in self.parts for name in part.foreign)
 
@@ -72,7 +74,7 @@ class Recipe:
 
     @property
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """The values of positional settings in order, and the other settings by name."""
+        """The values of positional settings in order, and all other settings by name."""
         by_name = {key: value for key, value in self.settings if not key.isdigit()}
         return [value for key, value in self.settings if key.isdigit()], by_name
 
@@ -83,7 +85,7 @@ class Recipe:
         return Recipe(self.name, given, self.parts)
 
     def __str__(self) -> str:
-        """The text of this recipe; ``parse`` reads it back."""
+        """This recipe as a string, which ``parse`` reads back."""
         if self.parts:
             sign = " + " if self.name == "layers" else ", "
             inside = sign.join(f"{part}*{n}" if n > 1 else str(part) for part, n in self.parts)
@@ -116,10 +118,10 @@ def value_text(value: Any) -> str:
 
 
 def parse(text: str) -> Recipe:
-    """The recipe that a text describes; nothing is looked up, imported or evaluated.
+    """The recipe that a string describes; nothing is looked up, imported or evaluated.
 
     Raises:
-        InvalidArgument: the text does not follow the grammar; the message shows where.
+        InvalidArgument: the string does not follow the grammar; the message shows where.
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidArgument(
@@ -138,7 +140,7 @@ def parse(text: str) -> Recipe:
 
 
 def split(texts: str) -> list[str]:
-    """Split at commas outside brackets: ``"t5,stack(rotary, fox)"`` gives two texts."""
+    """Split at commas outside brackets: ``"t5,stack(rotary, fox)"`` gives two strings."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(texts):
         depth += (letter in "([") - (letter in ")]")
@@ -159,12 +161,12 @@ def _recipe(node: ast.expr) -> Recipe:
     settings = tuple((key, by_name[key]) for key in sorted(by_name))
     if name in TAKES:
         return _composed(name, node, settings)
-    # Positional settings come first, in numeric order: sorted as text, the eleventh would come second.
+    # Positional settings come first, in numeric order; sorting them as strings would put "10" before "2".
     return Recipe(name, (*((str(i), _value(argument)) for i, argument in enumerate(node.args)), *settings))
 
 
 def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) -> Recipe:
-    """A pattern of layers, a stack, or one encoding with a window, chunk or remapped positions."""
+    """Parse a pattern of layers, a stack, or one encoding with a window, chunk or remapped positions."""
     count, has_settings = len(node.args), name not in ("layers", "stack")
     if count < 1 or (count > 1 and name != "stack") or bool(settings) != has_settings:
         raise InvalidArgument(f"{_shown(node)}: {name} takes {TAKES[name]}")
@@ -190,7 +192,7 @@ def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
 
 
 def _shown(node: ast.expr) -> str:
-    """The part of the text that a node stands for."""
+    """The source string of a node."""
     return ast.unparse(node).translate(MARKS)
 
 

@@ -2,11 +2,11 @@
 
     score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
 
-s(n) is the sinusoidal position n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns; W maps it to D numbers per
-head; u and v are two learned vectors per head. The authors arrange scores by distance and shift the rows into
+s(n) is the sinusoidal encoding of n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns; W maps s(n) to D numbers
+per head; u and v are two learned vectors per head. The authors compute scores by distance and shift the rows into
 place, which needs a table of the exact length and breaks with padding and caches. Here, if positions count up by
-one, distances are looked up; if not, sin and cos of a difference are computed from those of its two ends, so that
-packed and padded sequences and decoding with a cache get the same numbers.
+one, distances are looked up in a table; if not, sin and cos of a distance are computed from those of the two
+positions. Packed sequences, padded sequences and decoding with a cache therefore get the same numbers.
 """
 
 from typing import Annotated, ClassVar, final
@@ -38,7 +38,7 @@ class WaveBias(Bias):
     Args:
         maps: W's columns for sines and for cosines, ``(H, D, pairs)`` each.
         added: v, ``(H, 1, D)``.
-        waves: cos and sin at the queries' and at the keys' positions.
+        waves: cos and sin at the positions of the queries and of the keys.
         queries: q + v, scaled; None until queries are known.
     """
 
@@ -80,14 +80,15 @@ Width = Annotated[int, even_from(2, "each sine needs its cosine")]
 
 @final
 class TransformerXL(Encoding):
-    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Behind and ahead differ; no position is too far.
+    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Keys behind and ahead of the query get different
+    biases.
 
     Args:
         width: C, columns of the sinusoids; even. It equals the model's width in every released model.
         heads: H, query heads.
         head_dim: D, channels of a head.
         base: the base of the sinusoids; 10000 in the paper.
-        order: the order of the columns: ``"interleaved"`` (conformers), or ``"block"``, with all sines first
+        order: the order of the columns: ``"interleaved"`` (conformers), or ``"block"``, all sines first
             (Transformer-XL, XLNet).
 
     ``weight`` is W, ``(H·D, C)``; ``u`` and ``v`` are ``(H, D)``. Checkpoints call them linear_pos or
@@ -120,16 +121,16 @@ class TransformerXL(Encoding):
         weight = self.weight.to(dtype).unflatten(0, (self.heads, self.head_dim))
         u, v = self.u.to(dtype)[:, :, None], self.v.to(dtype)[:, None]
         of_keys = KeyTable(u, Clip(0, 0), self.heads, q_positions, k_positions)
-        # A table multiplies W by every distance; products multiply it by every query, which is cheaper if there
-        # are fewer queries than channels. The count is tested last, so that a graph, which cannot read positions,
-        # works for every length.
+        # A table costs one product with W per distance; without a table there is one product per query, which is
+        # cheaper if there are fewer queries than channels. The count is tested last, so that a graph, which cannot
+        # read positions, does not depend on the length.
         looked_up = consecutive(q_positions, k_positions) and q_positions.shape[-1] >= self.head_dim
         of_distance = self._looked_up if looked_up else self._multiplied
         bias = SumBias((of_keys, of_distance(weight, v, q_positions, k_positions)))
         return Placed(q_positions, k_positions, bias=bias)
 
     def _looked_up(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        """From a table of all S + T − 1 distances."""
+        """The bias from a table of all S + T − 1 distances."""
         last = k_positions.shape[-1] - 1
         distances = torch.arange(last, -q_positions.shape[-1], -1, device=k_positions.device)
         cos, sin = self.clock(distances, weight.dtype)
@@ -137,7 +138,7 @@ class TransformerXL(Encoding):
         return QueryTable(table, Clip(last, q_positions.shape[-1]), self.heads, q_positions, k_positions, added=v)
 
     def _multiplied(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        """From the sinusoids of both ends, counted from the first key."""
+        """The bias from the sinusoids of queries' and keys' positions, counted from the first key."""
         start = k_positions[..., :1]
         waves = tuple(self.clock(at - start, weight.dtype) for at in (q_positions, k_positions))
         pairs = self.width // 2

@@ -1,4 +1,4 @@
-"""Linear maps in float32 or wider, exempt from autocast: in 16 bits far offsets would merge."""
+"""Linear maps in float32 or wider, with autocast off, because in 16 bits large offsets would merge."""
 
 from contextlib import AbstractContextManager, nullcontext
 

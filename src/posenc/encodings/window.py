@@ -5,8 +5,8 @@
 Positions are the row and the column of a token in its window, ``(2, T)``; more axes, as in video, work the same
 way.
 T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x
-− 1, as in checkpoints. A place outside the window has no row and raises an error. BEiT's tables have three more
-rows for the class token, which has no place; BEiT's model code computes that token's scores.
+− 1, as in checkpoints. A place outside the window raises an error because it has no row. BEiT's tables have three
+more rows for the class token, which has no place in the window; BEiT's model code computes that token's scores.
 """
 
 import math

@@ -3,11 +3,11 @@
     score(q, k) = Σ_i ζ_i^{(p_q − p_k)/s}·Re(q_i·conj(k_i)·e^{i(p_q − p_k)θ_i}) / √D
     ζ_i = (2i/D + γ)/(1 + γ),   θ_i = base^(−2i/D),   s = 512,  γ = 0.4
 
-(section 2.2), so that far scores stop oscillating. As the authors do, ``rotate`` multiplies queries by ζ^{p/s} and
-keys by ζ^{−p/s}. They count p from half the length, so a cached key becomes stale when the length grows; here p is
-the position. Queries shrink and keys grow with it, up to e^±64, which limits positions. The scores of keys ahead
-of their query would grow with distance, so the model must be causal. LeX, the authors' windowed attention at test
-time, is a ``Mask`` with a window.
+(section 2.2), so that scores of distant keys stop oscillating. As in the authors' code, ``rotate`` multiplies
+queries by ζ^{p/s} and keys by ζ^{−p/s}. The authors count p from half the length, so a cached key becomes stale
+when the length grows; here p is the position. As p grows, queries shrink and keys grow, up to a factor of e^±64,
+which limits positions. The scores of keys ahead of their query would grow with distance, so the model must be
+causal. LeX, the authors' windowed attention at test time, is a ``Mask`` with a window.
 """
 
 import math
@@ -31,13 +31,13 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 
 LARGEST = 64.0
-"""The largest exponent of a factor. float32 and bfloat16 can represent e^±87. That leaves e^23 = 1e10 for the
-product of a query with a hidden key far ahead, and for the spread of gradients, before a number overflows or
-vanishes."""
+"""The largest exponent of a factor. float32 and bfloat16 can represent e^±87. The remaining e^23 = 1e10 is a
+margin for the product of a query with a hidden key far ahead, and for gradients, before a number overflows or
+underflows."""
 
 
 class PlacedXPos(PlacedRotation):
-    """cos and sin times ζ^{p/s} for queries, and times ζ^{−p/s} for keys."""
+    """cos and sin, times ζ^{p/s} for queries and times ζ^{−p/s} for keys."""
 
     def __init__(self, xpos: "XPos", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(xpos, q_positions, k_positions, dtype)
@@ -53,7 +53,8 @@ class PlacedXPos(PlacedRotation):
         """Like ``PlacedRotation.rotate``.
 
         Raises:
-            InvalidArgument: float16, whose largest number is 65 504, or ``out`` does not fit q and k.
+            InvalidArgument: attention computes in float16, whose largest number is 65504, or ``out`` does not fit
+            q and k.
         """
         for name, x in (("q", q), ("k", k)):
             if x is not None and attended_dtype(x) == torch.float16:
@@ -75,7 +76,7 @@ Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a numbe
 
 @final
 class XPos(Rotation):
-    """Rotates queries and keys, and makes pairs fade with distance; no parameters.
+    """Rotates queries and keys, and makes pairs fade with distance; it has no parameters.
 
     The largest position is where ζ^{p/s} of the fastest pair reaches e^−64: 26,156 with the paper's settings.
 
@@ -131,7 +132,7 @@ class XPos(Rotation):
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """Like ``Encoding.with_scaling``; without rotation, pairs still fade."""
+        """Like ``Encoding.with_scaling``; if rotation is turned off, pairs still fade."""
         return self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.rotary.clock.phases)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -1,4 +1,4 @@
-"""The subject of laws: how to build an encoding, and the shape of its model."""
+"""The subject of a law: how to build an encoding, and the shape of its model."""
 
 import copy
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 
 ROWS = 64
-"""Rows of learned tables in checks; laws for all encodings stay within them."""
+"""The number of rows of learned tables in checks; laws for all encodings use only these positions."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One encoding in one model.
+    """An encoding in a model.
 
     Args:
         name: the name in reports.
-        make: a function that builds it.
+        make: a function that builds the encoding.
         width, heads, kv_heads, head_dim, layers: the shape of the model.
-        constructs: whether ``make`` constructs a new one instead of copying an instance.
+        constructs: whether ``make`` constructs a new encoding instead of copying an instance.
     """
 
     name: str
@@ -52,9 +52,8 @@ class Subject:
         num_positions: int = ROWS,
         layers: int | None = None,
     ) -> "Subject":
-        """The subject of an encoding, of a class with facts of the model as arguments, or of a text.
-
-        Missing parts of the shape come from the encoding, or are small.
+        """The subject for an encoding, for a class whose arguments are sizes of the model, or for a string.
+        Missing sizes come from the encoding, or are small defaults.
         """
         given = encoding if isinstance(encoding, Encoding) else None
         heads = heads or _fact(given, "heads") or 4
@@ -90,12 +89,12 @@ class Subject:
 
     @cached_property
     def declared(self) -> Encoding:
-        """An instance, for reading its declarations."""
+        """An instance for reading declarations."""
         return self.build()
 
     @property
     def period(self) -> int:
-        """How many layers, counted from the first, include every layer type."""
+        """The number of layers, from the first, that include every layer type."""
         return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
 
     @cached_property
@@ -107,19 +106,20 @@ class Subject:
 
     @property
     def rounded(self) -> bool:
-        """Whether it uses the rounded angles of some checkpoints, whose error grows with positions."""
+        """Whether the encoding uses the float32 angles of some checkpoints, whose error grows with positions."""
         return any(getattr(module, "phases", "exact") == "float32" for module in self.declared.modules())
 
     def longest(self, length: int) -> int:
-        """This many tokens, or as many as have positions."""
+        """``length``, or the number of valid positions if that is smaller."""
         return min(length, self.declared.position_limit)
 
     def plain(self, length: int, offset: int = 0) -> Tensor:
-        """Positions of ``length`` tokens after ``offset`` others."""
+        """The positions of ``length`` tokens after ``offset`` other tokens."""
         return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
-        """Positions of the tokens at these places: the places on the first axis, shifted on every further axis."""
+        """The positions of tokens at these places: the places on the first axis, other numbers on all other
+        axes."""
         axes = range(1, self.declared.axes)
         if not axes:
             return places
@@ -127,7 +127,7 @@ class Subject:
 
 
 def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
-    """Positions shifted by ``shift`` along the first axis, and by more along every further axis."""
+    """Positions shifted by ``shift`` along the first axis, and by larger amounts along the other axes."""
     if axes == 1:
         return positions + shift
     steps = torch.arange(1, axes + 1) * shift
@@ -135,7 +135,7 @@ def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
 
 
 def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
-    """The encoding of every layer, without repetitions."""
+    """The placed encodings of the layers with their layer numbers, without duplicates."""
     layers_apart: list[tuple[int, Placed]] = []
     for layer in range(layers):
         here = placed[layer]
@@ -145,12 +145,12 @@ def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
 
 
 def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Placed, ContentState | None]]:
-    """The layers after reading content: each layer's number, encoding, and the state of its keys."""
+    """The layers after reading content: the number and encoding of each layer, and the state of its keys."""
     return [(layer, *awaiting.with_content(x)) for layer, awaiting in each_layer(placed, layers)]
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:
-    """A fact of the model's shape from the settings of the encoding or a part of it."""
+    """A size of the model, from the settings of the encoding or of one of its parts."""
     modules = () if encoding is None else encoding.modules()
     facts = (getattr(module, name, None) for module in modules)
     return next((fact for fact in facts if type(fact) is int), None)
