@@ -118,8 +118,8 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """Slice a tensor along its named last axes: ``q`` for queries, ``k`` for keys, or any other letter. Every
-    slice has two ends. Axes of size 1 other than ``q`` and ``k`` are not sliced."""
+    """Slice a tensor along its named last axes, by slices with two ends. Axes of size 1 other than ``q`` (queries)
+    and ``k`` (keys) are not sliced."""
     for axis, name in enumerate(reversed(axes), 1):
         place = places.get(name)
         if place is not None and axis <= x.dim() and (name in "qk" or x.shape[-axis] != 1):

@@ -111,15 +111,14 @@ def attention(
         placed: ``encoding.at(q_positions, k_positions)``. For ``Layers``, pass ``placed[layer]``, whose window
             applies in addition to that of the mask.
         mask: which keys each query may see. A query that sees no key returns zeros.
-        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees its own key and the keys before
-            it; the last query and the last key are the same token. With a window, it sees only the last ``window``
-            of those keys, including its own.
-        scale: the factor of the scores before the bias is added. The default is that of the encoding: 1/√D (D does
-            not count channels that ``rotate`` added), unless ``softmax_scale`` or YaRN's ``mscale_all_dim``
-            changes it.
+        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees its own key and earlier keys,
+            where the last query and the last key are the same token. With a window, it sees only the last
+            ``window`` of those keys.
+        scale: the factor of the scores before the bias is added; by default 1/√D (D excludes channels that
+            ``rotate`` added), unless the encoding's ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
         softcap: limits scores to ±softcap, by softcap·tanh(score/softcap), before the bias is added (Gemma 2).
-        sinks: a learned logit per query head, which is included in every row's softmax but has no value vector
-            (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
+        sinks: a learned logit per query head, included in every row's softmax without a value (gpt-oss): y = Σ
+            exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
         dropout: the probability that a weight is set to zero; the others are multiplied by 1/(1 − dropout). Pass 0
             outside training.
         return_logsumexp: whether to also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider,

@@ -42,12 +42,11 @@ FEW_SCORES = 1 << 24
 """The largest number of scores or mask elements that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
-"""Query rows per block with gradients; more than ``ROWS``, because each block adds to the gradients of all its
-keys and values."""
+"""Query rows per block with gradients; more, because each block adds to the gradients of all its keys and
+values."""
 
 BLOCK_SCORES = 1 << 25
-"""Scores per block on a GPU, which waits for the host between blocks. One such tensor is 128 MB in float32, and
-about four exist at a time."""
+"""Scores per block on a GPU, which waits for the host between blocks: 128 MB in float32, in about four copies."""
 
 
 def training_rows(q: Tensor, k: Tensor) -> int:
@@ -74,8 +73,8 @@ class Masks:
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
-        """The blocks as (first row, last row, first key, last key), excluding the last row and key. If there are
-        no rows, there is one empty block.
+        """The blocks as (first row, last row, first key, last key), excluding the last; one empty block without
+        rows.
 
         The rows of a block see only these keys.
         """
@@ -89,7 +88,7 @@ class Masks:
         """The mask of a block from key ``start`` on; its rows are reversed if it is a view of a line.
 
         If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
-        Otherwise, in rows far from all keys, a large common value would leave few digits for differences.
+        Otherwise, a large common value (in rows far from all keys) would cost digits.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)

@@ -127,8 +127,7 @@ class AttentionCall(Settings):
 
         Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
         all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
-        query's own key. Gradients change by the same fraction. w is rounded up to a power of two; if it exceeds
-        half of all keys, no key is left out.
+        query's own key. Gradients change by the same fraction. w is rounded up to a power of two.
         """
         # Reading a length during compilation would specialise the graph to it.
         if self.bias is None or torch.compiler.is_compiling() or self.queries < LONG:

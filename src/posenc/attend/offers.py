@@ -41,9 +41,8 @@ class Explanation(NamedTuple):
 
 
 WAYS: dict[str, Way] = {}
-"""The backends by name, in the order of ``ways.py``. A call uses the first backend that has all the features it
-needs. Sinks need the logsumexp, which torch's kernels return only on the CPU; other devices use FlexAttention or
-operators."""
+"""The backends by name, in the order of ``ways.py``. A call uses the first that supports it. Sinks need the
+logsumexp, which torch's kernels return only on the CPU; other devices use FlexAttention or operators."""
 
 
 def way(*has: str) -> Callable[[Ask], Ask]:

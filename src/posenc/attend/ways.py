@@ -32,9 +32,9 @@ Spans = tuple[tuple[tuple[int, bool], ...], ...]
 """For every row of the batch, or once for all rows: spans as (length, whether its tokens see anything)."""
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""The average length of documents, of padded rows with a bias, and of padded rows without a bias from which
-separate calls are faster than one call with a mask. Most scores between documents are hidden, so separate calls
-pay off early. Padding hides few scores, and a mask without a bias is computed only once for all heads."""
+"""The average length of documents, padded rows with a bias, and padded rows without a bias from which separate
+calls are faster than one masked call. Documents hide most scores, so separate calls pay off early; padding hides
+few, and a mask without a bias is computed once for all heads."""
 
 
 def computed(
@@ -56,9 +56,10 @@ def chosen(
 
 
 def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
-    """Pad values to the width of queries, because for narrower values torch's kernels would store all scores. If
-    the scores take less memory than the values, basic operators use the values unchanged, so that a decoding step
-    does not copy the cache (except for 16-bit values, which operators would convert to float32).
+    """Pad values to the width of queries, because for narrower values torch's kernels would store all scores.
+
+    If there are fewer scores than values, basic operators use the values unchanged, so that a decoding step does
+    not copy the cache (except 16-bit values, which operators would convert to float32).
     """
     missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
     if missing <= 0:

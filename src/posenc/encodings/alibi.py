@@ -4,9 +4,9 @@
 
 The slopes m_h are fixed. For n = 2^j heads they are a geometric series, m_h = 2^(−8h/n) for h = 1…n. For any other
 n they are, as in the authors' code, the slopes for the largest power of two n₀ ≤ n, followed by the 1st, 3rd, 5th
-… slopes for 2n₀. The bias is added after the 1/√D scaling. The bias is 0 at distance 0, negative elsewhere, and
-the same on both sides, so a two-sided model does not favour later keys. The causal mask is not part of ALiBi:
-attention applies it.
+… slopes for 2n₀. The bias is added after the 1/√D scaling. It is 0 at distance 0, negative elsewhere, and the same
+on both sides, so a two-sided model does not favour later keys. The causal mask is not part of ALiBi: attention
+applies it.
 """
 
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:
 
 @final
 class ALiBi(Encoding):
-    """Adds −m_h·|distance| to the scores; it has no parameters and no largest position.
+    """Adds −m_h·|distance| to the scores. No parameters, no largest position.
 
     Args:
         heads: H, query heads; not necessarily a power of two.

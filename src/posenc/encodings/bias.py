@@ -84,8 +84,9 @@ class Bias(Pytree, ABC):
         float32 or wider."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """The extra channels of q and k in this dtype, where q·k is multiplied by ``scale``; None if there are
-        none. Only called if queries and keys are the same tokens and no query sees a later key.
+        """The extra channels of q and k in this dtype if q·k is multiplied by ``scale``; None if there are none.
+
+        Only called if queries and keys are the same tokens and no query sees a later key.
         """
         return None
 

@@ -97,7 +97,7 @@ class PlacedChannelRotary(PlacedTables):
 
 @final
 class ChannelRotary(Encoding):
-    """Rotates queries and keys, or nearly so, as in a named family of checkpoints; it has no parameters.
+    """Rotates queries and keys, or nearly so, as in a named family of checkpoints. No parameters.
 
     Args:
         head_dim: D, channels of one head.

@@ -11,10 +11,10 @@ row; for keys ahead, bucket N − 1 has row 1 and larger buckets have row 0. The
 floating point; here the last distance of every bucket is computed in integers, so that buckets are the same for
 every dtype.
 
-Checkpoints hold one 2N × C table for all layers, which each layer multiplies by its projections of keys and
-queries (or by two additional projections) to get K and Q. Here every layer stores K and Q themselves: ``keys`` is
-the table after the projection to keys, ``queries`` the table after the projection to queries. transformers mixes
-up M and N if there are fewer queries than keys; here the result depends only on positions.
+Checkpoints hold one 2N × C table for all layers; each layer's projections of keys and queries (or two additional
+ones) turn it into K and Q. Here every layer stores K and Q: ``keys`` is the table after the projection to keys,
+``queries`` the table after the projection to queries. transformers mixes up M and N if there are fewer queries
+than keys; here the result depends only on positions.
 """
 
 from bisect import bisect_right

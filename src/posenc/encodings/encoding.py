@@ -179,7 +179,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return _at(self, positions, k_positions, dtype)
 
     def check(self, positions: Positions, name: str) -> None:
-        """Raise an error if positions do not fit this encoding or are out of its range."""
+        """Raise an error for positions that this encoding does not support."""
         limit = positions_module.LIMIT if self.places else self.position_limit
         positions_module.check(
             positions, name, limit, axes=self.axes, signed=self.signed, past_limit=self.past_limit
@@ -293,8 +293,8 @@ torch.fx.wrap("_at")
 
 
 def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
-    """Raise an error if parameters or buffers are on another device than the positions, or if buffers were
-    allocated but never filled. Each buffer is read once, which may synchronise with its device."""
+    """Raise an error for parameters and buffers on another device than the positions, and for buffers that were
+    never filled. Each buffer is read once, which may synchronise with its device."""
     if (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()

@@ -3,9 +3,9 @@
     score(q, k) = q·k/√D + W₂·relu(w₁·z + b₁) + b₂,   z = ψ(n) / (ψ(max(p_q, |m|·L₀)) + ε),   ψ(x) = ln(|c|·x + 1)
 
 n is the distance |p_k − p_q|, and p_q is the query's position, which is the largest distance that a causal query
-sees. With the length of the sequence in place of p_q, a token would get a different bias when decoding with a
-cache than in a full forward pass. c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀, the normaliser
-is constant and the bias is a function of the offset; beyond that position, every row has its own normaliser.
+sees. With the length of the sequence instead, a token's bias would differ between cached decoding and a full
+forward pass. c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀, the normaliser is constant and the
+bias is a function of the offset; beyond that position, every row has its own normaliser.
 
 The network's input is one number, so the network is piecewise linear, with one more piece than it has units. The
 piece for z is looked up, so no tensor needs an axis for the units. Values and gradients equal those of the

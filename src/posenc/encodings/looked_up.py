@@ -20,8 +20,7 @@ from posenc.kernels.attention.softmax import repeat_kv
 from posenc.pytrees import Pytree
 
 TILE = 128
-"""The number of keys in a tile, which share their columns. If a block has as many rows as a tile has keys, half of
-the products are unused."""
+"""Keys per tile, which share their columns. If a block has as many rows, half of the products are unused."""
 
 
 class Rows(Pytree, ABC):

@@ -14,7 +14,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 @final
 class NoPE(Encoding):
-    """Does nothing; it has no parameters."""
+    """Does nothing. No parameters."""
 
     name: ClassVar[str] = "nope"
     acts_on = ()

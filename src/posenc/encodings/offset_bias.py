@@ -33,8 +33,8 @@ class OffsetBias(Bias):
             1.
         k_positions: the positions of the keys, in the same form.
         axes: the number of coordinates of a position.
-        bound: for one axis, the distance beyond which the value no longer changes: offsets beyond ±bound have the
-            value at ±bound. None means that there is no such bound. With a bound, positions need not be read.
+        bound: for one axis, the distance beyond which the value is constant, or None. With a bound, positions need
+            not be read.
         attributes: the inputs of ``values``, stored under these names. Gradients flow to the tensors among them,
             including tensors in tuples, lists and dicts.
 

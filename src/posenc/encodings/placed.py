@@ -144,8 +144,8 @@ class Placed(Pytree):
         are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when decoding with a cache, or all S keys at
-        ``k_positions``. If keys are at other positions than queries, their tables are recomputed in every call.
-        For a cache of unrotated keys, call ``at`` with the positions of all keys, once for all layers.
+        ``k_positions``. Tables for positions other than the queries' are recomputed in every call, so for a cache
+        of unrotated keys, call ``at`` with the positions of all keys, once for all layers.
         """
         return q, k
 

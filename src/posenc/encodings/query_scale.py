@@ -63,7 +63,7 @@ Floor = Annotated[
 
 @final
 class QueryScale(Encoding):
-    """Multiplies the scores of every query by a factor of its position; no parameters.
+    """Multiplies the scores of every query by a factor that depends on its position. No parameters.
 
     Args:
         rule: a name in the table above.

@@ -1,9 +1,9 @@
 """Moving cached keys to other positions or another encoding, without recomputing them from tokens.
 
 A cached key was rotated at its position. If that rotation can be undone, k = R(φ)⁻¹ R(φ)k, the key can be rotated
-again: with other frequencies, when a cache grows past the length that its frequencies were made for (dynamic NTK,
-LongRoPE); or at other positions, when a context is shifted, a prefix is reused or a retrieved passage is moved. A
-cache can also store unrotated keys, which quantise better, and rotate them when they are read.
+again: with other frequencies, when a cache outgrows its planned length (dynamic NTK, LongRoPE); or at other
+positions, when a context is shifted, a prefix reused or a retrieved passage moved. A cache can also store
+unrotated keys, which quantise better, and rotate them on reading.
 """
 
 from itertools import product

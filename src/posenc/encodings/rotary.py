@@ -42,7 +42,7 @@ def interleaved_from_half(rotary_dim: int) -> list[int]:
 
 @final
 class Rotary(Rotation):
-    """Rotates queries and keys in every layer; it has no parameters and no largest position.
+    """Rotates queries and keys in every layer. No parameters, no largest position.
 
     Args:
         head_dim: D, channels of one head.

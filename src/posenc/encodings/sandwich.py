@@ -7,8 +7,8 @@ n is the distance |p_k − p_q|, C is the number of channels of the sinusoids, a
 Subtracting C/2 makes the bias a penalty; softmax ignores the shift. The bias falls roughly with the logarithm of
 the distance, with ripples.
 
-The sum starts at i = 1 in the paper and in NeMo's code, and at i = 0 in attention-gym. At distance 1 with C = 64,
-before the factor of each head, the paper's bias is −0.623 and attention-gym's is −1.083.
+The sum starts at i = 1 in the paper and in NeMo, and at i = 0 in attention-gym. At distance 1 with C = 64, before
+the factor of each head, the bias is −0.623 in the paper and −1.083 in attention-gym.
 """
 
 from typing import Annotated, ClassVar, final
@@ -87,7 +87,7 @@ First = Annotated[int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, 
 
 @final
 class Sandwich(Encoding):
-    """Adds the dot product of two sinusoidal position vectors to the scores; no parameters, no largest position.
+    """Adds the dot product of two sinusoidal position vectors to the scores. No parameters, no largest position.
 
     Args:
         heads: H, query heads.

@@ -51,7 +51,7 @@ def sinusoids(
 
 @final
 class Sinusoidal(EmbeddingTable):
-    """Adds rows of the sinusoidal table to the token embeddings; it has no parameters and no largest position.
+    """Adds rows of the sinusoidal table to the token embeddings. No parameters, no largest position.
 
     Args:
         width: C, channels of the token embeddings; an odd width leaves out the last cosine.
@@ -60,7 +60,7 @@ class Sinusoidal(EmbeddingTable):
             widths, the ratio of rows to embeddings decides whether training succeeds.
         order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
         spacing: ``"paper"``, θ_i = base^(−2i/C), or ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), as in the
-            authors' code, Whisper and M2M100. The latter is a different table, whose longest wavelength is exactly
+            authors' code, Whisper and M2M100. This is a different table, whose longest wavelength is exactly
             2π·base.
     """
 

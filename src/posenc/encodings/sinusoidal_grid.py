@@ -23,7 +23,7 @@ from posenc.scaling.default import Default
 
 @final
 class SinusoidalGrid(EmbeddingTable):
-    """Adds sinusoids of several coordinates to the token embeddings; it has no parameters and no largest position.
+    """Adds sinusoids of several coordinates to the token embeddings. No parameters, no largest position.
 
     Args:
         width: C, channels of the token embeddings, even.

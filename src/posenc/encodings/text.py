@@ -33,8 +33,7 @@ LONG_NAME = re.compile(
 """Names that are not Python identifiers, such as my_module:Mine and query-scale; strings are skipped."""
 
 WORDS = str.maketrans("-:.", "ーːˑ")
-"""Letters that replace the punctuation in long names while Python's parser reads a string; names do not use
-them."""
+"""Letters, unused in names, that replace the punctuation in long names while Python parses a string."""
 MARKS = str.maketrans("ーːˑ", "-:.")
 
 LOCAL = "window= or chunk= (whole numbers of at least 1), such as local(rotary, window=1024)"

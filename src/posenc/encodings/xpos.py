@@ -76,7 +76,7 @@ Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a numbe
 
 @final
 class XPos(Rotation):
-    """Rotates queries and keys, and makes pairs fade with distance; it has no parameters.
+    """Rotates queries and keys, and makes pairs fade with distance. No parameters.
 
     The largest position is where ζ^{p/s} of the fastest pair reaches e^−64: 26,156 with the paper's settings.
 

@@ -1,4 +1,4 @@
-"""Picks an implementation for a device and gives the reason; refuses calls that no implementation supports."""
+"""Picks an implementation for a device, with the reason for it; raises an error if none supports the call."""
 
 from typing import Literal, get_args
 
@@ -7,13 +7,13 @@ from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 
 RotationBackend = Literal["auto", "torch", "eager", "native"]
-"""``"torch"``: the specification, plain operators. ``"eager"``: the same in few passes over memory, block by
-block, with nothing compiled. ``"native"``: one pass in C, by the library that is compiled with the package.
-``"auto"``: the fastest one on the device that has no start-up cost."""
+"""``"torch"``: the specification, in basic operators. ``"eager"``: the same in few passes over memory, block by
+block, without compilation. ``"native"``: one pass in C, by the library that is compiled with the package.
+``"auto"``: the fastest implementation on the device that has no start-up cost."""
 
 
 def check_backend(backend: str) -> None:
-    """Refuse an unknown name, and an implementation that works on no device in this installation."""
+    """Raise an error for an unknown name or an implementation that this installation lacks."""
     one_of("backend", backend, get_args(RotationBackend))
     if backend == "native":
         native.load()
@@ -23,8 +23,8 @@ def by_name(backend: str, device: str) -> str:
     """The implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 
     Raises:
-        UnknownName: no implementation of that name.
-        BackendUnavailable: it was requested by name and does not work here; only ``"auto"`` falls back to another.
+        UnknownName: there is no implementation with this name.
+        BackendUnavailable: the requested implementation does not work here; only ``"auto"`` falls back to another.
     """
     if backend == "auto":
         return "torch" if device != "cpu" else "eager" if native.lacking() else "native"
@@ -40,7 +40,7 @@ def explained(backend: str, device: str) -> str:
     """Name the implementation and the reason in one sentence.
 
     Raises:
-        UnknownName, BackendUnavailable: as ``by_name``.
+        UnknownName, BackendUnavailable: as in ``by_name``.
     """
     served = by_name(backend, device)
     if backend != "auto":

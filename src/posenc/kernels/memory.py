@@ -1,4 +1,4 @@
-"""The memory of tensors: whether two tensors share it, and whether it can be read."""
+"""The memory of tensors: whether two tensors share memory, and whether values can be read."""
 
 import os
 from pathlib import Path
@@ -21,14 +21,14 @@ def is_concrete(*tensors: Tensor) -> bool:
 
 
 def is_transformed() -> bool:
-    """Whether a function transform or a forward-mode derivative is active: those support plain operators only."""
+    """Whether a function transform or a forward-mode derivative is active; these support only basic operators."""
     return not torch.compiler.is_compiling() and (
         torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
     )
 
 
 def is_recorded(*tensors: Tensor) -> bool:
-    """Whether autograd, backward or forward, has to record operations on these."""
+    """Whether autograd, in backward or forward mode, has to record operations on these tensors."""
     recorded = torch.is_grad_enabled()
     for x in tensors:  # noqa: SIM110
         if (recorded and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None:
@@ -37,7 +37,7 @@ def is_recorded(*tensors: Tensor) -> bool:
 
 
 def plain_bool(flag: bool) -> bool:
-    """The flag as a plain bool. Under a compiler a flag computed from lengths is symbolic, which sdpa does not
+    """The flag as a plain bool. Under a compiler, a flag computed from lengths is symbolic, which sdpa does not
     accept."""
     if flag:  # noqa: SIM103  returning it would return the symbol
         return True
@@ -45,10 +45,10 @@ def plain_bool(flag: bool) -> bool:
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether an element of a and one of b share memory; exact for tensors of the same dtype.
+    """Whether a and b have elements that share memory; exact for tensors of the same dtype.
 
-    Slices of one projection to q, k and v are interleaved and share nothing. So if the ranges overlap, every
-    element of one tensor marks a byte, and the elements of the other are looked up.
+    Slices of one projection to q, k and v are interleaved but share no elements. So if their memory ranges
+    overlap, every element of a marks a byte, and the bytes of b's elements are checked.
     """
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
         return False
@@ -65,12 +65,12 @@ def overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _span(x: Tensor) -> int:
-    """Number of elements from x's first to its last in memory, inclusive."""
+    """The number of elements from x's first to its last element in memory, inclusive."""
     return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
 
 
 def free_memory(device: torch.device) -> int:
-    """The number of bytes still available there, where cached files count as available; on a Mac, its total
+    """The number of available bytes on the device, where cached files count as available; on a Mac, the total
     memory."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])

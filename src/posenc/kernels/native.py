@@ -1,7 +1,7 @@
-"""The native kernel: a C library with several instruction sets, compiled with the package, loaded when first used.
+"""The native kernel: a C library for several instruction sets, compiled with the package and loaded on first use.
 
-Nothing is compiled or written here. A library that is older than its sources, as in a checkout after a pull, is not
-loaded.
+This module compiles and writes nothing. A library that is older than its sources, as in a checkout after a pull,
+is not loaded.
 """
 
 import ctypes
@@ -27,10 +27,10 @@ class Job(ctypes.Structure):
 
 
 def load() -> ctypes.CDLL:
-    """The functions of the library.
+    """Load the library.
 
     Raises:
-        BackendUnavailable: no library works here; the message says how to get one.
+        BackendUnavailable: the library is missing or does not work; the message says how to get one.
     """
     library, lack = _load()
     if library is None:

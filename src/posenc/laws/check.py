@@ -1,4 +1,4 @@
-"""posenc.check: tests every law on an encoding, and reports which are kept."""
+"""``posenc.check`` tests every law on an encoding and reports which laws are kept."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -46,11 +46,11 @@ class Verdict:
     """The outcome of one law.
 
     Args:
-        law: its name.
-        says: its requirement.
+        law: the name of the law.
+        says: the requirement of the law.
         outcome: ``"kept"``, ``"broken"``, ``"error"`` (the encoding raised an error), ``"not owed"`` (the law does
             not apply) or ``"not asked"`` (it was not tested).
-        detail: the counterexample, the error, or why it is not owed or not asked.
+        detail: the counterexample, the error, or why the law was not tested.
         remedy: how to keep the law.
     """
 
@@ -71,19 +71,19 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """The verdicts on all laws; print it."""
+    """The verdicts on all laws, as a printable report."""
 
     name: str
     verdicts: tuple[Verdict, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether no law is broken or ended in an error."""
+        """Whether all tested laws are kept."""
         return not self.broken
 
     @property
     def broken(self) -> tuple[Verdict, ...]:
-        """The verdicts that are broken or ended in an error."""
+        """The verdicts of laws that are broken or ended in an error."""
         return tuple(verdict for verdict in self.verdicts if verdict.outcome in ("broken", "error"))
 
     def __str__(self) -> str:
@@ -107,12 +107,12 @@ def check(
     """Test every law on an encoding: ``print(posenc.check(MyEncoding))``; this takes two or three seconds.
 
     Args:
-        encoding: an instance, a class with facts of the model as arguments (``width``, ``heads``, ``head_dim``,
-            ``num_positions``, ``layers``), or a text such as ``"my_module:Mine(width=3)"``.
-        width, heads, kv_heads, head_dim, num_positions, layers: the shape of the model; by default taken from the
-        encoding, or small.
-        compiled: also test the laws of torch.compile and torch.export, which takes ten more seconds. Your own
-            compiled functions stay compiled.
+        encoding: an instance, a class whose arguments include sizes of the model (``width``, ``heads``,
+            ``head_dim``, ``num_positions``, ``layers``), or a string such as ``"my_module:Mine(width=3)"``.
+        width, heads, kv_heads, head_dim, num_positions, layers: the shape of the model; by default that of the
+            encoding, or small sizes.
+        compiled: whether to also test the laws of torch.compile and torch.export, which takes ten more seconds.
+            Your own compiled functions stay compiled.
     """
     subject = Subject.of(
         encoding,
@@ -129,7 +129,7 @@ def check(
 
 
 def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
-    """Test one law on one subject; laws that run a compiler only if requested."""
+    """Test a law on a subject; laws that run a compiler are tested only if ``compiled``."""
     try:
         later = NotAsked("takes seconds; pass compiled=True")
         if why_not := law.why_not(subject) if compiled or not law.traces else later:
@@ -139,7 +139,7 @@ def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
         law(subject)
     except AssertionError as broken:
         return Verdict(law.name, law.says, "broken", str(broken), law.remedy)
-    except Exception as error:  # the encoding's own code: any error becomes the report
+    except Exception as error:  # errors of the encoding's own code become part of the report
         detail = f"{type(error).__name__}: {first_line(error)}"
         return Verdict(law.name, law.says, "error", detail, law.remedy)
     return Verdict(law.name, law.says, "kept")

@@ -1,4 +1,5 @@
-"""Laws of what an encoding computes: effects, offsets, lengths of vectors, order, invalid positions."""
+"""Laws about what an encoding computes: effects, offsets, vector lengths, order, and errors for invalid
+positions."""
 
 import math
 
@@ -18,10 +19,10 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 @law()
 def acts_where_it_declares(subject: Subject) -> None:
-    """Declared effects change something, and undeclared ones nothing; encodings that read content declare it.
+    """An encoding has exactly the effects that it declares, and declares whether it reads content.
 
-    List every effect of its ``Placed`` in ``acts_on``, set ``needs_content`` if ``with_content`` changes something,
-    and do not override the other methods.
+    List every effect of the ``Placed`` in ``acts_on``, set ``needs_content`` if ``with_content`` changes
+    something, and do not override methods of other effects.
     """
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -55,10 +56,10 @@ def acts_where_it_declares(subject: Subject) -> None:
 
 @law()
 def sees_only_the_offset(subject: Subject) -> None:
-    """Shifting every position changes no score of a relative encoding; an absolute one has ``relative = False``.
+    """Shifting all positions changes no score of a relative encoding; absolute ones set ``relative = False``.
 
-    Compute offsets, or phases, in integers before anything is rounded, as ``posenc.clock.Clock`` does. Angles in
-    float64 are off by 1e-10 at position one million: set ``position_limit`` to the range in which they are
+    Compute offsets or phases in integers before anything is rounded, as ``posenc.clock.Clock`` does. Angles in
+    float64 are off by 1e-10 at position one million, so set ``position_limit`` to the range in which they are
     accurate enough. Declare ``relative = False`` if scores depend on positions and not only on offsets.
     """
     encoding = subject.build().double()
@@ -82,7 +83,7 @@ def sees_only_the_offset(subject: Subject) -> None:
             break
         there = encoding.at(shifted(positions, encoding.axes, shift), dtype=torch.float64)
         near(there.embed(x), here.embed(x), 0.0, f"embed after a shift by {shift}")
-        # A phase is off by p·2^-65 turn, plus float64's rounding of a half turn and of cos and sin.
+        # A phase is off by p·2^-65 turn, plus float64's rounding of half a turn and of cos and sin.
         radians = 2 * math.pi * (encoding.axes * shift + 34) * 2.0**-65 + 8 * 2.0**-53
         radians = 2.0**-24 * 40 if subject.rounded else radians
         for layer, b, _ in read_layers(there, subject.period, x):
@@ -99,9 +100,9 @@ def _no_rotation(subject: Subject) -> str:
 
 @law(_no_rotation)
 def rotation_keeps_norms(subject: Subject) -> None:
-    """A rotation keeps lengths, and position 0 changes nothing, bit for bit.
+    """A rotation keeps the lengths of vectors, and at position 0 it changes no bit.
 
-    Rotate both channels of a pair by one angle; declare ``isometric = False`` if lengths change.
+    Rotate both channels of a pair by the same angle; declare ``isometric = False`` if lengths change.
     """
     encoding = subject.build()
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -118,7 +119,7 @@ def rotation_keeps_norms(subject: Subject) -> None:
 
 @law()
 def rotates_queries_and_keys_apart(subject: Subject) -> None:
-    """Queries without keys, and keys without queries, rotate as they do together; None is returned as None.
+    """Queries without keys, and keys without queries, rotate as they do together; the result for None is None.
 
     In ``rotate``, handle q and k separately, and return None for None.
     """
@@ -134,9 +135,9 @@ def rotates_queries_and_keys_apart(subject: Subject) -> None:
 
 @law()
 def leaves_inputs_and_values_alone(subject: Subject) -> None:
-    """An effect does not write into its inputs; with one key, attention returns its v.
+    """Effects do not modify their inputs; with a single key, attention returns its value.
 
-    Return new tensors: no ``add_``, ``mul_`` or ``copy_`` on inputs.
+    Return new tensors; do not call ``add_``, ``mul_`` or ``copy_`` on inputs.
     """
     x, q, k, v = given = inputs(subject)
     before = [tensor.clone() for tensor in given]
@@ -157,7 +158,7 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
 def tells_orders_apart(subject: Subject) -> None:
     """Without a causal mask, only an encoding without effects is permutation-equivariant, f(PX) = P f(X).
 
-    Use the positions in ``place``; an encoding without positions declares ``acts_on = ()``.
+    Use the positions in ``place``; declare ``acts_on = ()`` if the encoding uses no positions.
     """
     if subject.declared.causal:
         return
@@ -184,9 +185,10 @@ def tells_orders_apart(subject: Subject) -> None:
 
 @law()
 def refuses_what_is_no_position(subject: Subject) -> None:
-    """Floats, narrow integers, wrong shapes, and positions that are negative or too large raise errors.
+    """Positions that are floats, narrow integers, negative, too large or of a wrong shape raise errors.
 
-    Do not override ``check``, but set ``position_limit``; or call ``posenc.positions.check`` with your limit in it.
+    Set ``position_limit`` instead of overriding ``check``; if you override it, call ``posenc.positions.check``
+    with your limit.
     """
     encoding = subject.build()
     origin = subject.along(torch.tensor([0]))

@@ -1,4 +1,4 @@
-"""The data of laws: everything that an encoding does at given positions, and attention by its definition."""
+"""Helpers of laws: everything that an encoding does at given positions, and attention by its definition."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> Inputs:
-    """x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, the same in every call."""
+    """Random x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, the same in every call."""
     generator = torch.Generator().manual_seed(2)
     heads = subject.heads, subject.kv_heads, subject.kv_heads
     shapes = [(T, subject.width), *((n, T, subject.head_dim) for n in heads)]
@@ -28,7 +28,7 @@ def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> 
 
 
 class Whole(nn.Module):
-    """The effect of an encoding on embeddings and the attention of every layer, as the forward of one module."""
+    """A module whose forward returns an encoding's effect on embeddings and the attention of every layer."""
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def outputs(
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer on a sequence with embeddings x, and the state of its keys."""
+    """A layer, its inputs for one sequence, and the state of its keys."""
 
     encoding: Encoding
     number: int
@@ -68,7 +68,7 @@ class Layer:
     state: ContentState | None
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """The encoding at these tokens, after reading those of the queries, with the state of the keys."""
+        """The encoding at these tokens, after reading the tokens of the queries, with the state of the keys."""
         places = self.positions[..., queries], self.positions[..., keys]
         here = self.encoding.at(*places, dtype=torch.float64)[self.number]
         return here.with_content(self.x[:, queries])[0].with_state(
@@ -93,10 +93,10 @@ def layers(subject: Subject, encoding: Encoding, positions: Tensor, given: Seque
 def effects(
     subject: Subject, encoding: Encoding, positions: Tensor, dtype: torch.dtype = torch.float32
 ) -> dict[str, Tensor]:
-    """Everything an encoding does at these positions, layer by layer.
+    """Everything that an encoding does at these positions, layer by layer.
 
-    ``far`` is the attention of a zero query from a far position: it depends on the bias alone, through differences
-    of large values that a 16-bit bias would lose.
+    ``far`` is the attention of a zero query from a distant position. It depends only on the bias, through
+    differences between large values that a 16-bit bias would lose.
     """
     x, q, k, v = inputs(subject, positions.shape[-1], dtype)
     placed = encoding.at(positions, dtype=dtype)
@@ -118,14 +118,15 @@ def effects(
 
 
 def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
-    """The bias of tokens in plain order, with queries and keys bound as in attention."""
+    """The bias for tokens in default order, with queries and keys set as in attention."""
     assert placed.bias is not None
     orders = Mask().order(q.shape[2], k.shape[2], q.device)
     return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))
 
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
-    """The whole bias ``(#B, H, T, S)`` of tokens in plain order; if it reads scores, all scores are zero."""
+    """The whole bias ``(#B, H, T, S)`` for tokens in default order; for a bias that reads scores, all scores are
+    zero."""
     (B, H, T, _), S, compute_dtype = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
     return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=compute_dtype))
 
@@ -133,7 +134,7 @@ def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
 def defined(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask | None = None, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """softmax(scores)·v and the logsumexp, dense; a row that sees no key gives zeros."""
+    """softmax(scores)·v and the logsumexp, computed densely; a row that sees no key is zero."""
     given = scores(q, k, placed, mask, scale=scale)
     dead = (given == -math.inf).all(-1, keepdim=True)
     weights = given.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)

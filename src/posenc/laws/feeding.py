@@ -1,4 +1,4 @@
-"""Laws of feeding sequences: whole, in pieces, token by token, padded, packed."""
+"""Laws of batching and caching: sequences in one piece, in chunks, token by token, padded or packed."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -20,7 +20,7 @@ from posenc.positions import left_padded, packed
 def whole_is_pieces(subject: Subject) -> None:
     """A sequence read at once, in chunks, or token by token with a cache and its state gives the same outputs.
 
-    Compute with ``q_positions`` and ``k_positions``, never with a length or a row's index, and return the state of
+    Compute from ``q_positions`` and ``k_positions``, never from a length or a row's index, and return the state of
     all keys.
     """
     length = subject.longest(24)
@@ -44,7 +44,8 @@ def whole_is_pieces(subject: Subject) -> None:
 def _with_a_cache(
     encoding: Encoding, layer: int, positions: Tensor, given: Sequence[Tensor], pieces: tuple[Tensor, ...]
 ) -> Tensor:
-    """The outputs of a layer when every piece of a sequence attends to the keys and states of earlier pieces."""
+    """The outputs of a layer if every piece of a sequence attends to the cached keys and states of earlier
+    pieces."""
     x, q, k, v = given
     state: ContentState | None = None
     keys: list[Tensor] = []
@@ -61,10 +62,10 @@ def _with_a_cache(
 
 @law()
 def together_is_apart(subject: Subject) -> None:
-    """Sequences left-padded into one batch, or concatenated as documents, give the same outputs as each alone.
+    """Sequences in a left-padded batch, or packed as documents, give the same outputs as each sequence alone.
 
-    Compute with positions, which start again in every document, and not with rows of the tensor; keep their batch
-    axis, ``(B, T)``: ``insert_head_axis`` inserts the axis of heads.
+    Compute from positions, which restart in every document, not from indices of tokens. Keep the batch axis of
+    positions, ``(B, T)``; ``insert_head_axis`` inserts the axis for heads.
     """
     encoding, longest, lengths = subject.build().double(), subject.longest(11), [5, min(9, subject.longest(9)), 3]
     starts = [longest - min(length, longest) for length in (5, 11)]

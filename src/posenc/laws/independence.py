@@ -1,4 +1,4 @@
-"""Laws of precision: narrower types round once, and gradients are exact."""
+"""Laws of precision: 16-bit dtypes are rounded once, and gradients are exact."""
 
 import copy
 import math
@@ -17,10 +17,10 @@ from posenc.mask import CAUSAL
 
 @law()
 def low_precision_rounds_once(subject: Subject) -> None:
-    """In bf16 and fp16 an effect equals float32's on the same numbers, rounded once; attention adds two roundings.
+    """In bf16 and fp16, effects equal those in float32, rounded once; attention adds two more roundings.
 
-    Compute in float32 or wider for any type of x, q and k, and round once at the end, ``.to(x.dtype)``; compute exp
-    of trained parameters in float64, ``self.a.double()``.
+    Compute in float32 or wider for any dtype of x, q and k, and round once at the end with ``.to(x.dtype)``;
+    compute exp of trained parameters in float64, as in ``self.a.double().exp()``.
     """
     limit = subject.declared.position_limit
     at = subject.along(torch.tensor([*range(min(40, limit - 9), min(48, limit - 1)), min(3001, limit - 1)]))
@@ -44,7 +44,7 @@ def low_precision_rounds_once(subject: Subject) -> None:
             again, bias = [tensor.float() for tensor in rotated], torch.zeros(1)
             if here.bias is not None:
                 bias, double = rows(there, *again), rows(precise, *(tensor.double() for tensor in rotated))
-                sixteen = 16 * 2.0**-24 * (1 + double.abs().max())  # roundings, of terms that may cancel
+                sixteen = 16 * 2.0**-24 * (1 + double.abs().max())  # 16 roundings of terms that may cancel
                 _rounds_once(f"bias of layer {layer}", torch.float32, rows(here, *rotated), bias, double, sixteen)
             y = attention(rotated[0], rotated[1], v, here, causal=True)
             want, _ = defined(again[0].double(), again[1].double(), v.double(), there, CAUSAL)
@@ -54,16 +54,16 @@ def low_precision_rounds_once(subject: Subject) -> None:
 def _rounds_once(
     what: str, dtype: torch.dtype, got: Tensor, single: Tensor, double: Tensor, allowed: Tensor | None = None
 ) -> None:
-    """Compare a result in ``dtype`` with those for the same inputs in float32 and float64; the tolerance of float32
-    is the rounding of two products with its tables and of their sum."""
+    """Compare a result in ``dtype`` with the results for the same inputs in float32 and float64. The tolerance of
+    float32 covers the rounding of the tables, two products and their sum."""
     near(got, single.to(dtype), 0.0, f"{what} in {dtype}")
     products = 4 * 2.0**-23 * (1 + 2 * double.abs().amax())
     near(single, double, products if allowed is None else allowed, f"{what} in float32")
 
 
 def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:
-    """The tolerance of attention in v's type: weights and result are each rounded by u. Queries are rounded again
-    by scaling, and together with keys if attention rotates them; a weight changes by twice the change of a
+    """The tolerance of attention in v's dtype. Weights and result are each rounded by u. Scaling rounds queries
+    again, and so does a rotation inside attention, for queries and keys. A weight changes by twice the change of a
     score."""
     u = torch.finfo(v.dtype).eps / 2
     factor = 1.0 if here.scale is None else here.scale.abs().max().item()
@@ -75,7 +75,7 @@ def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tenso
 
 @law()
 def gradients_are_exact(subject: Subject) -> None:
-    """Analytic gradients of everything (inputs and parameters) equal finite differences in float64.
+    """Gradients of all inputs and parameters equal finite differences in float64.
 
     Do not cut gradients: no ``detach``, ``.data`` or ``no_grad`` between inputs or parameters and results.
     """

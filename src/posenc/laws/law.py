@@ -1,4 +1,4 @@
-"""A law: a requirement on every encoding or model, the function that tests it, and when it does not apply."""
+"""A law: a requirement on every encoding or model, and the function that tests it."""
 
 import math
 from collections.abc import Callable
@@ -9,36 +9,36 @@ import torch
 from torch import Tensor
 
 ROUNDING = 1e-12
-"""The error of float64 through a few small layers: some thousand roundings of 1e-16 each."""
+"""The error of float64 in a few small layers: a few thousand roundings of 1e-16 each."""
 
 
 class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
-    """A law is broken; the message says where, the result, the wanted result, and the tolerance."""
+    """A law is broken; the message contains the place, the result, the expected result and the tolerance."""
 
 
 Holds = Callable[[Any], None]
-"""The function of a law; its argument is a subject: an encoding, or a loaded model."""
+"""The function of a law; its argument is a subject, which is an encoding or a loaded model."""
 WhyNot = Callable[[Any], str]
 
 
 class NotAsked(str):
-    """The reason why a law was not tested on this subject: it could not be, or you chose not to."""
+    """The reason why a law was not tested on a subject: it is impossible, or was not requested."""
 
 
 def everywhere(subject: object) -> str:
-    """For laws that always apply."""
+    """The ``why_not`` of laws that always apply."""
     return ""
 
 
 @dataclass(frozen=True)
 class Law:
-    """One law. Called with a subject, it returns if the law holds, and otherwise raises ``Broken`` with a
-    counterexample.
+    """A law. Calling it with a subject that breaks it raises ``Broken`` with a counterexample.
 
     Args:
-        holds: the function; its name is the law's, and its first line states the requirement.
-        why_not: why it does not apply to a subject, or a ``NotAsked``; empty if it applies.
-        traces: whether it runs the compiler, which cannot trace annotations that are checked at run time.
+        holds: the function; its name is the name of the law, and the first line of its docstring is the
+            requirement.
+        why_not: returns why the law does not apply to a subject, or a ``NotAsked``; empty if the law applies.
+        traces: whether the law runs a compiler, which cannot trace annotations that are checked at run time.
     """
 
     holds: Holds
@@ -55,7 +55,7 @@ class Law:
 
     @property
     def remedy(self) -> str:
-        """How to keep it: the docstring of the function after its first line."""
+        """How to keep the law: the docstring of the function after its first line."""
         return " ".join((self.holds.__doc__ or "").split()).removeprefix(" ".join(self.says.split())).strip()
 
     def __call__(self, subject: Any) -> None:
@@ -66,7 +66,7 @@ class Law:
 
 
 def law(why_not: WhyNot = everywhere, *, traces: bool = False) -> Callable[[Holds], Law]:
-    """A decorator that makes a function a law."""
+    """A decorator that turns a function into a law."""
     return lambda holds: Law(holds, why_not, traces)
 
 
@@ -77,7 +77,7 @@ def owed(holds: bool, complaint: str) -> None:
 
 
 def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING, what: str = "") -> None:
-    """Require |got − want| ≤ bound everywhere (or equal infinities), and no NaN."""
+    """Require that |got − want| ≤ bound everywhere (or infinities are equal), and that there are no NaNs."""
     owed(got.shape == want.shape, f"{what}: shape {tuple(got.shape)}, wanted {tuple(want.shape)}")
     if not got.numel():
         return
@@ -95,7 +95,7 @@ def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING, what: str 
 
 
 def same(got: dict[str, Tensor], want: dict[str, Tensor], what: str = "") -> None:
-    """Require equal bits and equal types."""
+    """Require the same names, equal dtypes and equal numbers."""
     owed(got.keys() == want.keys(), f"{what}: {sorted(got)} instead of {sorted(want)}")
     for name in want:
         owed(got[name].dtype == want[name].dtype, f"{what}: {name} is {got[name].dtype}, wanted {want[name].dtype}")

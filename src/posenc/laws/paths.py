@@ -1,4 +1,4 @@
-"""Laws of attention: every backend equals the definition, and so do its gradients."""
+"""Laws of attention: outputs and gradients of every backend equal those of the definition."""
 
 import math
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from posenc.laws.subject import Subject
 from posenc.mask import Mask
 
 SEVERAL_BLOCKS = 270
-"""So many tokens that every path of attention has several blocks of rows."""
+"""A number of tokens for which every path of attention has several blocks of rows."""
 
 
 Way = tuple[str, Mask, float | None]
 
 
 def ways(subject: Subject, T: int, S: int) -> list[Way]:
-    """Masks that the encoding allows, and scales, each of which makes attention of the last T of S tokens use
-    another backend."""
+    """Masks that the encoding allows, with scales; together they make attention of the last T of S tokens use all
+    backends."""
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
@@ -44,13 +44,13 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 def paths_are_scores(subject: Subject) -> None:
     """Every path of attention computes softmax(scores)·v: whole, cached, masked, in training, with its logsumexp.
 
-    Return the same numbers from ``rows`` and from every shortcut of the bias, and declare no steeper ``fall`` than
-    the bias has.
+    ``rows`` and every shortcut of the bias must return the same numbers, and ``fall`` must not be steeper than the
+    bias.
     """
     S = subject.longest(SEVERAL_BLOCKS)
     for layer, here, _, _ in Meeting.of(subject, S, S).layers:
         fall = None if here.bias is None else here.bias.fall
-        if here.bias is not None and fall is not None:  # these texts are too short for attention to use it
+        if here.bias is not None and fall is not None:  # these sequences are too short for attention to use it
             most = -fall[:, None] * torch.arange(S - 1, -1, -1)
             above = (here.bias.rows(S - 1, S, S)[:, :, 0] - most).clamp(min=0)
             near(above, torch.zeros_like(above), ROUNDING * S, f"bias of layer {layer} above −fall · distance")
@@ -74,7 +74,7 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
     Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from them in ``derive``.
     """
-    S = subject.longest(SEVERAL_BLOCKS * 3 // 2)  # too many for attention to store their scores
+    S = subject.longest(SEVERAL_BLOCKS * 3 // 2)  # too many tokens for attention to store their scores
     meeting = Meeting.of(subject, S, S)
     for i, (name, mask, scale) in enumerate(ways(subject, S, S)):
         for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):
@@ -83,8 +83,8 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
                 what = f"gradient of {'xqkv'[leaf] if leaf < 4 else f'parameter {leaf - 4}'}, {name}, {way}"
                 got, want = (torch.zeros(()) if g is None else g for g in (got, want))
                 owed(got.shape == want.shape or not bool(got.any() or want.any()), f"{what}: one side is missing")
-                # Sums of S terms of the size of the result, each rounded by 2^-53 a few times. A parameter affects
-                # 2·S² scores, each with a gradient of S such terms, whose roundings add up like a random walk.
+                # Sums have S terms of the size of the result, each rounded by 2^-53 a few times. A parameter
+                # affects 2·S² scores, each with a gradient of S such terms; errors add up like a random walk.
                 walk = 4 * 2.0**-53 * S * math.sqrt(2) * S if leaf > 3 else 0.0
                 if got.shape == want.shape:
                     near(got, want, 1e-12 * (1 + want.abs().max()) + walk, what)
@@ -92,12 +92,12 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The last T of S tokens in every layer, placed, read and rotated once for all backends."""
+    """The last T of S tokens in every layer, after placing, reading and rotation, which all backends share."""
 
     leaves: list[Tensor]
     """x, q, k, v and the parameters."""
     layers: list[tuple[int, Placed, Tensor, Tensor]]
-    """Every layer's number, placed encoding, queries and keys."""
+    """The number, placed encoding, queries and keys of every layer."""
 
     @classmethod
     def of(cls, subject: Subject, T: int, S: int) -> "Meeting":
@@ -108,7 +108,7 @@ class Meeting:
         return cls([*given, *encoding.parameters()], rotated)
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:
-        """The outputs of every layer, and logsumexps if the backend returns them."""
+        """The outputs of every layer, and the logsumexps if they are returned."""
         results, v = {}, self.leaves[3]
         for layer, here, q, k in self.layers:
             y, sums = f"layer {layer}", f"logsumexp of layer {layer}"
@@ -121,7 +121,7 @@ class Meeting:
         return results
 
     def gradients(self, mask: Mask, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
-        """The gradients of a weighted sum of these outputs, computed with ``how``."""
+        """The gradients of a weighted sum of the outputs, which are computed by ``how``."""
         total = torch.zeros((), dtype=torch.float64)
         for name, y in self.attended(mask, scale, how).items():
             weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)

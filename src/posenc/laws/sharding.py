@@ -1,4 +1,4 @@
-"""Laws of sharding: sequences over ranks, permuted, in rings, in a cache; heads over ranks."""
+"""Laws of sharding: sequences sharded over ranks, permuted, in a ring or in a cache; heads sharded over ranks."""
 
 import torch
 from torch import Tensor
@@ -17,14 +17,15 @@ Call = tuple[Tensor, Tensor, Tensor, Placed, Mask]
 
 
 def call(layer: Layer, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
-    """The arguments of attention for these queries and keys, rotated at their positions, with their order."""
+    """The arguments of attention for these queries and keys: rotated at their positions, with their order in the
+    mask."""
     here, q, k = layer.rotated(queries, keys)
     mask = Mask(causal=True, **{"q_order": queries, "k_order": keys, **more})  # type: ignore[arg-type]
     return q, k, layer.v[:, :, keys], here, mask
 
 
 def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
-    """Every layer of the subject on one sequence, with its output for the whole."""
+    """Every layer of the subject on one sequence, with its output for the whole sequence."""
     length = subject.longest(16) // (2 * RANKS) * 2 * RANKS or subject.longest(16)
     given, every = inputs(subject, length, torch.float64), torch.arange(length)
     placed_layers = layers(subject, subject.build().double(), subject.plain(length), given)
@@ -36,7 +37,7 @@ def chunks(length: int, parts: int) -> list[Tensor]:
 
 
 def divisions(length: int) -> dict[str, list[Tensor]]:
-    """Ways to divide a sequence over ranks: the tokens of each, in the order of its rows."""
+    """Ways to divide a sequence over ranks: the tokens of each rank, in order."""
     parts = chunks(length, 2 * RANKS)
     return {
         "in one piece": chunks(length, RANKS),
@@ -47,14 +48,14 @@ def divisions(length: int) -> dict[str, list[Tensor]]:
 
 @law()
 def sharded_is_whole(subject: Subject) -> None:
-    """Ranks with some queries each, in any order, and all keys gathered give the outputs of the whole sequence.
+    """Sharding queries over ranks, in any order, and gathering keys gives the outputs of the whole sequence.
 
-    Compute a bias from ``q_positions`` and ``k_positions`` of the block; a sum along the sequence overrides
-    ``Bias.ordered`` and follows ``q_order`` and ``k_order``.
+    Compute a bias from the block's ``q_positions`` and ``k_positions``. For a sum along the sequence, override
+    ``Bias.ordered`` and use ``q_order`` and ``k_order``.
     """
     for layer, want in unsharded(subject):
         for division, shards in divisions(layer.q.shape[2]).items():
-            # Every rank rotates its own keys, and they are gathered rotated, in the order of ranks.
+            # Every rank rotates its own keys; rotated keys are gathered in the order of ranks.
             keys = torch.cat(shards)
             rotated = [call(layer, tokens, tokens)[1] for tokens in shards]
             for tokens in shards:
@@ -74,10 +75,10 @@ def _no_ring(subject: Subject) -> str:
 
 @law(_no_ring)
 def ring_is_whole(subject: Subject) -> None:
-    """Attention to parts of the keys, merged by logsumexp, gives the same outputs as attention to all keys.
+    """Attention to parts of the keys, merged by their logsumexps, gives the same outputs as attention to all keys.
 
-    Return complete scores in ``Bias.rows``: leaving out a constant of a row does not change softmax, but it
-    changes the merged outputs.
+    Return complete values from ``Bias.rows``: leaving out a constant per row does not change softmax, but it
+    changes merged outputs.
     """
     for layer, want in unsharded(subject):
         shards = chunks(layer.q.shape[2], RANKS)
@@ -89,10 +90,10 @@ def ring_is_whole(subject: Subject) -> None:
 
 @law(lambda subject: "" if subject.kv_heads > 1 else "its heads share one key-value head")
 def heads_are_whole(subject: Subject) -> None:
-    """Ranks with some heads each, by ``slice_heads``, give the same outputs as all heads together.
+    """Heads sharded over ranks with ``slice_heads`` give the same outputs as all heads together.
 
-    Keep an axis of heads at the front of bias and scale; override ``Placed.slice_heads`` if a rotation has
-    parameters per head.
+    Keep an axis for heads in bias and scale; override ``Placed.slice_heads`` if a rotation has parameters per
+    head.
     """
     group = subject.heads // subject.kv_heads
     for layer, want in unsharded(subject):
@@ -107,16 +108,16 @@ def heads_are_whole(subject: Subject) -> None:
 
 @law()
 def slots_are_a_cache(subject: Subject) -> None:
-    """A preallocated cache, filled from the left or right-aligned, gives the same outputs as a growing one.
+    """A preallocated cache, filled from the left or right-aligned, gives the same outputs as a growing cache.
 
-    Compute with ``k_positions``; a slot's index is not its position.
+    Compute from ``k_positions``; the index of a slot is not its position.
     """
     for layer, want in unsharded(subject):
         S = layer.q.shape[2]
         tokens, empty = torch.arange(S), torch.zeros(5, dtype=torch.int64)  # filled slots
         for side, slots in {"left": (tokens, empty), "right": (empty, tokens)}.items():
             order = torch.arange(S + 5) - (0 if side == "left" else 5)
-            # If filled from the left, empty slots are in the future.
+            # If a cache is filled from the left, its empty slots are in the future, so causality hides them.
             filled = None if side == "left" else (order >= 0).expand(2, -1)
             got = attention(*call(layer, tokens[-3:], torch.cat(slots), k_order=order, key_mask=filled))
             near(got, want[:, :, -3:], what=f"slots filled from the {side} in layer {layer.number}")

@@ -53,6 +53,7 @@ class Subject:
         layers: int | None = None,
     ) -> "Subject":
         """The subject for an encoding, for a class whose arguments are sizes of the model, or for a string.
+
         Missing sizes come from the encoding, or are small defaults.
         """
         given = encoding if isinstance(encoding, Encoding) else None

@@ -1,4 +1,4 @@
-"""Laws of survival: operations on an encoding that must not change what it computes."""
+"""Laws about operations on a module, such as casts and copies, that must not change what an encoding computes."""
 
 import copy
 import math
@@ -17,8 +17,8 @@ from posenc.laws.subject import Subject
 def survives_casts(subject: Subject) -> None:
     """Casting the module rounds only its parameters, not frequencies, slopes or positions.
 
-    Keep frequencies and slopes as integers, ``register_constants(bits=table.view(torch.int32))``, or as Python
-    numbers; if they are trained, compute from them in float64, ``self.a.double()``.
+    Store frequencies and slopes as integers, with ``register_constants(bits=table.view(torch.int32))``, or as
+    Python numbers; if they are trained, compute from them in float64, as in ``self.a.double()``.
     """
     at = late(subject)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
@@ -28,7 +28,7 @@ def survives_casts(subject: Subject) -> None:
                 parameter.copy_(parameter.to(dtype))
         want = effects(subject, rounded, at)
         same(effects(subject, subject.build().to(dtype).float(), at), want, f"after .to({dtype}).float()")
-        if dtype != torch.float64:  # float32 inputs and a float64 module: the wider dtype is used
+        if dtype != torch.float64:  # with float32 inputs, a float64 module computes in float64
             same(effects(subject, subject.build().to(dtype), at), want, f"after .to({dtype})")
 
 
@@ -50,10 +50,10 @@ COPIES: dict[str, Callable[[Subject, Encoding], Encoding]] = {
 
 @law()
 def survives_copies(subject: Subject) -> None:
-    """deepcopy, state_dict and pickle lose nothing; a state dict holds parameters only.
+    """deepcopy, state_dict and pickle lose nothing; a state dict contains only parameters.
 
-    Register everything except parameters by ``register_constants``, which keeps it out of state dicts. Define
-    functions at the top level of a module or as methods, and store no lambda in an attribute.
+    Register all buffers with ``register_constants``, which keeps them out of state dicts. Define functions at the
+    top level of a module or as methods, and do not store lambdas in attributes.
     """
     encoding, at = subject.build(), late(subject)
     want, state = effects(subject, encoding, at), encoding.state_dict()
@@ -70,7 +70,7 @@ def survives_copies(subject: Subject) -> None:
 
 @law()
 def survives_meta(subject: Subject) -> None:
-    """Moving to meta and back, with to_empty and reset_parameters, is the same as resetting in place.
+    """Moving to meta and back, with to_empty and reset_parameters, gives the same result as resetting in place.
 
     Fill parameters in ``reset_parameters``, and end it with ``self.reset_buffers()`` if there are buffers.
     """
@@ -79,7 +79,10 @@ def survives_meta(subject: Subject) -> None:
         shapes = there.at(subject.plain(9).to("meta"))
     owed(shapes.q_positions.is_meta, "placed at meta positions, it has tensors elsewhere")
     both = [there.to_empty(device="cpu"), subject.build()]
-    for tensor in (*both[0].parameters(), *both[0].buffers()):  # whose memory may hold the right numbers by chance
+    for tensor in (
+        *both[0].parameters(),
+        *both[0].buffers(),
+    ):  # their memory may contain the right numbers by chance
         tensor.detach().fill_(math.nan if tensor.is_floating_point() else 1)
     for encoding in both:
         with torch.random.fork_rng(), torch.no_grad():
@@ -95,9 +98,9 @@ def survives_meta(subject: Subject) -> None:
 
 @law()
 def survives_autocast(subject: Subject) -> None:
-    """Autocast may run attention in bf16, but not tables and biases, whose error would grow with distance.
+    """Autocast may run attention in bf16, but not tables and biases, whose errors would grow with distance.
 
-    Autocast only rounds matrix products: use elementwise products and sums, or disable it with
+    Autocast rounds only matrix products, so use elementwise products and sums, or disable autocast with
     ``torch.autocast(device, enabled=False)``.
     """
     encoding, at = subject.build(), late(subject)
@@ -108,7 +111,7 @@ def survives_autocast(subject: Subject) -> None:
     unattended, meant = ({n: t for n, t in effects_of.items() if n not in attended} for effects_of in (got, want))
     same(unattended, meant, "under autocast")
     v = inputs(subject)[3]
-    # v, the weights and the result are each rounded by u; rounding q and k changes a score by 2u|q||k|/√D, scaled.
+    # v, weights and result are each rounded by u; rounding q and k changes a score by 2u|q||k|/√D, times scale.
     u = torch.finfo(torch.bfloat16).eps / 2
     for name in attended:
         layer = name.partition(" ")[2]

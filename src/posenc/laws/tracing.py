@@ -1,4 +1,4 @@
-"""Laws of tracing: compiling and exporting give one graph for all lengths."""
+"""Laws of tracing: torch.compile and torch.export produce one graph for all lengths."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject
 
 LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
-"""Ten lengths; not 1, for which every compiler makes a separate graph."""
+"""Ten lengths, without 1, because compilers make a separate graph for length 1."""
 
 SINGLE = 2.0**-23 * 64
 """The tolerance of float32 sums of at most 64 terms."""
@@ -21,7 +21,7 @@ SINGLE = 2.0**-23 * 64
 
 @contextmanager
 def traceable(how: str) -> Iterator[None]:
-    """Turn a tracer's failure into Broken: the code read a value, branched on a length, or used an unsupported
+    """Turn a tracer's failure into Broken: the code reads a value, branches on a length, or uses an unsupported
     operation."""
     from torch._dynamo.exc import TorchDynamoException  # only loaded when compiling
 
@@ -34,7 +34,7 @@ def traceable(how: str) -> Iterator[None]:
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
-    """The arguments of a ``Whole``."""
+    """The arguments for a ``Whole``."""
     mask = torch.ones(2, T, dtype=torch.bool)
     mask[0, : T // 4] = False
     return *inputs(subject, T), subject.plain(T, offset), mask
@@ -48,7 +48,7 @@ def _lengths(subject: Subject) -> list[tuple[int, int]]:
 
 @law(traces=True)
 def compiles_to_one_graph(subject: Subject) -> None:
-    """Compiled as a whole, causal and masked, one graph for ten lengths equals eager, forward and backward.
+    """Compiled with causal and padding masks, one graph for ten lengths equals eager, forward and backward.
 
     Do not branch on values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """
@@ -59,7 +59,7 @@ def compiles_to_one_graph(subject: Subject) -> None:
             graphs.append(module)
             return module.forward
 
-        torch._dynamo.reset_code(Whole.forward.__code__)  # but no other compiled functions
+        torch._dynamo.reset_code(Whole.forward.__code__)  # leaves other compiled functions alone
         module = Whole(subject, subject.build(), way)
         compiled = torch.compile(module, fullgraph=True, backend=counting, dynamic=True)
         for T, offset in _lengths(subject):

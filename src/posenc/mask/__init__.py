@@ -1,4 +1,4 @@
-"""Which keys a query may see: ``Mask``, the checks of its tensors, and the lengths found in them."""
+"""Which keys a query may see: ``Mask``, the checks of its tensors, and the lengths that are read from them."""
 
 from posenc.mask.fields import PER_KEY as PER_KEY
 from posenc.mask.fields import PER_QUERY as PER_QUERY

@@ -13,24 +13,24 @@ from posenc.errors import InvalidArgument
 Row = Mapping[str, str]
 """The properties of a field that holds a tensor.
 
-``axes``: what its axes count: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys.
-Integers may lack ``b``; b and h may have size 1. ``truth``, for booleans, which hide a key if they are false: what
-true means, and how to convert other types.
+``axes`` names the axes: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys. Integers
+may lack ``b``; b and h may have size 1. ``truth`` is for booleans, which hide a key if they are False: it says
+what True means and how to convert other dtypes.
 
-With these the field is checked, copied, sliced, sharded and passed to FlexAttention. Booleans need nothing else;
-integers get their meaning from a line in ``Mask.sees``.
+These properties are enough to check, copy, slice and shard the field and to pass it to FlexAttention. Booleans
+need nothing else; the meaning of integers is defined by a line in ``Mask.sees``.
 """
 
 PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
 
 
 def declared(names: Mapping[str, Any]) -> dict[str, Row]:
-    """The fields that a class declares in its body."""
+    """The tensor fields that a class declares in its body."""
     return {name: x.metadata for name, x in names.items() if isinstance(x, Field) and "axes" in x.metadata}
 
 
 def whole(**sizes: Any) -> dict[str, int | None]:
-    """A number of places, from any type of integer."""
+    """Check and convert sizes, which may be of any integer type or None."""
     for name, size in sizes.items():
         if size is not None and not (type(size) is int and size >= 1):
             sizes[name] = at_least(1, f", or None for no {name}")(size, name)
@@ -42,8 +42,8 @@ def per(axes: str) -> str:
 
 
 def copied(name: str, x: Tensor, row: Row) -> Tensor:
-    """A copy, in int64 or bool, of a tensor that fits its field; in narrower integers, differences of places would
-    overflow."""
+    """Check that a tensor fits its field, and copy it as int64 or bool. In narrower integers, differences of
+    places would overflow."""
     axes, truth = row["axes"], row.get("truth")
     if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
         shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])

@@ -6,21 +6,22 @@ from torch import Tensor
 from posenc.kernels.memory import is_concrete
 
 Lengths = tuple[tuple[int, ...], ...]
-"""Lengths of the documents in every row, end to end; one row if all rows have the same."""
+"""The lengths of the documents in every row, in order; one row if all rows have the same lengths."""
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Small numbers, 0 … 2S, in place of any int64: in the same order, and equal if a query's equals a key's."""
+    """Map int64 numbers to 0 … 2S so that the order, and equality between queries and keys, are the same."""
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
     ascending = k.sort().values
-    # How many keys are below, and how many not above: the two are equal for a number that no key has.
+    # The number of keys below x plus the number of keys not above x.
     q, k = (torch.searchsorted(ascending, x) + torch.searchsorted(ascending, x, right=True) for x in (q, k))
     return q, k
 
 
 def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
-    """The lengths of documents in every row, if each is contiguous and the keys are the queries' own."""
+    """The lengths of documents in every row, if each document is contiguous and queries and keys are the same
+    tokens."""
     if of_keys is not None and of_keys is not segments:
         comparable = of_keys.device == segments.device and is_concrete(of_keys)
         if not comparable or not torch.equal(segments, of_keys):
@@ -37,7 +38,7 @@ def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None
 
 
 def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
-    """How many keys every row hides, if all of them are at its start."""
+    """The number of hidden keys in every row, if all hidden keys are at its start."""
     if key_mask.dim() != 2:
         return None
     hidden = key_mask.shape[1] - key_mask.sum(-1)

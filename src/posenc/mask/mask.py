@@ -1,8 +1,8 @@
-"""Which query sees which key: an object built once per forward pass, like a placed encoding, for attention.
+"""The mask of attention, which decides which query sees which key; build it once per forward pass.
 
-A query sees a key unless something hides it: the key comes later in the sequence (causal), lies outside the
-window, in another chunk or document, or is padding. Causality, windows and chunks compare *order*, a token's place
-in its sequence, and never its position: positions restart in packed documents and repeat in images.
+A query sees a key unless the key comes later in the sequence (causal), is outside the window, is in another chunk
+or document, or is padding. Causality, windows and chunks depend on *order*, a token's place in its sequence, and
+not on its position, because positions restart in packed documents and repeat in images.
 """
 
 from collections.abc import Callable
@@ -29,38 +29,39 @@ Kind = TypeVar("Kind", bound="Mask")
 
 @dataclass(frozen=True, eq=False)
 class Mask(Pytree):
-    """The keys that each query may see; a pytree of its tensors. ``Mask()`` hides nothing.
+    """The keys that each query may see. ``Mask()`` hides nothing. A mask is a pytree of its tensors.
 
     Args:
         causal: whether a query sees only itself and the keys before it in order.
-        q_order: int64 ``(T,)`` or ``(B, T)``, each query's place in its sequence. By default both
-            sequences end at the same token, as with a cache that grows: query t is at t + (S − T). Pass it for a
-            shard, a permuted sequence or a preallocated cache.
+        q_order: int64 ``(T,)`` or ``(B, T)``, each query's place in its sequence. By default, the last query and
+            the last key are the same token, as with a growing cache: query t is at t + (S − T). Pass ``q_order``
+            for a shard, a permuted sequence or a preallocated cache.
         k_order: the same for keys; by default ``q_order``.
-        window: a query sees only the keys fewer than this many places before it in order, itself included, and, if
+        window: a query sees only keys fewer than ``window`` places before it in order (including its own) and, if
             not causal, after it.
-        q_segments: integers of the same shapes, the document of every query; no token sees another document.
+        q_segments: integers of the same shapes, the document of every query; tokens do not see other documents.
         k_segments: the same for keys; by default ``q_segments``. With a cache, pass both.
-        key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
-        document_lengths: for every row of segments, the lengths of its documents, end to end: ``((3, 5),)``.
-        left_padding: for every row of the key mask, how many keys it hides, all of them at its start.
-        chunk: places per chunk; a query sees only the keys of its own chunk (Llama 4). Chunks are counted from the
-            first real token of a document, or by ``q_order`` and ``k_order``.
-        bidirectional_groups: integers ``(S,)`` or ``(B, S)``, the group of every key; the queries are the last T of
-            them. Tokens of the same group, 0 or above, see each other in both directions, regardless of causality
-            and window, like the tokens of an image in PaliGemma and Gemma 3; −1 for all other tokens.
-        dense: bool ``(B|1, H|1, T, S)``, true where a query may see a key, for any other rule, such as a tree of
-            drafted tokens. It costs T·S bytes, and every block of keys is computed.
+        key_mask: bool ``(B, S)``, True for keys that may be seen, False for padding.
+        document_lengths: for every row of segments, the lengths of its documents in order, such as ``((3, 5),)``.
+        left_padding: for every row of the key mask, the number of hidden keys, all of which are at its start.
+        chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). Chunks start at the
+            first real token of a document, or follow ``q_order`` and ``k_order`` if these are given.
+        bidirectional_groups: integers ``(S,)`` or ``(B, S)``, the group of every key; the queries are the last T
+            keys. Tokens in the same group (0 or above) see each other in both directions, regardless of causality
+            and window, like the tokens of an image in PaliGemma and Gemma 3. All other tokens have −1.
+        dense: bool ``(B|1, H|1, T, S)``, True where a query may see a key, for any other rule, such as a tree of
+            draft tokens. A dense mask takes T·S bytes, and no block of keys is skipped.
 
-    All conditions apply together: a key is seen if none hides it.
+    All conditions apply together.
 
-    Tensors are copied: a later change in place has no effect, so make a new mask for every step.
+    Tensors are copied, so later in-place changes have no effect; make a new mask for every step.
 
-    ``document_lengths`` and ``left_padding`` only make attention faster: it then goes document by document, or
-    skips padding, instead of masking. They are read from tensors on the CPU; for other devices pass them, since
-    reading would synchronise. After ``tree_map`` to other tensors, for beams or microbatches, they are read again.
+    ``document_lengths`` and ``left_padding`` only make attention faster, which then computes documents
+    separately, or skips padding, instead of masking. They are read from tensors on the CPU; on other devices pass
+    them, since reading would synchronise. After ``tree_map`` replaces tensors, for beams or microbatches, they are
+    read again.
 
-    A query that may see no key attends to nothing and returns zeros.
+    If a query may see no key, its output is zero.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")
@@ -109,11 +110,11 @@ class Mask(Pytree):
         self.look()
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its tensors, by the names of their fields."""
+        """The mask's tensors, by field name."""
         return {name: x for name in self.rows if (x := getattr(self, name)) is not None}
 
     def look(self) -> None:
-        """Read the lengths of documents and padding from the tensors, or check the declared ones."""
+        """Read the lengths of documents and padding from the tensors, or check the declared lengths."""
         self._learn("document_lengths", "q_segments", lambda segments: document_lengths(segments, self.k_segments))
         self._learn("left_padding", "key_mask", left_padding)
 
@@ -122,12 +123,12 @@ class Mask(Pytree):
         self.look()
 
     def _learn(self, fact: str, source: str, look: Callable[[Tensor], tuple | None]) -> None:
-        """Read lengths from a tensor, or check the declared ones."""
+        """Read lengths from a tensor, or check the declared lengths."""
         tensor, declared = getattr(self, source), getattr(self, fact)
         if tensor is None and declared is not None:
             raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; pass both")
         if not isinstance(tensor, Tensor) or tensor.device.type != "cpu" or not is_concrete(tensor):
-            return  # tree_map may put anything in its place
+            return  # tree_map may replace tensors by anything
         lengths = look(tensor)
         if declared is not None and declared != lengths:
             raise InvalidArgument(f"{fact}={declared} contradicts {source}, {lengths}; omit {fact}")
@@ -135,7 +136,7 @@ class Mask(Pytree):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """The mask itself, or the one for ``causal`` and ``window``; passing both is refused."""
+        """The mask itself, or a mask from ``causal`` and ``window``; raises an error if both are given."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -157,7 +158,7 @@ class Mask(Pytree):
         return mask
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
-        """A copy that also has this window and chunk; of two windows the narrower applies."""
+        """A copy that also has this window and chunk; of two windows, the narrower applies."""
         windows = [size for size in (window, self.window) if size is not None]
         window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
@@ -168,10 +169,10 @@ class Mask(Pytree):
         return self.become(type(self), **whole(window=window, chunk=chunk))
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """The same mask as a ``kind``, which may have more fields or fewer, with these attributes changed. It
-        shares the tensors, which no other code holds, and what was found in them."""
+        """The mask converted to the class ``kind``, which may have other fields, with these attributes changed.
+        Both masks share their tensors and the lengths that were read from them."""
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
-        if torch.compiler.is_compiling():  # it traces the constructor; here without a T×S copy
+        if torch.compiler.is_compiling():  # a compiler needs the constructor; this avoids a T×S copy
             mask = kind(**{**state, "dense": None})
             object.__setattr__(mask, "dense", self.dense)
             return mask
@@ -180,7 +181,7 @@ class Mask(Pytree):
         return other
 
     def without_chunks(self, T: int, S: int, device: torch.device) -> "Mask":
-        """A copy with every chunk as a document."""
+        """A copy in which every chunk is a document."""
         if self.chunk is None or (self.q_order is None and self.chunk >= S):
             return self if self.chunk is None else replace(self, chunk=None)
         q, k = self.places(T, S, device)
@@ -202,11 +203,12 @@ class Mask(Pytree):
 
     @property
     def only_causal(self) -> bool:
-        """Whether nothing hides keys but causality in the default order, or nothing at all."""
+        """Whether at most causality, in the default order, hides keys."""
         return self.window is None and self.by_offset
 
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
-        """The mask of these queries and keys only, of one row of the batch or of all. Slices have two ends."""
+        """The mask for only these queries and keys, in one row of the batch or in all rows. Slices must have both
+        ends."""
         places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
         some = {name: narrowed(x, self.rows[name]["axes"], places) for name, x in self.tensors().items()}
         other = self.become(type(self), **some)
@@ -214,7 +216,7 @@ class Mask(Pytree):
         return other
 
     def part(self, row: int | None, first: int, last: int) -> "Mask":
-        """The mask of one run: its own tokens, within the window."""
+        """The mask for one span of tokens that see nothing outside it."""
         padding = {} if self.document_lengths is not None else {"key_mask": None}
         alone, tokens = self.become(type(self), q_segments=None, k_segments=None, **padding), slice(first, last)
         return alone.cut(row, tokens, tokens)
@@ -227,9 +229,9 @@ class Mask(Pytree):
         return keys[S - T :], keys
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The order with documents one after the other, for sums along it that must not mix documents."""
+        """The order of tokens with documents one after the other, so that sums along it do not mix documents."""
         q, k = self.places(T, S, device)
-        # A compiled program must work for documents of any lengths, so it has no shortcuts for some.
+        # A compiled program must work for any document lengths, so it takes no shortcut for some.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
@@ -238,7 +240,7 @@ class Mask(Pytree):
 
     @property
     def by_offset(self) -> bool:
-        """Whether nothing hides keys but causality and a window, in the default order."""
+        """Whether at most causality and a window, in the default order, hide keys."""
         if self.chunk is not None:
             return False
         for name in self.rows:  # noqa: SIM110  asked in every call
@@ -247,21 +249,21 @@ class Mask(Pytree):
         return True
 
     def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
-        """The first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see; all keys in
-        another order."""
+        """The first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see. With any
+        other than the default order, these are all keys."""
         if self.q_order is not None or self.bidirectional_groups is not None:
             return 0, S
-        window = self.window or S + T + 1  # further than any two tokens are apart
+        window = self.window or S + T + 1  # longer than any distance
         start = max(0, S - T + first - window + 1)
         return start, last + S - T if self.causal else min(S, last + S - T + window - 1)
 
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        """Whether queries see keys; None if nothing hides any.
+        """Whether queries see keys; None if no key is hidden.
 
-        ``at`` has the mask's tensors for these queries and keys, by the names of their fields, in shapes that
-        broadcast: a block of rows, or one query and one key for FlexAttention. It includes the defaults of
-        ``q_order`` and ``k_order``, and as ``q_groups`` the queries' ``bidirectional_groups``. Every boolean hides
-        keys where it is false, under any name.
+        ``at`` contains the mask's tensors for these queries and keys, by field name, in shapes that broadcast: a
+        block of rows, or one query and one key for FlexAttention. It includes the defaults of ``q_order`` and
+        ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Every boolean tensor, whatever name
+        it has, hides keys where it is False.
         """
         near, window = [], at.get("nearer_than", self.window)
         if self.causal or window is not None:
@@ -277,8 +279,8 @@ class Mask(Pytree):
         return reduce(torch.logical_and, near) if near else None
 
     def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
-        """What ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads, queries and
-        keys."""
+        """The tensors that ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads,
+        queries and keys."""
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
         known = {name: on_all_axes(x, self.rows[name]["axes"]) for name, x in self.tensors().items()}
@@ -292,15 +294,16 @@ class Mask(Pytree):
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Which keys from ``start`` to ``keys`` (excluded) queries ``first`` to ``last`` may see; None for all."""
+        """Which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` may see; None if they
+        see all."""
         return self.block(self.known(T, S, device), first, last, keys, start)
 
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """The same from ``known``, which is computed once for all blocks."""
+        """Like ``visible``, but from ``known``, which is computed once for all blocks."""
         q, k, every = slice(first, last), slice(start, keys), slice(None)
-        single = every if start < keys else k  # even of a single key, none may be requested
+        single = every if start < keys else k  # an empty range of keys stays empty even if there is one key
         return self.sees(
             {
                 n: x[:, :, every if x.shape[2] == 1 else q, single if x.shape[3] == 1 else k]
@@ -320,6 +323,6 @@ EVERYTHING, CAUSAL = Mask(), Mask(causal=True)
 
 
 def on_all_axes(x: Tensor, axes: str) -> Tensor:
-    """A tensor whose last axes count these, ``(B, H, T, S)`` with 1 for what it does not count."""
+    """Reshape a tensor whose last axes are ``axes`` to ``(B, H, T, S)``, with size 1 for missing axes."""
     axes = axes[-x.dim() :]
     return x[tuple([slice(None) if axis in axes else None for axis in "bhqk"])]

@@ -1,7 +1,7 @@
-"""Builds position tensors for tokens in a row, for grids, and for text, images and videos in one sequence.
+"""Functions that build position tensors: for text, for grids, and for text, images and videos in one sequence.
 
-A position is an int64 from 0 to 2^31−1. It is never made from an activation's dtype and never a bare length:
-caches, padding, packing and sharded sequences differ only in the positions that are passed.
+Positions are int64, from 0 to 2^31−1. They are never in the dtype of activations, and never given as a length
+only: caches, padding, packing and sharded sequences differ only in the positions that you pass.
 """
 
 from posenc.positions.drawn import coupled as coupled

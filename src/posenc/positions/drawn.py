@@ -1,4 +1,4 @@
-"""Random positions from a range longer than a text, to train on short texts and read long ones."""
+"""Random positions from a range longer than the sequence, to train on short sequences for use on long ones."""
 
 import torch
 from jaxtyping import Int
@@ -12,11 +12,11 @@ from posenc.positions.limits import LIMIT, Device, check
 def randomised(
     T: int, up_to: int, generator: torch.Generator | None = None, *, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """T different positions below ``up_to`` in ascending order, every set of them equally likely.
+    """T different positions below ``up_to`` in ascending order; all sets of positions are equally likely.
 
-    Ruoss et al. 2023, arXiv 2305.16843, section 3: draw them again for every training text, so that all distances
-    below ``up_to`` occur, though few tokens are neighbours. Evaluate at drawn positions or at 0, 1, 2 …. For a
-    batch, draw each row and ``torch.stack`` the rows.
+    Ruoss et al. 2023, arXiv 2305.16843, section 3: draw new positions for every training sequence, so that all
+    distances below ``up_to`` occur, although few tokens have neighbouring positions. Evaluate at random positions
+    or at 0, 1, 2 …. For a batch, draw each row separately and ``torch.stack`` the rows.
 
     Raises:
         InvalidArgument: ``up_to`` is below T or above 2^31.
@@ -34,13 +34,13 @@ def randomised(
 def pose(
     T: int, up_to: int, chunks: int = 2, generator: torch.Generator | None = None, *, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """Positions of T tokens in chunks that count by one, with a random gap before each later chunk.
+    """Positions of T tokens in chunks that count up by one, with a random gap before each later chunk.
 
-    PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the text is cut into chunks at random places, and chunk i
-    is moved up by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Neighbours in a chunk stay
-    neighbours, and all distances below ``up_to`` occur. The paper draws the chunks from a longer text.
+    PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the sequence is cut into chunks at random places, and
+    chunk i is shifted by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Neighbours within a chunk
+    stay neighbours, and all distances below ``up_to`` occur. The paper takes the chunks from a longer text.
 
-    The authors' code has two chunks, the first at most half of the text; here all cuts are equally likely.
+    The authors' code has two chunks, the first at most half of the sequence; here all cuts are equally likely.
 
     Raises:
         InvalidArgument: ``up_to`` is below T or above 2^31, or there are more chunks than tokens.
@@ -61,17 +61,18 @@ def pose(
 def coupled(
     groups: Int[Tensor, "*B T"], up_to: int, generator: torch.Generator | None = None
 ) -> Int[Tensor, "*B T"]:
-    """Positions that tokens of one group share, with a random start for each row.
+    """Positions that all tokens of a group share, with a random start for each row.
 
-    Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): ``groups`` numbers the tokens that belong
-    together, such as digits of the same significance in both operands and the sum. In training, a start uniform in
-    0 … up_to − 1 − max(groups) is added, so that a model sees all positions that longer sums need. Evaluate at
-    ``groups`` with any start. The authors reserve position 0 for padding and for the beginning and end of a text;
-    to do the same, number groups from 1 and set these tokens to 0 afterwards.
+    Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): tokens that belong together, such as digits
+    of the same significance in both operands and the sum, have the same number in ``groups``. This function adds a
+    start that is uniform in 0 … up_to − 1 − max(groups), so that in training a model sees all positions that
+    longer sums need. Evaluate at ``groups`` plus any start. The authors reserve position 0 for padding and for the
+    first and last token; to do the same, number groups from 1 and set the positions of these tokens to 0
+    afterwards.
 
     Raises:
-        InvalidArgument: floats, or groups that are not below ``up_to``.
-        PositionOutOfRange: a negative group.
+        InvalidArgument: groups are floats, or not below ``up_to``.
+        PositionOutOfRange: a group is negative.
     """
     check(groups, "groups")
     at_least(1)(up_to, "up_to")

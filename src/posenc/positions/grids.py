@@ -1,4 +1,4 @@
-"""Positions of grids: all points of an image or video, one coordinate per axis; the last axis varies fastest."""
+"""Positions on grids: all points of an image or video, one coordinate per axis; the last axis varies fastest."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ def grid(
 
     Args:
         shape: the number of points along every axis, such as rows and columns, or frames, rows and columns.
-        corner: the first point's coordinate, one for all axes or one per axis: the place of a crop in its image,
-            or 1 if a model counts from 1. Negative coordinates need an encoding that is ``signed``.
-        step: the step from one point to the next, one for all axes or one per axis.
+        corner: the coordinates of the first point, one number for all axes or one per axis: the place of a crop in
+            its image, or 1 if a model counts from 1. Negative coordinates need an encoding that is ``signed``.
+        step: the step between neighbouring points, one number for all axes or one per axis.
 
     The result is int64 ``(A, T)``, where T is the product of the shape.
     """
@@ -36,16 +36,16 @@ def grid(
 
 
 def centred(*shape: int, device: Device = None) -> Int[Tensor, "A T"]:
-    """A grid around its middle: −⌈n/2⌉ … ⌊n/2⌋−1 along every axis (Qwen-Image); for signed encodings."""
+    """A centred grid, −⌈n/2⌉ … ⌊n/2⌋−1 along every axis (Qwen-Image); for signed encodings."""
     return grid(*shape, corner=[-((n + 1) // 2) for n in shape], device=device)
 
 
 def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A T"]:
     """Midpoints of the cells of an image that spans −1 to 1, in units of 1/parts (DINOv3).
 
-    Cell i of n is at (2i + 1 − n)/n, so that the result is (2i + 1 − n)·parts/n, exactly: parts must be a multiple
-    of the number of cells along every axis. For images of several sizes use ``math.lcm(…)`` of all sizes; the
-    encoding's units are 1/parts.
+    Cell i of n is at (2i + 1 − n)/n, so the result is (2i + 1 − n)·parts/n. To be exact, ``parts`` must be a
+    multiple of the number of cells along every axis; for images of several sizes, use ``math.lcm`` of all sizes.
+    Set the encoding's ``units`` to 1/parts.
     """
     parts = as_integer(parts, "parts")
     if any(n < 1 or parts % n for n in shape):
@@ -58,7 +58,7 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
 
 
 def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A B T"], Bool[Tensor, "B T"]]:
-    """A left-padded batch of sequences of positions with axes, and the mask of its real tokens.
+    """A left-padded batch of position sequences ``(A, T)``, and the mask of its real tokens.
 
     Padding has position 0; hide it with ``key_mask=mask`` in attention.
     """
@@ -70,7 +70,7 @@ def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A
 
 
 def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"], Int[Tensor, " T"]]:
-    """Concatenated sequences of positions with axes, and their segments: images of any sizes in one row.
+    """Concatenated position sequences ``(A, T)``, such as images of any sizes, and their segments.
 
     Pass the segments to attention so that no image sees another.
     """
@@ -90,7 +90,7 @@ def _check_rows(rows: Sequence[Tensor]) -> None:
 
 
 def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
-    """One integer per axis, from one for all or one each."""
+    """One integer per axis, from one integer for all axes or a sequence."""
     values = list(value) if isinstance(value, Sequence) else [value] * axes
     if len(values) != axes:
         raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; pass 1, or {axes}")

@@ -1,4 +1,4 @@
-"""The range of positions, and the check of a tensor of them."""
+"""The range of positions, and the check of a tensor of positions."""
 
 import torch
 from jaxtyping import Int
@@ -7,7 +7,7 @@ from torch import Tensor
 from posenc.errors import InvalidArgument, PositionOutOfRange
 
 LIMIT = 2**31
-"""Positions are below this limit, so that phases are exact and every kernel can address them."""
+"""Positions must be below this limit, so that phases are exact and every kernel can address them."""
 
 Device = torch.device | str | None
 
@@ -21,11 +21,12 @@ def check(
     signed: bool = False,
     past_limit: str = "",
 ) -> None:
-    """Refuse positions of another dtype or shape, below 0 (signed: at −limit or below), or at ``limit`` or above.
+    """Raise an error if positions have another dtype or shape, or are outside 0 … limit − 1 (±(limit − 1) if
+    signed).
 
-    On the CPU, a value out of range raises here. If values cannot be read (traced, fake, or on another device,
-    where reading would synchronise) the check is an asynchronous assertion. ``past_limit`` ends the error for a
-    position beyond the limit; by default it names the last position.
+    On the CPU, the error is raised here. If values cannot be read (traced, fake, or on another device, where
+    reading would synchronise), the check of values is an asynchronous assertion. ``past_limit`` is the end of the
+    message for a position beyond the limit; by default the message names the last position.
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
@@ -61,7 +62,7 @@ def _extremes(positions: Tensor) -> tuple[int, int] | None:
     """The lowest and the highest position; None if values cannot be read."""
     if torch.compiler.is_compiling() or positions.device.type != "cpu":
         return None
-    while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: all rows at once
+    while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: check all rows together
         positions = torch._C._functorch.get_unwrapped(positions)
     if type(positions) not in (Tensor, torch.nn.Parameter):
         return None
@@ -71,5 +72,5 @@ def _extremes(positions: Tensor) -> tuple[int, int] | None:
             return only, only
         low, high = positions.aminmax()
         return int(low), int(high)
-    except RuntimeError:  # a tracer records this tensor
+    except RuntimeError:  # a tracer is recording this tensor
         return None

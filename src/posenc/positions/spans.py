@@ -1,11 +1,11 @@
-"""Positions of text, images and videos in one sequence, as each family counts them (arXiv 2409.12191, M-RoPE).
+"""Positions of text, images and videos in one sequence, by the rules of each model family (M-RoPE, 2409.12191).
 
-A sequence is a row of spans. Every token has three coordinates, time, row and column. Text has all three equal and
-advances by one per token; an image or a video starts at one coordinate s on every axis:
+A sequence consists of spans. Every token has three coordinates: time, row and column. In text, all three are equal
+and increase by one per token; an image or a video starts at the same coordinate s on every axis:
 
-    time = s + t(frame),   row = s + y,   column = s + x,   and the next span starts at 1 + the largest of all.
+    time = s + t(frame), row = s + y, column = s + x, and the next span starts at 1 + the maximum.
 
-Families differ in t, in how many patches one token stands for, and in whether a video is one span.
+Families differ in t, in the number of patches per token, and in whether a video is one span.
 """
 
 from abc import ABC, abstractmethod
@@ -24,19 +24,19 @@ from posenc.positions.grids import grid
 from posenc.positions.limits import Device
 
 FINEST = 10**6
-"""The largest denominator of the fraction that a float number of seconds is rounded to, so that 1/3 is a third."""
+"""The largest denominator when seconds, as a float, are rounded to a fraction, so that 1/3 is a third."""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """The counting rule of a family.
+    """The rule by which a model family counts positions.
 
     Args:
-        merge: patches that one token stands for, along rows and along columns (``spatial_merge_size``).
-        frames: frames of a video's grid that one token stands for (``temporal_merge_size``).
-        ids_per_second: time ids per second of video (``tokens_per_second``, ``position_id_per_seconds``); None
-            counts one id per frame.
-        whole_videos: whether a video is one span; if not, its frames are images with text between them.
+        merge: the number of patches per token, along rows and along columns (``spatial_merge_size``).
+        frames: the number of frames of a video's grid per token (``temporal_merge_size``).
+        ids_per_second: time ids per second of video (``tokens_per_second``, ``position_id_per_seconds``); None for
+            one id per frame.
+        whole_videos: whether a video is one span; if not, its frames are images separated by text.
     """
 
     merge: int = 2
@@ -53,7 +53,8 @@ COUNTINGS = {
     "glm-4v": Counting(whole_videos=False),
     "ernie-4.5-vl": Counting(frames=2),
 }
-"""The rule of every family by name, with the numbers of its public checkpoints; use ``replace`` to change one."""
+"""The rule of every family, with the numbers of its public checkpoints; use ``dataclasses.replace`` to change
+one."""
 
 
 class Span(ABC):
@@ -61,12 +62,12 @@ class Span(ABC):
 
     @abstractmethod
     def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
-        """Time, row and column of its tokens, counted from 0."""
+        """The time, row and column of the span's tokens, starting at 0."""
 
 
 @dataclass(frozen=True)
 class Text(Span):
-    """A number of tokens of text, including markers around images, or of Omni's sound, which counts as text."""
+    """Tokens of text, including markers around images, or of Omni's audio, which counts as text."""
 
     tokens: int
 
@@ -77,7 +78,7 @@ class Text(Span):
 
 @dataclass(frozen=True)
 class Image(Span):
-    """An image, or one frame of a video whose frames are separate: rows and columns of patches before merging."""
+    """An image, or a frame of a video with separate frames: rows and columns of patches before merging."""
 
     rows: int
     columns: int
@@ -91,7 +92,7 @@ class Video(Span):
     """A video: frames of its grid, rows and columns of patches before merging.
 
     ``seconds`` is the duration of one frame of the grid, temporal_patch_size / fps (``second_per_grid_ts``), as a
-    fraction or a float. Families that count time in seconds need it.
+    fraction or a float; it is required by families that count time in seconds.
     """
 
     frames: int
@@ -124,19 +125,20 @@ class Video(Span):
 def multimodal(
     spans: Sequence[Span], counting: str | Counting, *, start: int = 0, device: Device = None
 ) -> tuple[Int[Tensor, "3 T"], int]:
-    """Positions ``(3, T)`` of one sequence of spans, and the position of the token that comes next, on all axes.
+    """Positions ``(3, T)`` of a sequence of spans, and the position of the next token, which is the same on all
+    axes.
 
-    ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Combine rows of a
-    batch with ``left_padded_rows`` or ``packed_rows``; each row has its own next position.
+    ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Combine the rows
+    of a batch with ``left_padded_rows`` or ``packed_rows``; each row has its own next position.
 
     Args:
         spans: ``Text``, ``Image`` and ``Video``, in the order of their tokens.
-        counting: the family's name in ``COUNTINGS``, or a rule of your own.
-        start: the first position; to continue a conversation, the next position of the previous part.
+        counting: the name of a family in ``COUNTINGS``, or a ``Counting``.
+        start: the first position; to continue a conversation, pass the next position of the previous part.
 
     A video's time is the floor of the exact product of frame, seconds and ids per second; the families' own code
-    multiplies in float32. Text after a video starts above the video's last time id, as in training; transformers
-    5.23 starts it above the larger side of its grid, which lies inside a long video.
+    multiplies in float32. As in training, text after a video starts above the video's last time id. transformers
+    5.23 starts it above the larger side of the grid, which lies inside a long video.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]
@@ -151,7 +153,7 @@ def multimodal(
 
 
 def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
-    """The number of tokens along each side, with ``by`` patches or frames per token."""
+    """The number of tokens along each axis, with ``by`` patches or frames per token."""
     _check_size(span, **sizes)
     for name, size in sizes.items():
         if size % by:

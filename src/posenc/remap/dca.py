@@ -6,7 +6,7 @@ section 3).
     keys of the chunk before:             query at min(p mod s + s, c − 1)
     keys of earlier chunks:               query at c − 1
 
-so that no distance is c or more, the w tokens before a query keep their distance, and keys rotate once.
+so that all distances are below c, the w tokens before a query keep their distance, and keys are rotated only once.
 """
 
 import math
@@ -24,18 +24,18 @@ from posenc.remap.remap import At, Remap
 
 @final
 class DCA(Remap):
-    """Uses separate distances within a chunk, to the chunk before and to all others; a cache stores keys at p mod
-    ``chunk``.
+    """Uses different distances within a chunk, to the previous chunk and to earlier chunks; a cache stores keys at
+    p mod ``chunk``.
 
-    The authors' code puts far queries at c, not c − 1, and multiplies cos and sin by YaRN's factor for the
-    request's length; for that, pass a rotary with ``YaRN``.
+    For earlier chunks, the authors' code puts queries at c, not c − 1. It also multiplies cos and sin by YaRN's
+    factor for the request's length; for that, pass a rotary with ``YaRN``.
 
     Args:
         rotary: the model's own rotary encoding.
         chunk: s, the number of tokens in a chunk; the authors use about three quarters of the trained length, less
             ``local``.
-        local: w, how many tokens of the chunk before keep their distance; chunk + local is at most the trained
-            length.
+        local: w, the number of tokens in the previous chunk that keep their distance; chunk + local must be at
+            most the trained length.
     """
 
     name: ClassVar[str] = "dca"

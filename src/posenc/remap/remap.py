@@ -1,4 +1,4 @@
-"""Remapped encodings: a rotation at several positions, each for a range of distances."""
+"""Remapped encodings: a rotation with different positions for different ranges of distances."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
 At = Callable[..., Placed]
-"""The rotation at some positions, by the encoding's rotary or by the second argument."""
+"""Places the rotation at some positions; the rotary is that of the encoding, or the second argument."""
 
 
 class PlacedRemap(Placed):
-    """The rotations of every part: at the queries' positions, and at the keys' if the part moves keys."""
+    """The rotations of every part: for queries, and for keys if the part changes their positions."""
 
     def __init__(
         self, remap: "Remap", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -41,8 +41,8 @@ class PlacedRemap(Placed):
             self.keys = remap.rotary.placed(q, q if k_positions is q_positions else k, dtype)
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Queries unrotated, since each part rotates them to its own positions, and keys in the form that a cache
-        stores."""
+        """Return queries unrotated, since each part rotates them to its own positions, and keys as a cache stores
+        them."""
         self.keys_at_queries(q, k, self.head_dim)
         return q, k if k is None or self.keys is None else self.keys.rotate(None, k)[1]
 
@@ -51,10 +51,10 @@ class PlacedRemap(Placed):
 
 
 class Remap(Encoding):
-    """A rotation with different positions of queries and keys for different distances; no parameters.
+    """A rotation with different positions of queries and keys for different distances. No parameters.
 
-    A subclass implements ``parts``, which together cover all distances, and ``cached`` if keys have the same
-    positions in all parts. Positions have one axis, and masks are causal.
+    A subclass implements ``parts``, which together must cover all distances, and ``cached`` if keys have the same
+    positions in all parts. Positions have one axis, and masks must be causal.
 
     Args:
         rotary: the model's own rotary encoding.
@@ -74,15 +74,16 @@ class Remap(Encoding):
 
     @abstractmethod
     def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
-        """The parts of queries at the positions q and keys at k, near keys first; every key is in one part."""
+        """The parts for queries at positions q and keys at positions k, near keys first; every key is in exactly
+        one part."""
 
     @abstractmethod
     def longest(self, trained: int) -> float:
-        """The longest text in which no distance above ``trained`` − 1 is used: ∞ if there is no limit, ``trained``
-        if the settings do not remap such short texts."""
+        """The longest sequence in which no distance above ``trained`` − 1 is used: ∞ if there is no limit,
+        ``trained`` if the settings do not remap such short sequences."""
 
     def cached(self, positions: Tensor) -> Tensor | None:
-        """The positions to which cached keys are rotated; None if a cache stores them unrotated."""
+        """The positions that cached keys are rotated to; None if a cache stores unrotated keys."""
         return None
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -98,7 +99,7 @@ class Remap(Encoding):
 
 def remapped(encoding: Encoding, text: str) -> Encoding:
     """The encoding with remapped positions in the layers that a longer context affects: ``remapped(layers,
-    "dca(rotary, chunk=3072, local=384)")``, where ``rotary`` stands for each layer's own.
+    "dca(rotary, chunk=3072, local=384)")``, where ``rotary`` stands for the rotary of each layer.
 
     Raises:
         InvalidArgument: the encoding of such a layer is not a one-axis ``Rotary``.

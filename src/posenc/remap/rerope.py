@@ -2,7 +2,7 @@
 
     distance used = min(d, w)
 
-For far keys, keys are unrotated and queries are at position w.
+For distances above w, keys are unrotated and queries are at position w.
 """
 
 import math
@@ -19,10 +19,10 @@ from posenc.remap.remap import At, Remap
 
 @final
 class ReRoPE(Remap):
-    """Distances up to ``window`` are unchanged, larger ones equal ``window``; a cache stores unrotated keys.
+    """Distances up to ``window`` are unchanged, larger distances become ``window``; a cache stores unrotated keys.
 
-    The author's code also multiplies queries by max(1, ln(p + 1)/ln L), with the trained length L; here that is
-    ``stack(rerope(…), query-scale(…))``.
+    The author's code also multiplies queries by max(1, ln(p + 1)/ln L), where L is the trained length; here, use
+    ``stack(rerope(…), query-scale(…))`` for that.
 
     Args:
         rotary: the model's own rotary encoding.
@@ -38,7 +38,7 @@ class ReRoPE(Remap):
 
     def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
         edge = q - self.window + 1
-        # Position 0 changes nothing except YaRN's factor.
+        # At position 0, a rotation only applies YaRN's attention factor.
         unrotated = None if self.rotary.attention_factor == 1.0 else at(torch.zeros_like(k))
         far = RemappedPart(at(torch.full_like(q, self.window)), unrotated, None, edge)
         return RemappedPart(at(q), at(k), edge), far

@@ -1,9 +1,9 @@
-"""Self-Extend: far keys in groups that share a position (Jin et al. 2024, arXiv 2401.01325, section 3).
+"""Self-Extend: groups of distant keys share a position (Jin et al. 2024, arXiv 2401.01325, section 3).
 
     distance d < W:  p_q − p_k                          neighbours, as trained
     distance d ≥ W:  ⌊p_q/G⌋ + W − ⌊W/G⌋ − ⌊p_k/G⌋       groups of G tokens
 
-The shift W − ⌊W/G⌋ lets the groups continue where the neighbours end.
+With the shift W − ⌊W/G⌋, distances of groups continue where those of neighbours end.
 """
 
 from typing import ClassVar, final
@@ -18,11 +18,11 @@ from posenc.remap.remap import At, Remap
 
 @final
 class SelfExtend(Remap):
-    """Near keys keep their distance, far keys get a G-th of it; a cache stores unrotated keys.
+    """Near keys keep their distance, and that of distant keys is divided by G; a cache stores unrotated keys.
 
-    The authors' code shifts by W − W/G, not a whole number unless G divides W, and does not shift if every query is
-    before W, where no key is far. Optionally it multiplies queries by ln(p + 1)/ln(base); here that is
-    ``stack(self-extend(…), query-scale(…))``.
+    The authors' code shifts by W − W/G, which is not a whole number unless G divides W. It does not shift if all
+    queries are before W, where no key is distant. Optionally it multiplies queries by ln(p + 1)/ln(base); here,
+    use ``stack(self-extend(…), query-scale(…))`` for that.
 
     Args:
         rotary: the model's own rotary encoding.

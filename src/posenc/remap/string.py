@@ -1,10 +1,10 @@
-"""STRING: far keys at distances that training saw more often (An et al. 2024, arXiv 2410.18745, section 4).
+"""STRING: distant keys get distances that are more frequent in training (An et al. 2024, 2410.18745, section 4).
 
     distance used = d if d < S
                     d − S + W if d ≥ S
 
-The largest trained distances are rare in training texts and are not used; the nearest W keep their distance.
-This is not the rotation STRING of robotics (arXiv 2502.02562).
+The largest trained distances are rare in training and are not used; the nearest W keys keep their distances. This
+is not the rotation called STRING in robotics (arXiv 2502.02562).
 """
 
 from typing import ClassVar, final
@@ -20,7 +20,8 @@ from posenc.remap.remap import At, Remap
 
 @final
 class STRING(Remap):
-    """Distances below ``shift`` are unchanged, all others reduced; a cache stores keys as RoPE rotates them.
+    """Distances below ``shift`` are unchanged, larger distances are reduced; a cache stores keys as RoPE rotates
+    them.
 
     Args:
         rotary: the model's own rotary encoding.

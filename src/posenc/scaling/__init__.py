@@ -1,4 +1,4 @@
-"""Scalings: the frequencies of a rotation for the trained length, and their changes for longer contexts."""
+"""Scalings: rules for the frequencies of a rotation, for the trained length or longer contexts."""
 
 from posenc.scaling.default import Default as Default
 from posenc.scaling.dynamic import DynamicNTK as DynamicNTK

@@ -1,5 +1,5 @@
-"""Fields for settings of scalings, each annotated with its check. A message names the field, its value, the range
-and the fix."""
+"""Types of scalings' fields, annotated with their checks. A message names the field, its value, the range and the
+fix."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -10,8 +10,8 @@ from posenc.errors import InvalidArgument
 
 
 class Checked:
-    """A frozen dataclass whose fields are checked, in order, by their annotations; NumPy's numbers become Python's,
-    and lists tuples."""
+    """A frozen dataclass whose fields are checked, in order, against their annotations. NumPy numbers are
+    converted to Python numbers, and lists to tuples."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -36,7 +36,7 @@ check_total_length = at_least(1, ": prompt and answer together, in tokens")
 
 
 def check_factors(values: object, name: str) -> None:
-    """A tuple of positive finite numbers, one per pair."""
+    """Check that values are a list of positive finite numbers, one per pair."""
     if not isinstance(values, Sequence) or isinstance(values, str) or not values:
         raise InvalidArgument(f"{name}={values!r} must be a list of positive numbers, one per pair")
     wrong = [(i, v) for i, v in enumerate(values) if not is_number(v) or v <= 0]

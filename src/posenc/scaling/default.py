@@ -8,7 +8,7 @@ from posenc.scaling.scaling import Scaling, unscaled_float32, unscaled_frequenci
 
 @dataclass(frozen=True)
 class Default(Scaling):
-    """θ_i = base^(−2i/d), nothing scaled; attention factor 1."""
+    """θ_i = base^(−2i/d), without scaling; the attention factor is 1."""
 
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
         return Frequencies(

@@ -2,8 +2,8 @@
 
     b' = b·(f·T/L − (f−1))^(d/(d−2))   for T > L,   b' = b for T ≤ L
 
-With f=1 this is NTK with s = T/L. In general it is NTK at factor f·T/L − (f−1), which ``plan`` returns with the
-factor rounded once to float64; angles are then within 1e-8 rad of the formula's at any position.
+With f=1 this is NTK with s = T/L. In general it is NTK with factor f·T/L − (f−1), which ``plan`` rounds once to
+float64; angles are then within 1e-8 rad of the formula at any position.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from posenc.scaling.scaling import LengthScaling, Scaling
 
 @dataclass(frozen=True)
 class DynamicNTK(LengthScaling):
-    """NTK with a base that depends on the length.
+    """NTK with a base that depends on the length of the request.
 
     Args:
         factor: f ≥ 1, the growth beyond the trained length.
         original_length: L, the trained context in tokens.
 
-    Cached keys are stale as soon as a request outgrows the length it was planned for: scores of keys rotated under
-    one plan with queries of another are wrong. Plan for prompt and answer together, or move the cache with
-    ``posenc.rerotate``. When Hugging Face grows the base during generation, it keeps the old keys, and it computes
-    the base from a float32 length, so its last bits may differ from ``plan``.
+    Cached keys become stale as soon as a request outgrows its planned length, because scores of queries and keys
+    rotated under different plans are wrong. Plan for prompt plus answer, or convert the cache with
+    ``posenc.rerotate``. Hugging Face keeps the old keys when it grows the base during generation. It also computes
+    the base from a float32 length, so the last bits may differ from ``plan``.
     """
 
     factor: Factor

@@ -1,4 +1,4 @@
-"""The frequency of every pair, exact and in the float32 of checkpoints, and the attention factor."""
+"""The frequency of every pair, exact and as checkpoints compute it in float32, and the attention factor."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,9 +12,9 @@ class Frequencies:
 
     Args:
         exact: θ_i, radians per position, one per pair, as exact decimals (50 digits).
-        float32: the same frequencies as the float32 recipe of public checkpoints computes them, bit for bit.
-            They differ from ``exact`` only by float32 rounding.
-        attention_factor: a; cos **and** sin are multiplied by it, so scores grow by a².
+        float32: the frequencies that public checkpoints compute in float32, bit for bit; they differ from
+            ``exact`` only by float32 rounding.
+        attention_factor: a, which cos **and** sin are multiplied by, so scores grow by a².
     """
 
     exact: tuple[Decimal, ...]

@@ -2,8 +2,8 @@
 
     θ'_i = θ_i / s
 
-This equals dividing positions by s: no pair leaves the range of angles seen in training, but neighbours are s
-times closer, which costs quality at every length until the model is fine-tuned a little.
+This equals dividing positions by s. No pair leaves the range of angles seen in training, but neighbouring tokens
+are s times closer, which costs quality at every length until the model is fine-tuned a little.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from posenc.scaling.scaling import Scaling, exact, unscaled_float32, unscaled_fr
 
 @dataclass(frozen=True)
 class Linear(Scaling):
-    """θ_i / factor.
+    """Divides every frequency by the factor.
 
     Args:
         factor: s ≥ 1, target length over trained length.

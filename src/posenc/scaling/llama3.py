@@ -1,6 +1,6 @@
-"""Llama 3.1's scaling: fast pairs are kept, slow ones interpolated, with a ramp between (Dubey et al. 2024, code).
+"""Llama 3.1's scaling: fast pairs are kept, slow pairs are interpolated, with a ramp between (Dubey et al. 2024).
 
-With r_i = L/λ_i, the turns that pair i completes within the trained length:
+r_i = L/λ_i is the number of turns that pair i completes within the trained length:
 
     r_i > high: θ_i       r_i < low: θ_i / s       else: u·θ_i + (1−u)·θ_i/s,  u = (r_i − low)/(high − low)
 
@@ -28,13 +28,13 @@ Turns = Annotated[float, positive("Llama 3.1 uses 1 and 4")]
 
 @dataclass(frozen=True)
 class Llama3(Scaling):
-    """Llama 3.1's ramp by turns within the trained length.
+    """Llama 3.1's ramp, by the number of turns within the trained length.
 
     Args:
         factor: s ≥ 1; 8 in Llama 3.1, 32 in Llama 3.2.
         original_length: L, the trained context in tokens; 8192.
-        low_freq_factor: turns below which a pair is interpolated; 1.
-        high_freq_factor: turns above which a pair is kept; 4.
+        low_freq_factor: pairs that complete fewer turns are interpolated; 1.
+        high_freq_factor: pairs that complete more turns are kept; 4.
     """
 
     factor: Factor = 8.0
@@ -59,7 +59,7 @@ class Llama3(Scaling):
 
     @exact
     def scaled(self, frequencies: Sequence[Decimal]) -> tuple[Decimal, ...]:
-        """The ramp applied to any frequencies."""
+        """Apply the ramp to any frequencies."""
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         width = high - low or Decimal("1e-9")
         keep = [(turns_within(f, self.original_length) - low) / width for f in frequencies]

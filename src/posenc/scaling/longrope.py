@@ -1,9 +1,9 @@
-"""LongRoPE: a factor for every pair, found by search (Ding et al. 2024, arXiv 2402.13753; Phi-3).
+"""LongRoPE: a factor for every pair, found by a search (Ding et al. 2024, arXiv 2402.13753; Phi-3).
 
     θ'_i = θ_i / f_i,  f is the short list up to the trained length L, the long list beyond it
     a = √(1 + ln s / ln L) for s > 1, else 1
 
-s is the target length over the trained one. The same a holds for both lists.
+s is the target length over the trained length. Both lists have the same a.
 """
 
 import math
@@ -27,11 +27,11 @@ from posenc.scaling.scaling import (
 
 @dataclass(frozen=True)
 class PerPair(Scaling):
-    """Every pair divided by its own factor: LongRoPE for a planned length.
+    """Divides the frequency of every pair by its own factor: LongRoPE for a planned length.
 
     Args:
         factors: f_i > 0, one per pair.
-        attention_factor: a; cos and sin are multiplied by it.
+        attention_factor: a, which cos and sin are multiplied by.
     """
 
     factors: Factors
@@ -53,18 +53,18 @@ class PerPair(Scaling):
 
 @dataclass(frozen=True)
 class LongRoPE(LengthScaling):
-    """Two lists of factors; the length of the whole request decides between them.
+    """Two lists of factors; the length of the whole request decides which list is used.
 
     Args:
-        short_factors: f_i up to and including ``original_length``.
-        long_factors: f_i beyond it.
+        short_factors: f_i for lengths up to and including ``original_length``.
+        long_factors: f_i for longer requests.
         original_length: L, the trained context in tokens.
-        factor: s ≥ 1, the longest length over the trained one; sets the attention factor.
-        attention_factor: a, if a config states it; default √(1 + ln s / ln L).
+        factor: s ≥ 1, the longest length over the trained length; determines the attention factor.
+        attention_factor: a; by default √(1 + ln s / ln L).
 
-    Cached keys are stale when a request planned short grows beyond L: plan for prompt and answer together, or
-    move the cache with ``posenc.rerotate``. Hugging Face chooses by the longest row of the batch, so that an answer
-    depends on the other rows; here each request has its own plan.
+    Cached keys become stale if a request that was planned with the short list grows beyond L: plan for prompt plus
+    answer, or convert the cache with ``posenc.rerotate``. Hugging Face chooses the list by the longest row of the
+    batch, so an answer depends on the other rows; here each request has its own plan.
     """
 
     short_factors: Factors
@@ -82,7 +82,7 @@ class LongRoPE(LengthScaling):
             )
 
     def plan(self, total_length: int) -> Scaling:
-        """The short list for ``total_length ≤ original_length``, the long list beyond it."""
+        """The scaling with the short list if ``total_length ≤ original_length``, else with the long list."""
         check_total_length(total_length, "total_length")
         factors = self.long_factors if total_length > self.original_length else self.short_factors
         usual = math.sqrt(1 + math.log(self.factor) / math.log(self.original_length))

@@ -1,15 +1,16 @@
-"""NTK-aware scaling: a larger base, so that slow pairs slow down and fast pairs hardly change.
+"""NTK-aware scaling: a larger base, which slows slow pairs down and hardly changes fast pairs.
 
 ``form="base"`` (bloc97 2023; YaRN, arXiv 2309.00071, appendix A.1): θ'_i = b'^(−2i/d), b' = b·s^(d/(d−2)).
-The first pair keeps its frequency and the last is divided by exactly s. Nearly all pairs between them still
-leave the range of angles seen in training (d=128, L=4096, s=8: 17 of the 18 that never complete a turn).
+The first pair keeps its frequency, and that of the last pair is divided by exactly s. Nearly all slow pairs still
+leave the range of angles seen in training (d=128, L=4096, s=8: 17 of the 18 pairs that never complete a turn).
 
-``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last pair is divided by s too,
-the first by s^(2/d), and the ratio of neighbours is that of base b·s.
+``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last frequency is divided by s
+too, the first by s^(2/d), and the ratio of neighbouring frequencies is that of base b·s.
 
 ``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, section 4.1): b' = b·s^(log₈ 50), or
-b·s^1.88. The authors raise 10,000 to 500,000 for eight times the length and state no rule; the power law through
-that one point is ours. The last pair is divided by more than s: training starts from angles already seen.
+b·s^1.88. The authors raise the base from 10,000 to 500,000 for eight times the length and state no rule; the power
+law through this point is ours. The last frequency is divided by more than s, so fine-tuning starts with angles
+that the model has seen.
 """
 
 import math
@@ -34,7 +35,7 @@ Form = Literal["base", "fixed", "abf"]
 
 @dataclass(frozen=True)
 class NTK(Scaling):
-    """A larger base.
+    """Increases the base of the frequencies.
 
     Args:
         factor: s ≥ 1, target length over trained length.
@@ -45,10 +46,10 @@ class NTK(Scaling):
     form: Form = "base"
 
     def base(self, rotary_dim: int, base: float) -> float:
-        """b' in float64, the base that this scaling is equivalent to; a checkpoint's config can simply set it.
+        """The equivalent base b' in float64, which a checkpoint's config can simply set.
 
         Raises:
-            InvalidArgument: ``form="fixed"``, which no single base is equivalent to.
+            InvalidArgument: ``form="fixed"``, which has no equivalent base.
         """
         _check_pairs(rotary_dim)
         if self.form == "fixed":

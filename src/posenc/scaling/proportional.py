@@ -2,9 +2,9 @@
 
     θ_i = b^(−2i/D) for i < p·D/2, else 0
 
-The frequencies are those of the whole head, and channels pair over the whole head, (i, i+D/2) with half pairing.
-Partial rotation differs: ``Rotary(rotary_dim=r)`` gives the first r channels the frequencies b^(−2i/r). The two are
-not interchangeable on trained weights.
+The frequencies are those of the whole head, and channels are paired over the whole head, (i, i+D/2) with half
+pairing. Partial rotation differs: ``Rotary(rotary_dim=r)`` gives the first r channels the frequencies b^(−2i/r).
+The two are not interchangeable on trained weights.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ class Proportional(Scaling):
     """Only the fastest pairs rotate.
 
     Args:
-        fraction: p, between 0 and 1: ⌊p·D/2⌋ pairs rotate; 0 is NoPE, 1 is plain RoPE.
-        factor: s ≥ 1; the frequencies of rotating pairs are divided by it, as in Hugging Face; the paper has no
+        fraction: p, between 0 and 1; ⌊p·D/2⌋ pairs rotate. 0 is NoPE, 1 is plain RoPE.
+        factor: s ≥ 1, which the frequencies of rotating pairs are divided by, as in Hugging Face; the paper has no
             factor.
     """
 

@@ -1,4 +1,4 @@
-"""Scalings: immutable objects that compute frequencies from (rotary_dim, base)."""
+"""Scalings: immutable objects that compute frequencies from ``rotary_dim`` and ``base``."""
 
 import math
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ R = TypeVar("R")
 TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918")
 
 DIGITS = 50
-"""Digits of every exact frequency; 2^64 turns need 20, position 2^31 ten more."""
+"""The digits of every exact frequency; 2^64 parts of a turn need 20, and positions up to 2^31 ten more."""
 
 
 class Scaling(Checked, ABC):
@@ -38,15 +38,15 @@ class Scaling(Checked, ABC):
 
     @property
     def softmax_factor(self) -> float:
-        """An additional factor on attention's 1/√D: YaRN's second factor; 1 for all other scalings."""
+        """An additional factor of attention's 1/√D, from YaRN's ``mscale_all_dim``; 1 for all other scalings."""
         return 1.0
 
 
 class LengthScaling(Checked, ABC):
     """A rule whose frequencies depend on the length of a request; ``plan`` fixes them for one request.
 
-    It has no frequencies itself: they are decided once, from the length of prompt and answer together, before the
-    first key is cached, and change neither with growth nor with other rows of the batch.
+    Frequencies are decided once, from the length of prompt plus answer, before the first key is cached. They do
+    not change as the request grows, nor depend on other rows of the batch.
     """
 
     @abstractmethod
@@ -54,12 +54,12 @@ class LengthScaling(Checked, ABC):
         """The fixed scaling for a request of ``total_length`` tokens."""
 
     def stale(self, planned_length: int, total_length: int) -> bool:
-        """Whether keys that were cached under the plan for one length are stale under that for another."""
+        """Whether keys that were cached under the plan for one length are stale under the plan for another."""
         return self.plan(planned_length) != self.plan(total_length)
 
 
 def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scaling:
-    """The scaling itself, or its plan for a request of ``total_length`` tokens if it depends on that."""
+    """The scaling itself, or its plan for a request of ``total_length`` tokens if it depends on the length."""
     if isinstance(scaling, Scaling):
         return scaling
     if total_length is None:
@@ -71,7 +71,8 @@ def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scali
 
 
 def fixed(scaling: object) -> Scaling:
-    """The scaling itself; an error if it is not a scaling, or depends on a length that was not given."""
+    """The scaling itself; raises an error if it is not a ``Scaling``, for example because it depends on a
+    length."""
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
             f"scaling={scaling!r} has no frequencies of its own; fix a DynamicNTK or LongRoPE for one request "
@@ -81,7 +82,8 @@ def fixed(scaling: object) -> Scaling:
 
 
 def check_dim_and_base(rotary_dim: int, base: Decimal | float, name: str = "rotary_dim") -> None:
-    """Refuse a width without pairs or a base without frequencies; ``name`` is the caller's name of the width."""
+    """Raise an error for an odd or too small width, or an invalid base; ``name`` is the caller's name for the
+    width."""
     if rotary_dim < 2 or rotary_dim % 2:
         raise InvalidArgument(
             f"{name}={rotary_dim} must be even and at least 2: channels rotate in pairs; "
@@ -96,7 +98,7 @@ Base = Annotated[float, check_base]
 
 
 def exact(formula: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a decimal formula so that it runs at 50 digits in any decimal context of the caller."""
+    """Decorate a decimal formula so that it runs with 50 digits, whatever decimal context the caller has."""
 
     @wraps(formula)
     def at_full_precision(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -119,17 +121,17 @@ def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decima
     """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact.
 
     Raises:
-        InvalidArgument: a width without pairs, or a base without frequencies.
+        InvalidArgument: the width is odd or too small, or the base is invalid.
     """
     check_dim_and_base(rotary_dim, base)
     return falling(base, range(0, rotary_dim, 2), rotary_dim)
 
 
 def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:
-    """base^(2i/d) in float32, of all or the first ``pairs`` pairs: the first step of every float32 recipe.
+    """base^(2i/d) in float32 for all pairs, or the first ``pairs``: the first step of every float32 recipe.
 
-    The last bit of a power depends on the length of the vector it is computed in (whole SIMD registers and the rest
-    are computed differently), so a recipe for fewer pairs computes fewer.
+    The last bit of a power depends on the length of its vector, because full SIMD registers and the remainder are
+    computed differently. A recipe for fewer pairs therefore has to compute fewer.
     """
     stop = rotary_dim if pairs is None else 2 * pairs
     exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
@@ -137,7 +139,8 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
 
 
 def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-    """The same frequencies in float32, in the order of operations that public checkpoints were trained with."""
+    """The unscaled frequencies in float32, in the order of operations that public checkpoints were trained
+    with."""
     return 1.0 / powers_float32(rotary_dim, base)
 
 

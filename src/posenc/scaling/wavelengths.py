@@ -1,4 +1,5 @@
-"""Wavelengths of pairs, how many pairs turn within a length, and by how much a scaling slows them."""
+"""Wavelengths of pairs, the number of pairs that complete a turn within a length, and how much a scaling slows
+pairs."""
 
 import math
 
@@ -22,7 +23,7 @@ def wavelengths(pairs: Frequencies) -> Float[Tensor, " pairs"]:
 
 
 def turns(pairs: Frequencies, length: int) -> int:
-    """How many pairs complete a turn within ``length`` positions."""
+    """The number of pairs that complete a turn within ``length`` positions."""
     return int((wavelengths(pairs) <= length).sum())
 
 

@@ -1,16 +1,17 @@
-"""YaRN: keep fast pairs, interpolate slow ones, and sharpen attention (Peng et al. 2023, arXiv 2309.00071).
+"""YaRN: keep fast pairs, interpolate slow pairs, and sharpen attention (Peng et al. 2023, arXiv 2309.00071).
 
     θ'_i = (1−g_i)·θ_i/s + g_i·θ_i,   g_i = 1 keeps a frequency, 0 interpolates it
 
 ``ramp="rotations"`` (the paper, section 3.2): with r_i = L/λ_i, g_i = clip((r_i − β_slow)/(β_fast − β_slow), 0, 1).
 ``ramp="dimension"`` (authors' code, Hugging Face): linear in the pair index between the two pairs that complete
-β_fast and β_slow turns, dim(r) = d·ln(L/2πr)/(2·ln b), low = ⌊dim(β_fast)⌋ and high = ⌈dim(β_slow)⌉ (whole
-numbers only if ``truncate``), low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added to high if they are equal:
-g_i = 1 − clip((i − low)/(high − low), 0, 1). The two ramps differ by up to 3.04 times (d=128, L=4096, s=16).
+β_fast and β_slow turns, dim(r) = d·ln(L/2πr)/(2·ln b), low = ⌊dim(β_fast)⌋ and high = ⌈dim(β_slow)⌉ (rounded only
+if ``truncate``), with low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added to high if low = high: g_i = 1 − clip((i −
+low)/(high − low), 0, 1). The frequencies of the two ramps differ by a factor of up to 3.04 (d=128, L=4096, s=16).
 
-The attention factor a = 0.1·ln s + 1 multiplies cos and sin, so scores grow by a²: attention gets sharper.
-DeepSeek states two numbers, a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and multiplies the softmax
-scale by (0.1·mscale_all_dim·ln s + 1)²: ``softmax_factor``, which a placed encoding passes to attention.
+cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores grow by a² and attention gets
+sharper. DeepSeek's configs have two numbers, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and
+multiply the softmax scale by (0.1·mscale_all_dim·ln s + 1)². That is ``softmax_factor``, which a placed encoding
+passes to attention.
 """
 
 import math
@@ -47,15 +48,15 @@ class YaRN(Scaling):
     Args:
         factor: s ≥ 1, target length over trained length.
         original_length: L, the trained context in tokens.
-        beta_fast: turns within L above which a pair is kept; 32. At small head sizes it can exceed the turns of
-            the fastest pair, L/2π, and then every pair is scaled: lower it.
-        beta_slow: turns below which a pair is fully interpolated; 1. Kimi K2 has 1 for both, so its ramp is one
-            pair wide.
+        beta_fast: pairs that complete more turns within L are kept; 32. At small L it can exceed the turns of the
+            fastest pair, L/2π, so that every pair is scaled; lower it then.
+        beta_slow: pairs that complete fewer turns within L are fully interpolated; 1. In Kimi K2 both are 1, so
+            its ramp is one pair wide.
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
-        truncate: whether the ends of the dimension ramp are rounded to whole pairs; GPT-OSS has False.
-        attention_factor: a, if a config states it; default 0.1·ln s + 1, or the ratio of the two numbers below.
-        mscale, mscale_all_dim: DeepSeek's two numbers; pass both or neither, and do not pass ``attention_factor``
-        with them.
+        truncate: whether the ends of the dimension ramp are rounded to whole pairs; False in GPT-OSS.
+        attention_factor: a; by default 0.1·ln s + 1, or the ratio given by the next two arguments.
+        mscale, mscale_all_dim: DeepSeek's two numbers; pass both or neither, and not together with
+            ``attention_factor``.
     """
 
     factor: Factor
@@ -92,7 +93,7 @@ class YaRN(Scaling):
 
     @property
     def scale(self) -> float:
-        """a, by which cos and sin are multiplied."""
+        """The attention factor a, which cos and sin are multiplied by."""
         if self.attention_factor is not None:
             return self.attention_factor
         if self.mscale is None or self.mscale_all_dim is None:
@@ -101,7 +102,7 @@ class YaRN(Scaling):
 
     @property
     def softmax_factor(self) -> float:
-        """An additional factor on attention's 1/√D: DeepSeek's second factor; 1 if it is not given."""
+        """An additional factor of attention's 1/√D, from DeepSeek's ``mscale_all_dim``; 1 without it."""
         return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
 
     def _sharpening(self, weight: float) -> float:
@@ -120,18 +121,20 @@ class YaRN(Scaling):
         return Frequencies(mixed, tuple(self._float32(rotary_dim, base).tolist()), self.scale)
 
     def ends(self, rotary_dim: int, base: float) -> tuple[float, float]:
-        """First and last pair of the dimension ramp.
+        """The first and last pair of the dimension ramp.
 
         Raises:
-            InvalidArgument: the ends of the ramp cross, because all pairs make more than beta_fast turns or none
-                makes beta_slow; the authors' code would run the ramp backwards or divide wrongly.
+            InvalidArgument: the ends of the ramp are in the wrong order, because all pairs complete more than
+            beta_fast turns or no pair completes beta_slow turns. The authors' code would run the ramp backwards or
+            divide wrongly.
         """
         low, high = self._ends(rotary_dim, base)
         return float(low), float(high)
 
     @exact
     def _ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
-        """The same exactly: float64's rounding of an end, 1e-16, is 6e-8 rad at position 2^31."""
+        """Like ``ends``, but exact: rounding an end in float64, by 1e-16, changes angles by 6e-8 rad at position
+        2^31."""
         length, log_base = self.original_length, Decimal(base).ln()
         low, high = (
             rotary_dim * (length / (Decimal(turns) * TWO_PI)).ln() / (2 * log_base)

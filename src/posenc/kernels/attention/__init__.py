@@ -1,1 +1,1 @@
-"""Attention by blocks of query rows: extra memory grows with the length and not with its square."""
+"""Attention in blocks of query rows, with extra memory that grows linearly with the length."""

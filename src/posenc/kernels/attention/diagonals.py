@@ -1,8 +1,8 @@
-"""Gradients for a bias that is a learned line of offsets: sums along diagonals of the gradients of the scores.
+"""Gradients of a learned bias along a line of offsets: sums of the scores' gradients along diagonals.
 
-Rows come reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. The scores' gradients
-are padded with as many zeros per row as there are rows; if they are read with a row length one less, each diagonal
-becomes a column. It uses plain matrix products, in float32 or wider, in memory that all blocks share.
+Rows are reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. Each row of the scores'
+gradients is padded with as many zeros as there are rows; read with a row length smaller by one, each diagonal
+becomes a column. The matrix products are in float32 or wider, in memory that all blocks share.
 """
 
 import torch
@@ -13,8 +13,8 @@ from posenc.kernels.attention.softmax import Block, split
 
 
 class Diagonals:
-    """Gradients in blocks of at most ``rows`` rows; the gradients of the line, ``(H, S+T−1)``, are summed in
-    ``line``."""
+    """Gradients for blocks of at most ``rows`` rows; the gradient of the bias's line, ``(H, S+T−1)``, accumulates
+    in ``line``."""
 
     def __init__(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], rows: int, dtype: torch.dtype
@@ -36,7 +36,7 @@ class Diagonals:
         scale: float,
         of: Block,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of q, k and v of a block whose bias begins at this place of the line."""
+        """Gradients of q, k and v for a block whose bias begins at index ``place`` of the line."""
         (out, lse), compute_dtype = of, mask.dtype
         (B, H, R, _), (_, K, S, _) = q.shape, k.shape
         grad, q = (split(x.to(compute_dtype), K).flatten(0, 1) for x in (grad, q))

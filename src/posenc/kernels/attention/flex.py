@@ -1,10 +1,10 @@
-"""Masks and relative biases by FlexAttention: neither is ever stored, forward or backward, and fully hidden blocks
-are skipped.
+"""Masks and relative biases by FlexAttention, which never stores them, forward or backward, and skips fully hidden
+blocks.
 
     y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
 
-It is used on CUDA devices, in place of blocks of rows. On the CPU it has no backward pass (torch 2.13). It equals
-the specification uncompiled on the CPU, and compiled on a GPU (tests/test_cuda.py).
+FlexAttention is used on CUDA devices, in place of blocks of rows. On the CPU it has no backward pass (torch 2.13).
+Tests compare it with the specification uncompiled on the CPU, and compiled on a GPU (tests/test_cuda.py).
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from torch import Tensor
 from posenc.kernels.memory import is_concrete
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
-"""``score_mod(score, b, h, q_index, k_index)``, every index an integer scalar."""
+"""``score_mod(score, b, h, q_index, k_index)``, where every index is an integer scalar."""
 
 
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""``mask_mod(b, h, q_index, k_index)``, true where the query may see the key."""
+"""``mask_mod(b, h, q_index, k_index)``, true if the query may see the key."""
 
 
 @lru_cache
@@ -34,7 +34,7 @@ def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def sums_of_rows() -> dict[str, Any]:
-    """The argument by which this torch's FlexAttention returns the logsumexp."""
+    """The argument that makes FlexAttention return the logsumexp in this version of torch."""
     from torch.nn.attention import flex_attention
 
     request = getattr(flex_attention, "AuxRequest", None)  # of torch 2.9
@@ -44,19 +44,19 @@ def sums_of_rows() -> dict[str, Any]:
 _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
 GRAPHS = 256
-"""How many kinds of call are compiled: encodings, masks, types, training or not. Beyond torch's default of eight
-it would run uncompiled and store L×L tensors."""
+"""The largest number of compiled graphs, which differ by encoding, mask, dtype and training. Beyond torch's
+default of eight, FlexAttention would run uncompiled and store L×L tensors."""
 
 FEW = 8
-"""How many block masks are cached: a model has one per layer type."""
+"""The number of block masks that are cached; a model has one per layer type."""
 
 
 def block_mask_of(
     mask_mod: MaskMod, made_of: tuple[object, ...], sizes: tuple[int | None, ...], device: str
 ) -> Any:
-    """Which blocks hold anything visible: computed once for all layers whose masks have the same tensors.
+    """Which blocks contain visible scores; computed once for all layers whose masks have the same tensors.
 
-    Tensors are the same if they are one object, unchanged since.
+    Tensors are the same if they are the same objects and were not modified in between.
     """
     tensors = [x for x in made_of if isinstance(x, Tensor)]
     if not is_concrete(*tensors):
@@ -66,7 +66,7 @@ def block_mask_of(
     if key not in _BLOCK_MASKS:
         while len(_BLOCK_MASKS) >= FEW:
             del _BLOCK_MASKS[next(iter(_BLOCK_MASKS))]
-        # The tensors are kept too, so that their ids are not reused.
+        # The tensors are stored too, so that their ids are not reused.
         _BLOCK_MASKS[key] = made_of, compiled()[1](mask_mod, *sizes, device=device)
     return _BLOCK_MASKS[key][1]
 
@@ -82,10 +82,11 @@ def flexible(
     mask_heads: int | None = None,
     return_logsumexp: bool = False,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"] | None]:
-    """softmax(q·kᵀ·scale, modified by ``score_mod``, where the mask is true)·v, zero for rows that see no key; and
-    the logsumexp of the scores if requested.
+    """softmax(q·kᵀ·scale, modified by ``score_mod`` and hidden by ``mask_mod``)·v, which is zero for rows that see
+    no key, and the logsumexp if requested.
 
-    ``made_of`` is everything ``mask_mod`` depends on, numbers and tensors, for ``mask_heads`` heads or one for all.
+    ``made_of`` contains all numbers and tensors that ``mask_mod`` depends on. ``mask_heads`` is its number of
+    heads; None if all heads share the mask.
     """
     sizes = q.shape[0], mask_heads, q.shape[2], k.shape[2]
     with torch._dynamo.config.patch(recompile_limit=GRAPHS):
@@ -111,9 +112,9 @@ def alibi_score_mod(
     q_positions: Int[Tensor, " T"] | Int[Tensor, "B T"],
     k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"] | None = None,
 ) -> ScoreMod:
-    """score − m_h·|p_k − p_q|, at any positions: with a cache, packed, left-padded.
+    """score − m_h·|p_k − p_q|, for any positions: with a cache, packed or left-padded.
 
-    ``k_positions`` are the positions of the keys if they differ, as with a cache.
+    ``k_positions`` are the positions of the keys if they differ from ``q_positions``, as with a cache.
     """
     keys = q_positions if k_positions is None else k_positions
 
@@ -138,8 +139,8 @@ def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.devic
 def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str, Tensor]) -> MaskMod:
     """The predicate ``sees`` as a function of one query and one key.
 
-    ``known`` has the tensors that it reads, by name, with axes for the batch, heads, queries and keys, of size 1
-    where all are alike; a number has no axes.
+    ``known`` contains the tensors that ``sees`` reads, by name, with axes for the batch, heads, queries and keys;
+    an axis along which nothing changes has size 1, and a number has no axes.
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
@@ -153,14 +154,14 @@ def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str
 
 
 def as_tensor(number: float, device: torch.device) -> Tensor:
-    """A number for FlexAttention to read from memory: at its second value a Python number becomes a symbol of the
-    graph, which FlexAttention does not compile (torch 2.11: ``LoweringException``).
+    """A number as a tensor, for FlexAttention. A Python number becomes symbolic when its value changes, and
+    FlexAttention cannot compile that (torch 2.11: ``LoweringException``).
     """
-    return torch.full((), number, device=device)  # filled there: a copy would wait for the device
+    return torch.full((), number, device=device)  # filled on the device, since a copy would wait for it
 
 
 def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
-    """The number of one token, from ``(T,)``, ``(1, T)`` or ``(B, T)``."""
+    """The number of one token, from a tensor ``(T,)``, ``(1, T)`` or ``(B, T)``."""
     if row.dim() == 1:
         return row[index]
     return row[0, index] if row.shape[0] == 1 else row[b, index]
@@ -169,7 +170,7 @@ def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
 def table_score_mod(
     table: Float[Tensor, "offsets H"], bound: int, q_positions: Tensor, k_positions: Tensor
 ) -> ScoreMod:
-    """score + the table's number for the offset, clamped to ±``bound``; row 0 is −``bound``."""
+    """score + the table's number for the offset, which is clamped to ±``bound``; row 0 is for −``bound``."""
 
     furthest = as_tensor(bound, table.device)
 

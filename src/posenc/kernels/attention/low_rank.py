@@ -1,8 +1,8 @@
-"""Extra channels of queries and keys that add a bias to q·k, in numbers whose products the dtype holds exactly.
+"""Extra channels of queries and keys that add a bias to q·k, with products that are exact in the dtype.
 
-A score is summed channel by channel, so these come first and their large terms cancel before q·k is added: products
-are exact, each key's term follows its query's, and the rest is as large as the bias itself. That depends on how a
-kernel sums, so ``exact`` tests it once per device and type.
+A score is summed channel by channel. The extra channels come first, so that their large terms cancel before q·k is
+added: products are exact, each key's term is next to its query's term, and the rest is only as large as the bias.
+This depends on how a kernel sums, so ``exact`` tests it once per device and dtype.
 """
 
 from functools import lru_cache
@@ -17,21 +17,22 @@ from torch.utils._python_dispatch import _disable_current_modes
 from posenc.kernels.attention.softmax import repeat_kv
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
-"""Channels of queries and of keys; those of keys have one head if all heads share them, as grouped queries
-need."""
+"""Channels of queries and channels of keys; channels of keys have one head if all heads share them, as grouped
+queries need."""
 
 UNIT = 256.0
-"""The factor of the keys' channels, so that float16, which ends at 65 504, can hold long sequences."""
+"""The factor of the keys' channels, so that long sequences fit into float16, whose largest number is 65 504."""
 
 SPAN = 1 << 16
-"""The largest distance: a piece of a slope has 8 bits, and float32 sums 8 + 16 bits exactly."""
+"""The largest distance: a piece of a slope has 8 bits, and float32 sums products of 8 + 16 bits exactly."""
 
 LEAST_SCALE = 2.0**-7
-"""The smallest scale of scores; below it float16 could not hold a slope in units of the scale."""
+"""The smallest scale of scores; with a smaller scale, slope/scale would not fit into float16."""
 
 
 def pieces(x: Tensor, dtype: torch.dtype, count: int) -> list[Tensor]:
-    """x as a sum of numbers of type ``dtype``, largest first. Gradients flow through the first."""
+    """Split x into ``count`` numbers in ``dtype`` that sum to x, largest first. Gradients flow through the
+    first."""
     parts = []
     for _ in range(count):
         parts.append(x.to(dtype).to(x.dtype))
@@ -46,11 +47,11 @@ def linear(
     dtype: torch.dtype,
     scale: float,
 ) -> Channels:
-    """m_h·(p_k − p_q)/scale for positions less than ``SPAN`` from their row's first.
+    """Channels for m_h·(p_k − p_q)/scale, for positions less than ``SPAN`` from the first position of their row.
 
-    Slopes are split into three pieces of 8 bits; positions are whole in float32, and two digits of base 256 in 16
-    bits. The query's term m·p_q is constant along a row, so it may be rounded: it only has to cancel the large
-    terms.
+    Slopes are split into three pieces of 8 bits. Positions are one number in float32, and two digits of base 256
+    in 16-bit dtypes. The query's term m·p_q is constant along a row, so it may be rounded; its only purpose is to
+    cancel the large terms.
     """
     start = k_positions.amin(-1, keepdim=True)
     q_at, k_at = ((at - start).double() / UNIT for at in (q_positions, k_positions))
@@ -76,7 +77,8 @@ def linear(
 def of_sums(
     q_sums: Float[Tensor, "B H T"], k_sums: Float[Tensor, "B H S"], dtype: torch.dtype, scale: float
 ) -> Channels:
-    """(c_q − c_k)/scale, each in enough pieces for float32's digits; the queries' are constant along a row."""
+    """Channels for (c_q − c_k)/scale, each split into enough pieces for float32's precision; c_q is constant along
+    a row."""
     last = k_sums[..., -1:]
     ones = torch.full_like(k_sums, UNIT), torch.full_like(q_sums, UNIT)
     count = 2 if dtype == torch.float32 else 3
@@ -88,12 +90,12 @@ def of_sums(
 
 
 def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor, Tensor, Tensor]:
-    """q and k with these channels in front, and v with zeros behind, as wide as they are.
+    """Prepend these channels to q and k, and pad v with zeros to the same width.
 
-    Heads that share keys stay grouped if the channels of keys are the same for all.
+    Heads that share keys stay grouped if all heads have the same channels of keys.
     """
     B, H, more_q, more_k = q.shape[0], q.shape[1], *channels
-    # GPU kernels need widths in steps of 8.
+    # GPU kernels need widths that are multiples of 8.
     padding = 0 if q.device.type == "cpu" else -(q.shape[-1] + more_q.shape[-1]) % 8
     if more_k.shape[1] != 1:
         k, v = (repeat_kv(x, H) for x in (k, v))
@@ -104,20 +106,20 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether attention on this device sums channels of this dtype exactly enough; tested once per process."""
-    # Settings that a process may change and that change how products are summed.
+    # Settings that a process may change and that affect how products are summed.
     cuda = torch.backends.cuda
     kernels = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
     precision = torch.get_float32_matmul_precision(), cuda.matmul.allow_tf32
     return _exact(str(device), dtype, (*precision, *kernels, cuda.math_sdp_enabled()))
 
 
-# As torch.compiler.assume_constant_result, without loading the compiler: evaluated while tracing.
+# Like torch.compiler.assume_constant_result, but without loading the compiler: evaluated while tracing.
 exact._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache
 def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> bool:
-    """A steep and a shallow slope far from the first key, where sums that do not cancel lose most digits."""
+    """Test a steep and a shallow slope far from the first key, where inexact sums lose most digits."""
     if dtype not in (torch.float32, torch.bfloat16, torch.float16) or device.split(":")[0] not in ("cpu", "cuda"):
         return False
     unrounded = torch.autocast(device.split(":")[0], enabled=False)
@@ -126,15 +128,16 @@ def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> boo
 
 
 TOLERANCE = {torch.float32: 2.0**-18, torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}
-"""Tolerance of a weight: scores of a few units summed over 68 channels in float32, then rounded to the type."""
+"""The tolerance of a weight: scores of a few units, summed over 68 channels in float32, then rounded to the
+dtype."""
 
 
 def _deviation(device: torch.device, dtype: torch.dtype) -> float:
-    """The largest error of a weight of causal attention under two slopes, over all of ``SPAN``."""
+    """The largest error of a weight in causal attention with two slopes, over all of ``SPAN``."""
     generator = torch.Generator().manual_seed(0)
     T, D, scale = 64, 64, 0.125
     q, k = torch.randn(2, 1, 2, T, D, generator=generator).to(dtype)
-    # Pairs of neighbours over the whole span.
+    # Pairs of neighbours, spread over the whole span.
     at = torch.arange(T // 2).mul(2 * SPAN // T).repeat_interleave(2) + torch.arange(T) % 2
     slopes = torch.tensor([0.5**0.5, 0.5**8.5])
     bias = slopes.double()[:, None, None] * (at[None] - at[:, None])

@@ -1,7 +1,7 @@
-"""One block of query rows against its keys: output, logsumexp and their gradients, from q, k, v and a float mask.
+"""Attention of one block of query rows: output, logsumexp and gradients, from q, k, v and a float mask.
 
-Torch's fused CPU kernel is used if it can be, else a few plain operators in float32 or wider. Both support grouped
-queries. A row whose mask is all −∞ gives zeros, and a logsumexp of −∞.
+Uses torch's fused CPU kernel if possible, and otherwise a few basic operators in float32 or wider. Both support
+grouped queries. A row whose mask is all −∞ has output zero and logsumexp −∞.
 """
 
 import math
@@ -16,14 +16,15 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from posenc.errors import InvalidArgument
 
 SHARES_KEYS = torch.__version__ >= "2.13"
-"""Whether torch's CPU kernel supports grouped queries in its backward pass too (2.8 crashes there). If not,
-attention copies keys to every head while gradients are computed."""
+"""Whether the backward pass of torch's CPU kernel supports grouped queries (it crashes in 2.8). If not, attention
+repeats keys for every head if gradients are needed."""
 
 Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
 
 
 def plain_forward(scores: Float[Tensor, "B H rows S"], v: Float[Tensor, "B K S V"]) -> Block:
-    """softmax(scores)·v and the logsumexp of the scores, in the scores' type, rounded once to v's."""
+    """softmax(scores)·v and the logsumexp, computed in the scores' dtype; the output is rounded once to v's
+    dtype."""
     lse = logsumexp(scores, -1)
     return grouped(softmax(scores, lse), v.to(scores.dtype)).to(v.dtype), lse
 
@@ -51,11 +52,11 @@ def merge(
     parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
     sinks: Float[Tensor, " H"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
-    """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
+    """Combine attention over parts of the keys (``return_logsumexp=True``) into attention over all keys.
 
-    Keys may be split in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
-    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero. Pass ``sinks`` once, here: a logit per head,
-    which acts like one more key with a zero value and is included in the logsumexp.
+    Computes y = Σ_i exp(l_i − l)·y_i with l = ln Σ_i exp(l_i). Keys may be split in any way, for example over a
+    ring of ranks. Rows that see no key in any part are zero. Pass ``sinks`` only here, not to the parts: a logit
+    per head, which acts like one more key with a zero value and is included in the logsumexp.
     """
     pairs = isinstance(parts, list | tuple) and [
         isinstance(part, list | tuple) and len(part) == 2 for part in parts
@@ -74,10 +75,11 @@ def merge(
 
 
 def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[Tensor, Tensor]:
-    """Gradient and output with three more channels, which add ``more`` to their product along a row.
+    """Append three channels to gradient and output, which add ``more`` to the dot product of their rows.
 
-    Backward subtracts that product from every row; with −(the gradient of the logsumexp) it then covers both
-    outputs, as long as values are zero in these channels. Three 16-bit numbers hold one of float32.
+    The backward pass subtracts that product from every row. With ``more`` = −(the gradient of the logsumexp), it
+    then covers both outputs, if values are zero in these channels. Three 16-bit numbers represent one float32
+    number.
     """
     rest, channels = more[..., None], []
     for _ in range(3):
@@ -87,10 +89,9 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 
 
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
-    """exp(scores − lse), divided by their sum; zeros in a row that sees no key.
+    """exp(scores − lse), divided by its sum along the row; zeros in a row that sees no key.
 
-    The sum is 1 up to the rounding of lse, which grows with lse: far from all keys, ALiBi's lse is in the
-    thousands.
+    The sum is 1 up to the rounding of lse, which can be large: far from all keys, ALiBi's lse is in the thousands.
     """
     weights = (scores - finite(lse)[..., None]).exp()
     total = weights.sum(-1, keepdim=True)
@@ -98,45 +99,46 @@ def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"])
 
 
 def logsumexp(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*less"]:
-    """ln Σ exp(x) along an axis; if all x are −∞, it is −∞ and, unlike torch's, has a gradient of 0."""
+    """ln Σ exp(x) along an axis; if all x are −∞, the result is −∞ with gradient 0, unlike torch's."""
     dead = (x == -math.inf).all(dim, keepdim=True)
     return x.masked_fill(dead, 0.0).logsumexp(dim).masked_fill(dead.squeeze(dim), -math.inf)
 
 
 def products(q: Float[Tensor, "B H rows D"], k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B H rows S"]:
-    """q·kᵀ of every head with its group's keys, in float32 or wider."""
+    """q·kᵀ of every head and the keys of its group, in float32 or wider."""
     compute_dtype = torch.promote_types(q.dtype, torch.float32)
     return grouped(q.to(compute_dtype), k.to(compute_dtype).mT)
 
 
 def capped(scores: Float[Tensor, "*shape"], softcap: float | None) -> Float[Tensor, "*shape"]:
-    """softcap·tanh(scores/softcap); without a softcap the scores."""
+    """softcap·tanh(scores/softcap), or the scores themselves without a softcap."""
     return scores if softcap is None else softcap * (scores / softcap).tanh()
 
 
 def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr n"]:
-    """Heads that share keys, stacked as rows of one matrix."""
+    """Stack the heads that share keys as rows of one matrix."""
     B, H, rows, n = x.shape
     return x.reshape(B, groups, H // groups * rows, n)
 
 
 def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Float[Tensor, "B H rows m"]:
-    """x @ y, every head of x with the head of y that its group shares."""
+    """x @ y, where every head of x uses the head of y that its group shares."""
     return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
 
 
 def repeat_kv(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n"]:
-    """Keys or values of groups of heads, repeated for each head."""
+    """Repeat the keys or values of each group for every head of the group."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
 def finite(lse: Tensor) -> Tensor:
-    """Zero if a row sees no key, so that its weights are exp(−∞) and not NaN."""
+    """Replace −∞ (a row that sees no key) by zero, so that weights are exp(−∞) = 0 and not NaN."""
     return lse.masked_fill(lse == -math.inf, 0.0)
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's CPU kernel can compute these, with or without a mask; it returns the logsumexp too."""
+    """Whether torch's CPU kernel, which also returns the logsumexp, supports these inputs, with or without a
+    mask."""
     return (
         not torch.compiler.is_compiling()
         and q.device.type == "cpu"
@@ -158,11 +160,11 @@ def attended(
 ) -> Float[Tensor, "B H T V"]:
     """One call of torch's attention, with grouped queries.
 
-    If a head has one query, the heads that share keys become rows of one head: keys are read once for all of them,
-    by a matrix product, which in bfloat16 takes a tenth of the time of products with vectors.
+    If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
+    product reads their keys once. In bfloat16 this takes a tenth of the time of products with vectors.
     """
     heads, groups = q.shape[1], k.shape[1]
-    # Branches, since torch accepts no flag that is a symbol of a compiler.
+    # Branches, since torch does not accept a symbolic flag from a compiler.
     if heads == groups:
         return sdpa(q, k, v, mask, dropout, is_causal, scale=scale)
     if q.shape[2] != 1:
@@ -174,13 +176,13 @@ def attended(
 
 
 def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors with contiguous rows, which torch's CPU kernel assumes."""
+    """Make the last axis of tensors contiguous, as torch's CPU kernel assumes."""
     return tuple([x if x.stride(-1) == 1 else x.contiguous() for x in tensors])
 
 
 def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Block:
-    """The block by torch's CPU kernel. A row without keys has logsumexp 0 here, as the kernel's backward
-    expects."""
+    """Compute the block with torch's CPU kernel. The logsumexp of a row without keys is 0 here, as the kernel's
+    backward expects."""
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, is_causal, attn_mask=mask, scale=scale
     )
@@ -190,7 +192,7 @@ def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causa
 def fused_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float, of: Block
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and v by torch's CPU kernel, from output and logsumexp of ``fused_forward``."""
+    """Gradients of q, k and v by torch's CPU kernel, from the output and logsumexp of ``fused_forward``."""
     dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         grad, q, k, v, *of, 0.0, is_causal, attn_mask=mask, scale=scale
     )
@@ -198,5 +200,6 @@ def fused_backward(
 
 
 def mask_dtype(q: Tensor) -> torch.dtype:
-    """float32 under 16-bit q; float64 under float64, where torch 2.13's CPU kernel misreads a float32 mask."""
+    """float32 for 16-bit and float32 q; float64 for float64 q, with which torch 2.13's CPU kernel misreads a
+    float32 mask."""
     return torch.promote_types(q.dtype, torch.float32)

@@ -22,27 +22,27 @@ Pair = tuple[Tensor, Tensor]
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 WORK = {torch.float64: torch.float64}
-"""The dtype of the kernel's arithmetic and tables if it is not float32."""
+"""The dtype of the kernel's arithmetic and tables for dtypes of x that do not use float32."""
 
 SHARE = 1 << 18
 """The smallest number of bytes per thread."""
 
 
 def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
-    """x rotated by the tables, into fresh memory or into ``out``, which may be x itself."""
+    """Rotate x by the tables, into new memory or into ``out``, which may be x itself."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         rotated = cast(Tensor, torch.ops.posenc.rotate(x, cos, sin, pairing))
         return rotated if out is None else out.copy_(rotated)
     if x.is_neg() or cos.is_neg() or sin.is_neg() or (out is not None and out.is_neg()):
-        return fusable(x, cos, sin, pairing, out)  # the sign of a negated view is not in memory
+        return fusable(x, cos, sin, pairing, out)  # a negated view stores its sign as a flag, not in memory
     return _rotate(x, torch.empty_like(x) if out is None else out, cos, sin, pairing)
 
 
 class Step:
     """A prepared call of the kernel, for any q and k of the same shapes and strides.
 
-    In a decoding step the arithmetic takes one microsecond and the code around it twenty, so everything that is
-    equal in all layers is prepared once.
+    In a decoding step, the arithmetic takes one microsecond and the code around it takes twenty, so everything
+    that is equal in all layers is prepared once.
     """
 
     def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Tensor, ...]) -> None:
@@ -53,7 +53,8 @@ class Step:
         self.run = native.load().posenc_rotate_both
 
     def __call__(self, q: Tensor, k: Tensor) -> tuple[Any, Any] | None:
-        """q and k rotated into new tensors; None if they have other types or are recorded or traced."""
+        """Rotate q and k into new tensors; return None if they have other properties, or are recorded or
+        traced."""
         if (
             _kind(q, k) != self.kind
             or q.is_neg()
@@ -70,7 +71,7 @@ class Step:
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
-    """The step for q and k with these properties; None if the kernel cannot read them directly."""
+    """Prepare a step for tensors like q and k; return None if the kernel cannot read them directly."""
     if not _fits(q, *q_pair) or not _fits(k, *k_pair) or any(map(Tensor.is_neg, (*q_pair, *k_pair))):
         return None
     kind = _kind(q, k)
@@ -83,7 +84,7 @@ def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step
 def _jobs(
     kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
 ) -> ctypes.Array[Job] | None:
-    """The kernel calls of a step, without tables; None if the kernel cannot rotate q or k."""
+    """The kernel calls of a step, without the tables; None if the kernel cannot rotate q or k."""
     jobs = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(
@@ -102,7 +103,7 @@ def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
 
 @torch.library.custom_op("posenc::rotate", mutates_args=())
 def operator(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x ``(B, H, T, D)`` rotated by tables, as one operator in compiled and exported graphs."""
+    """Rotate x ``(B, H, T, D)`` by tables, as one operator in compiled and exported graphs."""
     return _rotate(x, torch.empty_like(x), cos, sin, pairing)
 
 
@@ -125,8 +126,8 @@ operator.register_autograd(_back, setup_context=_remember)
 
 
 def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """Rotate x into y by the kernel, or by the specification's operators if the kernel cannot use their strides:
-    tables wider than x, non-contiguous channels, vmapped axes."""
+    """Rotate x into y with the kernel, or with the specification if the kernel cannot read the tensors (tables
+    wider than x, non-contiguous channels, vmapped axes)."""
     tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
     if not _fits(x, *tables) and torch.promote_types(cos.dtype, work) == work:
         tables = cos.to(work).contiguous(), sin.to(work).contiguous()
@@ -141,7 +142,7 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Whether the kernel can read the tables directly, for this x."""
+    """Whether the kernel can read these tables directly for this x."""
     return cos.dtype == WORK.get(x.dtype, torch.float32) and sin.stride() == cos.stride() and cos.stride(-1) == 1
 
 
@@ -154,7 +155,7 @@ def _job(
     pairing: str,
     threads: int,
 ) -> Job | None:
-    """The kernel's call for tensors with these properties; None if it cannot read them."""
+    """The kernel call for tensors with these properties; None if the kernel cannot read them."""
     x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
     if len(shape) != 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:

@@ -1,23 +1,22 @@
-"""Rotation by plain operators, block by block: every block is rotated in place while it is in the cache.
+"""Rotation by basic operators, block by block; every block is rotated in place while it is in the CPU cache.
 
-Results equal the specification's bit for bit.
+Results equal those of the specification bit for bit.
 
-A fresh output costs more than the arithmetic: its pages must be mapped. To save passes over memory, a block is
-copied once into its place (or into float32, if the input is narrower) and rotated there.
+Allocating an output takes longer than the arithmetic, because its pages must be mapped. To save passes over
+memory, a block is copied once into its place (or into float32, if the input is narrower) and rotated there.
 """
 
 import torch
 from torch import Tensor
 
 BLOCK = 1 << 18
-"""Elements of one block: 1 MB in float32, about one core's second-level cache; sizes from 2^17 to 2^19 take the
-same time."""
+"""Elements per block: 1 MB in float32, about a core's L2 cache; sizes from 2^17 to 2^19 take the same time."""
 
 
 def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
-    """x rotated by the tables, into ``out`` (which may be x) or fresh memory of the same strides.
+    """Rotate x by the tables, into ``out`` (which may be x) or into new memory with the same strides.
 
-    It reads any strides without a copy; channels after the tables' pairs are unchanged.
+    x may have any strides; channels after the pairs are unchanged.
     """
     out, width = torch.empty_like(x) if out is None else out, 2 * cos.shape[-1]
     work = torch.promote_types(x.dtype, cos.dtype)
@@ -30,7 +29,7 @@ def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
         if x.dtype != work:
             block = source.to(work)
             _rotate_block(block, cos[..., at, :], sin[..., at, :], pairing)
-            # torch loses the sign of a negated view if a copy into it also changes the type.
+            # torch loses the sign of a negated view if a copy into it also changes the dtype.
             target.copy_(block.to(x.dtype) if out.is_neg() else block)
         else:
             block = source if out is x else target.copy_(source)
@@ -40,7 +39,7 @@ def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
 
 def _rotate_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
     """Rotate all channels of x in place."""
-    if pairing == "interleaved":  # complex numbers would be faster, but may fuse products
+    if pairing == "interleaved":  # complex numbers would be faster, but may use fused multiply-add
         swapped = x.unflatten(-1, (-1, 2)).roll(1, -1).flatten(-2)
         cos, sin = torch.stack((cos, cos), -1).flatten(-2), torch.stack((-sin, sin), -1).flatten(-2)
         x.mul_(cos).add_(swapped.mul_(sin))

@@ -1,5 +1,5 @@
-"""``rotate_both``, the entry point of rotation: picks the backend, decides whether q and k take one call or two,
-and where the output is stored."""
+"""``rotate_both``, the entry point of rotation. It picks the backend, decides whether q and k need one call or
+two, and handles ``out``."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from posenc.kernels.rotary.specification import Pairing, rotate
 
 
 class Tables(NamedTuple):
-    """cos and sin of every pair at every token: ``(T, pairs)``, or with axes of batch and heads before them."""
+    """cos and sin of every pair at every token: ``(T, pairs)``, or ``(B, H, T, pairs)``."""
 
     cos: Tensor
     sin: Tensor
@@ -28,7 +28,7 @@ class Tables(NamedTuple):
 ENGINES: dict[str, Engine] = {"eager": blockwise, "native": by_native, "fusable": fusable}
 
 Rotated = tuple[Tensor | None, Tensor | None]
-"""Queries and keys, or only the given one."""
+"""Rotated queries and keys; None for one that was not passed."""
 
 
 def rotate_both(
@@ -40,15 +40,15 @@ def rotate_both(
     backend: str = "auto",
     out: Rotated | None = None,
 ) -> Rotated:
-    """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` rotated by their tables; channels after the pairs are
+    """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` by their tables; channels after the pairs are
     unchanged.
 
     Args:
-        q, k: either may be None, and is then returned as None.
+        q, k: queries and keys; if one of them is None, its result is None.
         q_tables, k_tables: cos and sin; the same object if q and k share them.
-        backend: see ``posenc.kernels.backend``. The choice never depends on whether gradients are recorded, so the
-            results do not either.
-        out: tensors for the results, of the same shapes and types: q and k themselves, a part of a cache, or any
+        backend: see ``posenc.kernels.backend``. Neither the choice nor the results depend on whether gradients are
+            enabled.
+        out: tensors for the results, of the same shapes and dtypes: q and k themselves, a part of a cache, or any
             other two tensors that share no memory; None for new tensors.
 
     Raises:
@@ -76,7 +76,7 @@ def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
-    """A prepared call for other q and k of these shapes; None if preparing one saves nothing."""
+    """A prepared call for all q and k of these shapes; None unless the native backend can prepare one."""
     if (
         not is_concrete(q, k)
         or is_recorded(q, k)
@@ -89,7 +89,7 @@ def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pair
 def _rotate_into(
     calls: Sequence[tuple[Tensor, Tables, Tensor | None]], pairing: Pairing, served: str
 ) -> list[Tensor]:
-    """Rotate each tensor by its tables into its ``out``, or into a new tensor if that is None."""
+    """Rotate each tensor by its tables into its ``out``, or into a new tensor if ``out`` is None."""
     xs = [x for x, _, _ in calls]
     places = [torch.empty_like(x) if place is None else place for x, _, place in calls]
     _check_out(xs, places)
@@ -108,9 +108,9 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Whether one call may rotate both: a result must not require gradients if its own input does not.
+    """Whether one call may rotate both, so that a result requires gradients only if its own input does.
 
-    cos says whether tables are shared, as torch 2.8 cannot compare named tuples under ``torch.compile``.
+    Compares only cos, because torch 2.8 cannot compare named tuples under ``torch.compile``.
     """
     shared = q_tables.cos is k_tables.cos and (q_tables.cos.dim() < 4 or q_tables.cos.shape[1] == 1)
     return shared and q is not k and q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0]
@@ -119,8 +119,8 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """The name of the implementation; ``"torch"`` is the specification.
 
-    Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the formula, which the compiler fuses, and
-    ``"native"`` one operator. Tables with gradients need the specification.
+    Inside ``torch.compile`` and ``torch.export``, ``"auto"`` uses the formula, which the compiler fuses, and
+    ``"native"`` uses one operator. Tables with gradients need the specification.
     """
     if backend == "torch":
         return backend
@@ -133,7 +133,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
     if torch.compiler.is_compiling():
         return backend if backend == "native" else "fusable"
     served = by_name(backend, device)
-    # A trace sees only torch's operators, and would freeze the numbers of this call.
+    # A trace records only torch's operators; other results would become constants.
     return "torch" if is_transformed() or torch.jit.is_tracing() else served
 
 
@@ -154,8 +154,7 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-    """Whether each result can be written in place: over its own input, or over memory that will not be read
-    again."""
+    """Whether each result can be written directly: over its own input, or over memory that no input uses."""
     if not is_concrete(*xs, *out):
         return False
     return all((i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs))

@@ -1,7 +1,7 @@
-"""Rotation for compilers: the specification, which they fuse with neighbouring operators.
+"""Rotation under compilers: the specification, which compilers fuse with neighbouring operators.
 
-Like every engine, it is called through the one differentiable operation, since a backward pass derived by a
-compiler takes 1.6 to 3.5 times as long as rotating back.
+Like every engine, it is called through ``Rotate``, because a backward pass derived by a compiler takes 1.6 to 3.5
+times as long as rotating back.
 """
 
 from typing import cast
@@ -12,9 +12,9 @@ from posenc.kernels.rotary.specification import Pairing, rotate
 
 
 def fusable(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
-    """x rotated by the tables; to be traced by a compiler."""
+    """Rotate x by the tables; a compiler traces this function."""
     rotated = rotate(x, cos, sin, cast(Pairing, pairing))
     if out is not None:
         return out.copy_(rotated)
-    # Interleaved pairs are a view, and in torch 2.11 a compiled function that returns a view has zero gradients.
+    # Interleaved pairs are a view; in torch 2.11, gradients of a compiled function that returns a view are zero.
     return rotated.clone() if pairing == "interleaved" else rotated

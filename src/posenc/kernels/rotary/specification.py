@@ -1,4 +1,4 @@
-"""Rotation by its formula, in plain operators; every other implementation must equal it."""
+"""Rotation by its formula, in basic operators; every other implementation must equal it."""
 
 from typing import Literal
 
@@ -15,17 +15,17 @@ def rotate(
     sin: Float[Tensor, "*table T pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "*batch T D"]:
-    """Rotate the first ``2 × pairs`` channels of x; later channels are unchanged.
+    """Rotate the first ``2 × pairs`` channels of x; the other channels are unchanged.
 
     ``cos`` and ``sin`` broadcast against x without its channels: ``(T, pairs)`` or ``(B, 1, T, pairs)``.
-    It computes in the wider of the dtypes of x and the tables, and rounds once to that of x. Negate ``sin`` to
-    rotate back.
+    The result is computed in the wider of the dtypes of x and the tables, and rounded once to x's dtype. Negate
+    ``sin`` to rotate back.
     """
     pairs = cos.shape[-1]
     rotary, tail = x[..., : 2 * pairs].to(torch.promote_types(x.dtype, cos.dtype)), x[..., 2 * pairs :]
     if pairing == "half":
         a, b = rotary[..., :pairs], rotary[..., pairs:]
-        # Each half is rounded before they are joined: one pass less over memory than joining first.
+        # Each half is rounded before they are concatenated, which saves one pass over memory.
         halves = (a * cos - b * sin).to(x.dtype), (b * cos + a * sin).to(x.dtype)
         return torch.cat((*halves, tail), dim=-1)
     a, b = rotary[..., ::2], rotary[..., 1::2]
