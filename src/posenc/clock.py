@@ -32,7 +32,7 @@ RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 @exact
 def turn_words(frequencies: tuple[Decimal, ...]) -> Int[Tensor, " pairs"]:
-    """F = round(θ/2π · 2^64) for every frequency, as int64 that hold unsigned values."""
+    """F = round(θ/2π · 2^64) for every frequency: unsigned 64-bit values, stored as int64."""
     words = [int((f / TWO_PI * 2**64).to_integral_value()) % 2**64 for f in frequencies]
     return torch.tensor([w - 2**64 if w >= 2**63 else w for w in words], dtype=torch.int64, device="cpu")
 
@@ -73,8 +73,8 @@ class ConstantBuffers(nn.Module):
         """Refill the buffers of this module and its submodules, optionally on another device; parameters are
         unchanged.
 
-        Pass the device if a module was built on meta and its weights were loaded by ``load_state_dict(…,
-        assign=True)``, because its buffers have no memory yet.
+        Pass the device if a module was built on meta and only its weights were loaded, by ``load_state_dict(…,
+        assign=True)``.
         """
         for module in self.modules():
             for name, numbers in module.constants.items() if isinstance(module, ConstantBuffers) else ():

@@ -42,11 +42,12 @@ FEW_SCORES = 1 << 24
 """The largest number of scores or mask elements that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
-"""Query rows per block with gradients; more, because each block adds to the gradients of all its keys and
-values."""
+"""Query rows per block with gradients; more than ``ROWS``, because each block adds to the gradients of all its
+keys and values."""
 
 BLOCK_SCORES = 1 << 25
-"""Scores per block on a GPU, which waits for the host between blocks: 128 MB in float32, in about four copies."""
+"""Scores per block on a GPU, which waits for the host between blocks: 128 MB in float32. About four such tensors
+exist at a time."""
 
 
 def training_rows(q: Tensor, k: Tensor) -> int:
@@ -73,10 +74,9 @@ class Masks:
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
-        """The blocks as (first row, last row, first key, last key), excluding the last; one empty block without
-        rows.
+        """The blocks as (first row, last row, first key, last key), excluding the last row and key.
 
-        The rows of a block see only these keys.
+        The rows of a block see only its keys. Without rows, there is one empty block.
         """
         mask, T, S = self.call.mask, self.call.queries, self.call.all_keys
         for first in range(0, max(T, 1), self.size):

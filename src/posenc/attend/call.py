@@ -292,7 +292,7 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
 
 
 def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
-    """Raise an error if a mask does not fit ``sizes`` (b sequences, h heads, q queries, k keys) and this
+    """Raise an error if a mask does not fit these sizes (of batch b, heads h, queries q, keys k) and this
     device."""
     T, S = sizes["q"], sizes["k"]
     for name, x in mask.tensors().items():

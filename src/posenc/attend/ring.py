@@ -60,7 +60,7 @@ def ring_attention(
 
     Raises:
         InvalidArgument: as in ``attention``, or if the keys do not add up to S, the mask lacks orders, or the bias
-        reads the scores of all keys (CoPE).
+            reads the scores of all keys (CoPE).
     """
     ranks, n = dist.get_world_size(group), k.shape[2]
     S, mask = ranks * n, Mask() if mask is None else mask

@@ -32,7 +32,7 @@ Spans = tuple[tuple[tuple[int, bool], ...], ...]
 """For every row of the batch, or once for all rows: spans as (length, whether its tokens see anything)."""
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""The average length of documents, padded rows with a bias, and padded rows without a bias from which separate
+"""If documents, padded rows with a bias, or padded rows without a bias are at least this long on average, separate
 calls are faster than one masked call. Documents hide most scores, so separate calls pay off early; padding hides
 few, and a mask without a bias is computed once for all heads."""
 

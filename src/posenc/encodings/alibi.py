@@ -108,8 +108,8 @@ class ALiBi(Encoding):
     Args:
         heads: H, query heads; not necessarily a power of two.
         max_exponent: the smallest slope of a power-of-two head count is 2^(−max_exponent); 8 in the paper.
-        slopes: the slope m of every head, in place of the series; 0 for a head without a bias. ``ALiBi(8,
-            slopes=[*slopes(4), 0, 0, 0, 0])`` is ALiBi on half of the heads.
+        slopes: the slope m of every head, in place of the series; 0 for a head without a bias.
+            ``ALiBi(8, slopes=[*slopes(4), 0, 0, 0, 0])`` is ALiBi on half of the heads.
     """
 
     name: ClassVar[str] = "alibi"

@@ -28,7 +28,7 @@ class Bias(Pytree, ABC):
     Attention checks whether a bias has one of these shortcuts, and never checks its class:
 
     - ``toeplitz`` ``(H, S+T−1)``: the value at each offset −(S−1) … T−1, if the bias is a function of the offset,
-    positions count up by one and the queries are the last T of the S keys.
+      positions count up by one and the queries are the last T of the S keys.
     - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
       in ``dtype``; ``scale`` times their product, summed in order, is the bias of every key that is not after its
       query, up to a constant per row of scores, which softmax ignores.

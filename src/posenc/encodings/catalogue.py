@@ -75,7 +75,7 @@ class Entry:
 
     Args:
         make: the class of the encoding.
-        fresh: settings for a new transformer that have no default in the class or another one.
+        fresh: settings for a new transformer, if the class has no default or a different one.
     """
 
     make: Callable[..., Encoding]

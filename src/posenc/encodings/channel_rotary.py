@@ -75,7 +75,7 @@ def _hunyuan_vl(head_dim: int) -> list[Channel]:
 
 
 LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
-    # Two halves, columns first, each with its own pairs of half pairing.
+    # Two halves, columns first, each paired by half pairing.
     "gemma4-vision": (lambda head_dim: _blocks(2 * (head_dim // 4), (1, 0), "half", "half"), 4, 100.0),
     # Thirds for time, row and column; angles laid out for half pairing, but channels paired with neighbours.
     "v-jepa2": (lambda head_dim: _blocks(2 * (head_dim // 6), (0, 1, 2), "half", "interleaved"), 6, 10_000.0),

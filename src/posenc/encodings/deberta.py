@@ -4,9 +4,9 @@
     score(q_i, k_j) = (q·k + q·K[h, δ(p_i − p_j)] + k·Q[h, δ(p_i − p_j)])·scale
 
 K and Q have a row of D numbers for each of 2N buckets. DeBERTa's checkpoints use the scale 1/√(3D), because three
-terms are added: ``softmax_scale=(3 * head_dim) ** -0.5``. δ leaves distances up to m = N/2 unchanged; a distance n
-> m falls into bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j (query − key, the opposite of
-T5). The row is δ + N, at most 2N − 1. For keys behind the query, bucket N − 1 and larger buckets share the last
+terms are added: ``softmax_scale=(3 * head_dim) ** -0.5``. δ leaves distances up to m = N/2 unchanged; any larger
+distance n falls into bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j (query − key, the opposite
+of T5). The row is δ + N, at most 2N − 1. For keys behind the query, bucket N − 1 and larger buckets share the last
 row; for keys ahead, bucket N − 1 has row 1 and larger buckets have row 0. The authors' code takes the logarithm in
 floating point; here the last distance of every bucket is computed in integers, so that buckets are the same for
 every dtype.

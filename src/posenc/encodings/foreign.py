@@ -12,7 +12,7 @@ def load(name: str, base: type, public: str) -> Any:
 
     Raises:
         InvalidArgument: there is no such module or class, or the class does not derive from ``base``. Errors that
-        the module itself raises are not changed.
+            the module itself raises are not changed.
     """
     module, _, attribute = name.partition(":")
     importlib.invalidate_caches()

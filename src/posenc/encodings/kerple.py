@@ -40,7 +40,7 @@ class Penalty(OffsetBias):
         distance = offsets.abs().to(size.dtype)
         if self.kernel == "log":
             return -size * torch.log1p(growth * distance)
-        # Distance 0 is handled apart: the second derivative of 0^g is NaN, since ln 0 is infinite.
+        # Distance 0 is handled separately, because the second derivative of 0^g is NaN (ln 0 is infinite).
         return -size * distance.clamp(min=1) ** growth * (distance > 0)
 
 

@@ -70,8 +70,8 @@ class Layers(Composed):
             is then an error; with None, the types keep repeating.
 
     ``by_name`` holds every module by its layer type, or by ``"type_i"`` if layer i has its own module.
-    ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3; with ``chunks={"rope":
-    8192}`` it is Llama 4.
+    ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3; with
+    ``chunks={"rope": 8192}`` it is Llama 4.
     """
 
     name: ClassVar[str] = "layers"

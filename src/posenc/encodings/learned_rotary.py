@@ -5,9 +5,9 @@
 F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number of
 axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two
 axes, a pair can encode position along a diagonal, which axial rotation cannot. Initially, F has pairs/A
-frequencies, each used A times, along the axes of a random rotation: with one axis these are RoPE's frequencies,
-with two axes this is the initialisation of RoPE-Mixed. Mistral Large 4 (LeRoPE) stores α, with F = θ·exp(α) and
-one group; set F to θ·exp(α).
+frequencies, each used A times, in the directions of a random rotation's axes: with one axis these are RoPE's
+frequencies, with two axes this is the initialisation of RoPE-Mixed. Mistral Large 4 (LeRoPE) stores α, with F =
+θ·exp(α) and one group; set F to θ·exp(α).
 
 The authors multiply floating-point positions by F, which is off by whole rotations at large positions. Here F is
 rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that wraps around; its
@@ -40,8 +40,8 @@ class LearnedRotary(Rotation):
         rotary_dim: the number of channels that rotate, a multiple of 2·axes; the rest pass through unchanged.
             Default: all.
         axes: A, the number of coordinates of a position; with A > 1, positions are ``(A, T)`` or ``(A, B, T)``.
-        groups: the number of groups of consecutive heads, each with its own frequencies; it must divide the number
-            of key heads.
+        groups: the number of groups of consecutive heads, each with its own frequencies; a divisor of the number of key
+            heads.
         heads: H, query heads; required to slice heads for a rank if there are several groups.
         shared: whether all layers share one F (LeRoPE), or each has its own (RoPE-Mixed).
         signed: whether positions may be negative.

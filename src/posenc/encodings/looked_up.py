@@ -86,7 +86,7 @@ class QueryTable(LookedUp):
         super().__init__(table, column, heads, q_positions, k_positions)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        if self.queries is not None:  # set to something else than queries
+        if self.queries is not None:  # already set, as by Inkling
             return self
         check_channels("q", q, self.table.shape[1])
         q = q.to(torch.promote_types(q.dtype, torch.float32))

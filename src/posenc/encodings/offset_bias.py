@@ -17,9 +17,8 @@ from posenc.positions import grid
 
 
 class OffsetBias(Bias):
-    """A bias that is a function of the offset alone; a subclass implements ``values``. If positions can be read on
-    the CPU and span few offsets, the function is evaluated once per offset. For example, this bias is a logarithm
-    of the distance:
+    """A bias that is a function of the offset alone; a subclass implements ``values``. If positions can be read
+    and span few offsets, the function is evaluated once per offset. For example, a logarithm of the distance:
 
         class LogDistance(posenc.OffsetBias):
             def values(self, offsets):

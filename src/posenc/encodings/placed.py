@@ -128,9 +128,9 @@ class Placed(Pytree):
     def with_content(
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple["Placed", ContentState | None]:
-        """Read the tokens x that enter a layer's attention. Return the encoding for these tokens, and the state of
-        all keys so far. ``state`` is the state of the keys in the cache; without a cache it is None. If the
-        encoding does not depend on content, return the encoding itself and ``state``.
+        """Read the tokens x that enter a layer's attention, and return the encoding for them and the state of all
+        keys so far. ``state`` is the state of the keys in the cache; without a cache it is None. If the encoding
+        does not depend on content, return the encoding itself and ``state``.
         """
         return self, state
 
@@ -164,7 +164,7 @@ class Placed(Pytree):
 
         Raises:
             InvalidArgument: a parameter was changed in place, for example by an optimiser step. Changes through
-            ``.data`` are not detected.
+                ``.data`` are not detected.
         """
         if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
             raise InvalidArgument(

@@ -13,8 +13,8 @@ The first two rules differ by one position: at 8191, llama4 gives 1.0693147 and 
 position, so it restarts in every packed document and padding does not count; for Llama 4, transformers uses the
 length of the cache. Factors are computed in float64 (float32 on a device without float64) and rounded once, while
 transformers rounds every operation to float32, and Ministral 3's factors to the model's dtype. This encoding only
-scales scores, so stack it with a layer's encoding: ``stack(nope, query-scale)``. (``inkling`` includes its own
-scaling.) For learned factors see ``ssmax``.
+scales scores, so stack it with a layer's encoding: ``stack(nope, query-scale)``. (``inkling`` already scales.) For
+learned factors see ``ssmax``.
 """
 
 from collections.abc import Callable

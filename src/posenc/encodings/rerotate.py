@@ -47,7 +47,7 @@ def rerotate(
 
     Raises:
         InvalidArgument: one of the encodings cannot be undone or applied to keys alone (the message says why), or
-        they rotate different channels.
+            they rotate different channels.
 
     The result is computed in float64 (float32 on a device without float64) and rounded once, so it has one more
     rounding than keys that were rotated only once.

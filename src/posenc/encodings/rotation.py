@@ -22,7 +22,7 @@ from posenc.kernels.rotary.specification import Pairing
 class Rotation(Encoding):
     """Rotates pairs of channels of queries and keys by the angles of ``tables``.
 
-    (x, y) → (x·cos φ − y·sin φ, x·sin φ + y·cos φ) for every pair of channels. A subclass implements ``tables``
+    (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ) for every pair of channels. A subclass implements ``tables``
     and declares ``relative``; caches, gradients, 16-bit dtypes and ``rerotate`` then work. For example, this class
     learns its frequencies:
 
@@ -56,8 +56,7 @@ class Rotation(Encoding):
     """The factor that the tables are multiplied by."""
 
     groups: int = 1
-    """The number of groups of consecutive heads, each with its own tables; it must divide the number of key
-    heads."""
+    """The number of groups of consecutive heads, each with its own tables; a divisor of the number of key heads."""
 
     heads: int | None = None
     """H, query heads; required to slice heads for a rank if there are several groups."""

@@ -54,7 +54,7 @@ class PlacedXPos(PlacedRotation):
 
         Raises:
             InvalidArgument: attention computes in float16, whose largest number is 65504, or ``out`` does not fit
-            q and k.
+                q and k.
         """
         for name, x in (("q", q), ("k", k)):
             if x is not None and attended_dtype(x) == torch.float16:

@@ -30,7 +30,7 @@ def load() -> ctypes.CDLL:
     """Load the library.
 
     Raises:
-        BackendUnavailable: the library is missing or does not work; the message says how to get one.
+        BackendUnavailable: no library works here; the message says how to get one.
     """
     library, lack = _load()
     if library is None:

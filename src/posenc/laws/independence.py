@@ -63,7 +63,7 @@ def _rounds_once(
 
 def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:
     """The tolerance of attention in v's dtype. Weights and result are each rounded by u. Scaling rounds queries
-    again, and so does a rotation inside attention, for queries and keys. A weight changes by twice the change of a
+    again; a rotation inside attention rounds queries and keys again. A weight changes by twice the change of a
     score."""
     u = torch.finfo(v.dtype).eps / 2
     factor = 1.0 if here.scale is None else here.scale.abs().max().item()

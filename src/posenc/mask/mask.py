@@ -249,8 +249,8 @@ class Mask(Pytree):
         return True
 
     def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
-        """The first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see. With any
-        other than the default order, these are all keys."""
+        """The first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see. If the
+        order is not the default, these are all keys."""
         if self.q_order is not None or self.bidirectional_groups is not None:
             return 0, S
         window = self.window or S + T + 1  # longer than any distance

@@ -24,9 +24,9 @@ def check(
     """Raise an error if positions have another dtype or shape, or are outside 0 … limit − 1 (±(limit − 1) if
     signed).
 
-    On the CPU, the error is raised here. If values cannot be read (traced, fake, or on another device, where
-    reading would synchronise), the check of values is an asynchronous assertion. ``past_limit`` is the end of the
-    message for a position beyond the limit; by default the message names the last position.
+    If values cannot be read (traced, fake, or on another device, where reading would synchronise), the check of
+    values is an asynchronous assertion. ``past_limit`` is the end of the message for a position beyond the limit;
+    by default the message names the last position.
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(

@@ -3,7 +3,7 @@
 A sequence consists of spans. Every token has three coordinates: time, row and column. In text, all three are equal
 and increase by one per token; an image or a video starts at the same coordinate s on every axis:
 
-    time = s + t(frame), row = s + y, column = s + x, and the next span starts at 1 + the maximum.
+    time = s + t(frame),   row = s + y,   column = s + x,   and the next span starts at 1 + the maximum.
 
 Families differ in t, in the number of patches per token, and in whether a video is one span.
 """
@@ -53,8 +53,7 @@ COUNTINGS = {
     "glm-4v": Counting(whole_videos=False),
     "ernie-4.5-vl": Counting(frames=2),
 }
-"""The rule of every family, with the numbers of its public checkpoints; use ``dataclasses.replace`` to change
-one."""
+"""The rule of every family, with the numbers of its public checkpoints; use ``replace`` to change one."""
 
 
 class Span(ABC):

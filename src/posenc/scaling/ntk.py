@@ -1,8 +1,8 @@
 """NTK-aware scaling: a larger base, which slows slow pairs down and hardly changes fast pairs.
 
 ``form="base"`` (bloc97 2023; YaRN, arXiv 2309.00071, appendix A.1): θ'_i = b'^(−2i/d), b' = b·s^(d/(d−2)).
-The first pair keeps its frequency, and that of the last pair is divided by exactly s. Nearly all slow pairs still
-leave the range of angles seen in training (d=128, L=4096, s=8: 17 of the 18 pairs that never complete a turn).
+The first frequency is unchanged, and the last is divided by exactly s. Nearly all slow pairs still leave the range
+of angles seen in training (d=128, L=4096, s=8: 17 of the 18 pairs that never complete a turn).
 
 ``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last frequency is divided by s
 too, the first by s^(2/d), and the ratio of neighbouring frequencies is that of base b·s.

@@ -32,8 +32,7 @@ class Proportional(Scaling):
 
     Args:
         fraction: p, between 0 and 1; ⌊p·D/2⌋ pairs rotate. 0 is NoPE, 1 is plain RoPE.
-        factor: s ≥ 1, which the frequencies of rotating pairs are divided by, as in Hugging Face; the paper has no
-            factor.
+        factor: s ≥ 1, which the frequencies are divided by, as in Hugging Face; the paper has no factor.
     """
 
     fraction: Fraction

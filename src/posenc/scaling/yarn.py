@@ -5,8 +5,9 @@
 ``ramp="rotations"`` (the paper, section 3.2): with r_i = L/λ_i, g_i = clip((r_i − β_slow)/(β_fast − β_slow), 0, 1).
 ``ramp="dimension"`` (authors' code, Hugging Face): linear in the pair index between the two pairs that complete
 β_fast and β_slow turns, dim(r) = d·ln(L/2πr)/(2·ln b), low = ⌊dim(β_fast)⌋ and high = ⌈dim(β_slow)⌉ (rounded only
-if ``truncate``), with low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added to high if low = high: g_i = 1 − clip((i −
-low)/(high − low), 0, 1). The frequencies of the two ramps differ by a factor of up to 3.04 (d=128, L=4096, s=16).
+if ``truncate``), with low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added to high if low = high:
+g_i = 1 − clip((i − low)/(high − low), 0, 1). The frequencies of the two ramps differ by a factor of up to 3.04
+(d=128, L=4096, s=16).
 
 cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores grow by a² and attention gets
 sharper. DeepSeek's configs have two numbers, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and
@@ -125,8 +126,8 @@ class YaRN(Scaling):
 
         Raises:
             InvalidArgument: the ends of the ramp are in the wrong order, because all pairs complete more than
-            beta_fast turns or no pair completes beta_slow turns. The authors' code would run the ramp backwards or
-            divide wrongly.
+                beta_fast turns or no pair completes beta_slow turns. The authors' code would run the ramp
+                backwards or divide wrongly.
         """
         low, high = self._ends(rotary_dim, base)
         return float(low), float(high)

@@ -37,7 +37,7 @@ def sums_of_rows() -> dict[str, Any]:
     """The argument that makes FlexAttention return the logsumexp in this version of torch."""
     from torch.nn.attention import flex_attention
 
-    request = getattr(flex_attention, "AuxRequest", None)  # of torch 2.9
+    request = getattr(flex_attention, "AuxRequest", None)  # new in torch 2.9
     return {"return_lse": True} if request is None else {"return_aux": request(lse=True)}
 
 

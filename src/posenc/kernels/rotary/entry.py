@@ -19,7 +19,7 @@ from posenc.kernels.rotary.specification import Pairing, rotate
 
 
 class Tables(NamedTuple):
-    """cos and sin of every pair at every token: ``(T, pairs)``, or ``(B, H, T, pairs)``."""
+    """cos and sin of every pair at every token: ``(T, pairs)`` or ``(#B, #H, T, pairs)``."""
 
     cos: Tensor
     sin: Tensor
