@@ -225,7 +225,7 @@ def test_the_remedy_for_trained_parameters_mends() -> None:
     for rule in laws:
         broken = verdict(rule, Subject("exp in 16 bits", lambda: LogFrequencies(8)))
         assert broken.outcome == "broken", broken
-        assert "in float64, ``self.a.double()``" in rule.remedy
+        assert "in float64, as in ``self.a.double()``" in rule.remedy
         kept = verdict(rule, Subject("in float64", lambda: WideLogFrequencies(8)))
         assert kept.outcome == "kept", kept
 

@@ -94,7 +94,7 @@ def as_flag(value: Any, name: str) -> bool:
 
 def as_scale(value: float | None, name: str) -> float | None:
     """Return the value, which must be a number above 0, or None for the default."""
-    # Not isfinite, which torch.compile cannot trace once a number has become a symbol.
+    # isfinite is not used, because torch.compile cannot trace it for symbolic numbers.
     if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
         raise InvalidArgument(f"{name}={shown(value)} must be a finite number above 0; omit it for the default")
     return value

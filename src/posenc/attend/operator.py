@@ -52,7 +52,8 @@ def operated(
 
 
 def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
-    """Whether a compiler gets one operator: on the CPU, if one call of torch's attention is not enough."""
+    """Whether the call becomes one operator under a compiler: on the CPU, if torch's attention alone is not
+    enough."""
     if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
         return False
     if placed.bias is not None or settings.needs_logsumexp or settings.softcap is not None:

@@ -1,1 +1,1 @@
-"""All encodings, one file each, with the same small interface. ``posenc`` exports their names."""
+"""All encodings, one file each, with the same interface. ``posenc`` exports their names."""

@@ -241,7 +241,7 @@ def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> Non
 
 
 def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
-    """``(H, rows, S)`` or ``(H, B, rows, S)`` with the batch in front."""
+    """``(H, rows, S)`` or ``(H, B, rows, S)`` with the batch as the first axis."""
     return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
 
 

@@ -43,8 +43,8 @@ class FoPE(Rotation):
         base: the base of the frequencies; 10000 in the paper.
         kept: the number of fastest frequencies that are kept; by default, all that complete at least one rotation
             in L.
-        groups: the number of groups of consecutive heads, each with its own coefficients; a divisor of the number of
-            key heads.
+        groups: the number of groups of consecutive heads, each with its own coefficients; a divisor of the number
+            of key heads.
         heads: H, query heads; required to slice heads for a rank if there are several groups.
         spread: how far initial coefficients are from the identity; 0.5 in Intern-S1-Pro.
         shared: whether all layers share the same coefficients.

@@ -109,7 +109,7 @@ class Inkling(Encoding):
             nn.init.ones_(self.lengths)
 
     def clipped(self, coefficients: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
-        """r times its learned numbers, limited to ``clip`` if that is set."""
+        """r times its learned factors, with its length limited to ``clip`` if set."""
         if self.lengths is None or self.clip is None:
             return coefficients
         coefficients = coefficients * self.lengths.to(coefficients.dtype)

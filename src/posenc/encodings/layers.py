@@ -131,7 +131,7 @@ class Layers(Composed):
 
     @property
     def by_name(self) -> dict[str, Encoding]:
-        """Every module by its layer type, or by type and layer if layers have their own."""
+        """Every module by its layer type, or by type and layer if layers have their own modules."""
         return dict(zip(self.names, self.encodings, strict=True))
 
     @property

@@ -40,8 +40,8 @@ class LearnedRotary(Rotation):
         rotary_dim: the number of channels that rotate, a multiple of 2·axes; the rest pass through unchanged.
             Default: all.
         axes: A, the number of coordinates of a position; with A > 1, positions are ``(A, T)`` or ``(A, B, T)``.
-        groups: the number of groups of consecutive heads, each with its own frequencies; a divisor of the number of key
-            heads.
+        groups: the number of groups of consecutive heads, each with its own frequencies; a divisor of the number
+            of key heads.
         heads: H, query heads; required to slice heads for a rank if there are several groups.
         shared: whether all layers share one F (LeRoPE), or each has its own (RoPE-Mixed).
         signed: whether positions may be negative.

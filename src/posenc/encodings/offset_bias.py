@@ -59,7 +59,7 @@ class OffsetBias(Bias):
         for name, value in attributes.items():
             setattr(self, name, value)
         self.heads, self.axes, self.bound = heads, axes, bound
-        if axes > 1:  # (A, T) is one row for all
+        if axes > 1:  # (A, T): one row for the whole batch
             q_positions, k_positions = (
                 at.unsqueeze(-2) if at.dim() == 2 else at for at in (q_positions, k_positions)
             )

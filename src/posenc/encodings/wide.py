@@ -40,5 +40,5 @@ def attended_dtype(x: Tensor) -> torch.dtype:
 
 
 def widest(device: torch.device) -> torch.dtype:
-    """float64, or float32 on a device that does not support it."""
+    """float64, or float32 on a device without float64."""
     return torch.float32 if device.type == "mps" else torch.float64

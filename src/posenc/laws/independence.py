@@ -20,7 +20,7 @@ def low_precision_rounds_once(subject: Subject) -> None:
     """In bf16 and fp16, effects equal those in float32, rounded once; attention adds two more roundings.
 
     Compute in float32 or wider for any dtype of x, q and k, and round once at the end with ``.to(x.dtype)``;
-    compute exp of trained parameters in float64, as in ``self.a.double().exp()``.
+    compute exp of trained parameters in float64, as in ``self.a.double()``.
     """
     limit = subject.declared.position_limit
     at = subject.along(torch.tensor([*range(min(40, limit - 9), min(48, limit - 1)), min(3001, limit - 1)]))

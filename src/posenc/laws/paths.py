@@ -92,7 +92,7 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The last T of S tokens in every layer, after placing, reading and rotation, which all backends share."""
+    """The last T of S tokens in every layer, placed, read and rotated once for all backends."""
 
     leaves: list[Tensor]
     """x, q, k, v and the parameters."""

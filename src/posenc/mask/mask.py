@@ -203,7 +203,7 @@ class Mask(Pytree):
 
     @property
     def only_causal(self) -> bool:
-        """Whether at most causality, in the default order, hides keys."""
+        """Whether nothing except causality, in the default order, hides keys."""
         return self.window is None and self.by_offset
 
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
@@ -240,7 +240,7 @@ class Mask(Pytree):
 
     @property
     def by_offset(self) -> bool:
-        """Whether at most causality and a window, in the default order, hide keys."""
+        """Whether nothing except causality and a window, in the default order, hides keys."""
         if self.chunk is not None:
             return False
         for name in self.rows:  # noqa: SIM110  asked in every call

@@ -18,7 +18,7 @@ from posenc.remap.remap import At, Remap
 
 @final
 class SelfExtend(Remap):
-    """Near keys keep their distance, and that of distant keys is divided by G; a cache stores unrotated keys.
+    """Near keys keep their distance, other distances are divided by G; a cache stores unrotated keys.
 
     The authors' code shifts by W − W/G, which is not a whole number unless G divides W. It does not shift if all
     queries are before W, where no key is distant. Optionally it multiplies queries by ln(p + 1)/ln(base); here,

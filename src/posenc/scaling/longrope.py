@@ -31,7 +31,7 @@ class PerPair(Scaling):
 
     Args:
         factors: f_i > 0, one per pair.
-        attention_factor: a, which cos and sin are multiplied by.
+        attention_factor: a, a factor of cos and sin.
     """
 
     factors: Factors

@@ -41,7 +41,7 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "llama3": ("llama3", {}),
     "proportional": ("proportional", {"fraction": 0.25, "factor": 1.0}),
 }
-"""The scaling and settings of every method that needs only a factor and a trained length."""
+"""The scaling and settings of methods that need only a factor and a trained length."""
 
 
 def method(

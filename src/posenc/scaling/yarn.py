@@ -94,7 +94,7 @@ class YaRN(Scaling):
 
     @property
     def scale(self) -> float:
-        """The attention factor a, which cos and sin are multiplied by."""
+        """The attention factor a, a factor of cos and sin."""
         if self.attention_factor is not None:
             return self.attention_factor
         if self.mscale is None or self.mscale_all_dim is None:
