@@ -116,9 +116,9 @@ WRONG = {
     "documents": ("alibi", {"causal": True}, "no known documents or padding"),
     "reach": ("alibi", {"causal": True}, "falls fast enough"),
     "low_rank": ("t5", {"causal": True}, "the bias has no extra channels"),
-    "sdpa": ("alibi", {"causal": True}, "must be added"),
+    "sdpa": ("alibi", {"causal": True}, "there is a bias"),
     "flex": ("rotary", {"causal": True}, "FlexAttention needs CUDA"),
-    "toeplitz": ("rotary", {"causal": True}, "the bias is not a line"),
+    "toeplitz": ("rotary", {"causal": True}, "the bias is not a function of the offset"),
     "blocks": ("cope", {"causal": True}, "it has no biases that read scores"),
 }
 

@@ -299,8 +299,8 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         _check_field(name, x, mask.rows[name]["axes"], sizes, device)
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
-            "bidirectional_groups says the group of every key, and with q_order it is unknown which keys the "
-            f"{T} queries are; leave q_order out, or in a step after the pictures bidirectional_groups"
+            "bidirectional_groups gives the group of every key, and with q_order it is unknown which keys the "
+            f"{T} queries are; omit q_order, or omit bidirectional_groups in steps after the images"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
         raise InvalidArgument(f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order")

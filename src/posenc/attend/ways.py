@@ -107,7 +107,7 @@ def _asked(call: AttentionCall) -> frozenset[str]:
 @way("logsumexp", "softcap", "dropout")
 def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
-        return "a compiler gets one call for all documents", None
+        return "under a compiler, one call computes all documents", None
     known = spans(call.mask, call.queries, call.all_keys, call.bias is not None)
     if known is None:
         return "no known documents or padding are long enough for separate calls", None
@@ -197,7 +197,10 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "no bias is added", None
     aligned = call.mask.causal and call.mask.only_causal and plain_bool(call.queries == call.all_keys)
     if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # which stores all weights
-        return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
+        return (
+            "the mask is not just causal, queries and keys differ in number, or there is dropout on the CPU",
+            None,
+        )
     if call.backend == "auto" and q.is_cpu and call.line is not None and not call.trained and call.queries < LONG:
         return f"below {LONG} tokens, blocks along the bias's line are faster", None
     small = call.trained and not torch.compiler.is_compiling()  # reading a length while compiling fixes its value
@@ -221,7 +224,7 @@ def _as_narrow(width: int, q: Tensor, k: Tensor, v: Tensor, call: AttentionCall)
 @way("logsumexp", "softcap", "biases that read scores")
 def dense(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
-        return "a compiler is given torch's attention", None
+        return "under a compiler, torch's attention is used", None
     if call.backend == "auto" and not call.trained:
         return "no gradient of a bias is needed", None
     few = training_rows(q, k) * 3 // 2  # above this, blocks are as fast
@@ -249,10 +252,10 @@ def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     unmasked = call.bias is None and call.softcap is None and call.mask.only_causal
     if not unmasked or (call.mask.causal and call.queries != 1 and call.queries != call.all_keys):
-        return "a bias, or a mask that is more than causality, must be added", None
+        return "there is a bias, a softcap or a mask that is not just causal", None
     if call.needs_logsumexp and not fused(q, k, v):
         return ROWS_KEPT, None
-    return "nothing is added, and one flag describes the mask", partial(_in_one, q, k, v, call)
+    return "there is no bias, and the mask is causal or hides nothing", partial(_in_one, q, k, v, call)
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
@@ -265,11 +268,11 @@ def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 @way("logsumexp", "dropout")
 def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.line is None:
-        return "the bias is not a line of offsets, or more than causality and a window hides keys", None
+        return "the bias is not a function of the offset, or the mask is not just causal or windowed", None
     if call.trained and (call.dropout or not fused(q, k, v)):
-        return "views of a bias pass no gradient to it", None
+        return "views of a bias do not propagate gradients to it", None
     if call.backend == "auto" and not call.trained and call.learns(q, k, v) and call.queries <= training_rows(q, k):
-        return "one block for the whole mask is faster, and it is stored for the gradients", None
+        return "one block is faster, with its mask stored for the gradients", None
     return "the bias depends only on the offset, and each block is a view of one line", partial(
         _in_blocks, q, k, v, replace(call, backend="toeplitz")
     )
@@ -284,7 +287,7 @@ def serves(q: Tensor, v: Tensor) -> bool:
 @way("logsumexp", "softcap")
 def flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
-        return "a compiler is given torch's attention", None
+        return "under a compiler, torch's attention is used", None
     if call.dropout or call.trained:
         return "FlexAttention has no dropout and no gradients of a bias", None
     if (call.backend == "auto" and call.queries <= ROWS) or not serves(q, v):
@@ -309,7 +312,7 @@ def blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.needs_logsumexp and not fused(q, k, v):
         return ROWS_KEPT, None
     if torch.compiler.is_compiling():
-        return "a compiler gets mask and bias in one piece", partial(_in_one_block, q, k, v, call)
+        return "under a compiler, mask and bias are computed in one piece", partial(_in_one_block, q, k, v, call)
     return "mask and bias are computed block by block", partial(
         _in_blocks, q, k, v, replace(call, backend="blocks")
     )

@@ -70,7 +70,7 @@ def _no_ring(subject: Subject) -> str:
         return "its bias reads the scores of all keys of a row"
     layers_apart = each_layer(subject.declared.at(subject.plain(1)), subject.period)
     states = any(here.state_size for _, here in layers_apart)
-    return "it sums over what lies between two keys, which a part of the keys lacks" if states else ""
+    return "it sums over the tokens between two keys, which a part of the keys does not contain" if states else ""
 
 
 @law(_no_ring)
