@@ -124,8 +124,7 @@ def attention(
         return_logsumexp: whether to also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider,
             −∞ if a row sees no key. ``merge`` uses it to combine parts of a sequence that were attended to
             separately (ring attention); pass sinks to ``merge`` instead of here.
-        backend: the name of the backend. ``Backend`` describes the backends, and ``explain`` says which backend
-            ``"auto"`` uses.
+        backend: the name of a backend, as described in ``Backend``; ``explain`` says which one ``"auto"`` uses.
 
     Raises:
         InvalidArgument: shapes, devices or head counts do not fit together, or the backend does not support this

@@ -47,8 +47,8 @@ class LearnedRotary(Rotation):
         signed: whether positions may be negative.
 
     ``.to(torch.bfloat16)`` rounds F like every parameter, so large positions rotate by wrong angles: cos is off by
-    0.7 at position 4096. In a 16-bit model, keep F in float32: call ``encoding.float()`` after the cast, then load
-    F again, since the cast rounded it.
+    0.7 at position 4096. In a 16-bit model, keep F in float32: call ``encoding.float()`` after the cast, then
+    reload F.
     """
 
     name: ClassVar[str] = "rotary-learned"

@@ -35,8 +35,7 @@ class Law:
     """A law. Calling it with a subject that breaks it raises ``Broken`` with a counterexample.
 
     Args:
-        holds: the function; its name is the name of the law, and the first line of its docstring is the
-            requirement.
+        holds: the function; its name is the law's name, and the first line of its docstring is the requirement.
         why_not: returns why the law does not apply to a subject, or a ``NotAsked``; empty if the law applies.
         traces: whether the law runs a compiler, which cannot trace annotations that are checked at run time.
     """
