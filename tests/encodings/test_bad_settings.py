@@ -380,7 +380,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, FoX(6, 4).at(arange(3)), causal=True),
-        r"still has to read tokens; call here, state = placed\[layer\].with_content",
+        r"or depends on the tokens; call layer_placed, state = placed\[layer\].with_content",
     ),
     (
         lambda: attention(

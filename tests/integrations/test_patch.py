@@ -183,7 +183,7 @@ def test_nothing_outside_the_model_remains_of_a_patched_t5() -> None:
 def test_angles_looked_up_in_tables_are_swapped_only_in_a_rotary_module(family: str) -> None:
     model = tiny(family) if family in MODELS else small(family)
     if family in TABLED:
-        refused = pytest.raises(InvalidArgument, match=r"no rotary module .* such as tables")
+        refused = pytest.raises(InvalidArgument, match=r"no rotary module .* angles up in tables")
         with refused, patched(model, posenc.NoPE()):
             pass
         return

@@ -194,8 +194,8 @@ def _settings(
         raise UnknownName("backend", backend, ("auto", *WAYS))
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
-            "with return_logsumexp the result is a part of a softmax, and sinks must enter once: omit them here, "
-            "and pass them to posenc.merge(parts, sinks=…)"
+            "with return_logsumexp, the result is one part of a larger softmax, which must include the sinks only "
+            "once; omit them here, and pass them to posenc.merge(parts, sinks=…)"
         )
     return Settings(return_logsumexp or sinks is not None, softcap, dropout, backend)
 

@@ -276,8 +276,8 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
 def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.awaits_content:
         raise InvalidArgument(
-            "this encoding differs from layer to layer, or still has to read tokens; call here, state = "
-            "placed[layer].with_content(x, state) and pass here instead of placed"
+            "this encoding differs from layer to layer, or depends on the tokens; call layer_placed, state = "
+            "placed[layer].with_content(x, state) and pass layer_placed instead of placed"
         )
     placed.check_tokens("q", q, placed.q_positions)
     placed.check_tokens("k", k, placed.k_positions)
@@ -309,8 +309,8 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         return
     if keys.device.type == "cpu" and is_concrete(keys) and not bool(keys[:, -1].any()):
         raise InvalidArgument(
-            f"key_mask hides the last of {S} keys, which should be the last query's own; in a cache with "
-            "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"
+            f"key_mask hides the last of {S} keys, which should be the last query's own; if the "
+            "cache has empty slots, pass the order of all tokens: Mask(causal=True, q_order=…, k_order=…)"
         )
 
 

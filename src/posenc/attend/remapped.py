@@ -72,7 +72,8 @@ def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
     """
     if placed.bias is not None and placed.bias.needs_scores:
         raise InvalidArgument(
-            "the bias reads whole rows of scores, but remapped positions compute them in parts; remove one"
+            "the bias reads whole rows of scores, but remapped positions compute each row in parts; remove the "
+            "bias or the remapping"
         )
     layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask is already narrowed
     calls: list[Call] = []

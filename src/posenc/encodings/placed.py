@@ -240,7 +240,7 @@ class Placed(Pytree):
         if shape[-2] != placed[-1]:
             raise InvalidArgument(
                 f"{name} has length {shape[-2]} but the encoding was placed at {placed[-1]} positions; with a "
-                "cache call encoding.at(positions, k_positions), else at() with one position per token"
+                "cache, call encoding.at(positions, k_positions); without one, pass at() a position for every token"
             )
         batched = len(placed) == (2 if self.axes == 1 else 3)
         if batched and placed[-2] != 1 and placed[-2] != shape[0]:

@@ -88,7 +88,7 @@ def differences(
     """All differences between two tables: those of layer types first, then those of lengths.
 
     Layers are compared by number, regardless of the names of their types. A window as wide as the input counts as
-    no window. Frequencies differ if they are more than eight roundings of float32 apart.
+    no window. Frequencies differ if their relative difference exceeds eight roundings of float32.
 
     Args:
         positions: the positions at which errors are computed; default 0, L/2, L and 4·L, where L is the pretrained

@@ -6,8 +6,8 @@ encoding, the pairing, the axes, which channels rotate in which direction, windo
 the softcap, sinks, and an added table. It also includes the frequencies as turns per token, the factors of cos and
 sin and of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so new fields in later
 releases change no fingerprint. Lengths are not included, but frequencies that depend on a length (dynamic scaling,
-lists of factors) are computed for the longest allowed input. Base and scaling are not included by name, so two
-names for the same frequencies give the same fingerprint.
+lists of factors) are computed for the longest allowed input. Frequencies are included instead of base and scaling,
+so all spellings of the same frequencies give the same fingerprint.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint

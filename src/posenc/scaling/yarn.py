@@ -84,7 +84,7 @@ class YaRN(Scaling):
         if (self.mscale is None) != (self.mscale_all_dim is None):
             raise InvalidArgument(
                 f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim}: pass both or neither; every "
-                "implementation ignores a single one"
+                "implementation ignores one without the other"
             )
         if self.attention_factor is not None and self.mscale is not None:
             raise InvalidArgument(

@@ -80,7 +80,7 @@ def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mappin
 
 
 def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:
-    """Refuse every position key, or misspelling of one, that this family does not have.
+    """Refuse keys about positions that this family does not have, and misspelt ones.
 
     Raises:
         UnknownName: there is such a key; the message names the nearest known key.

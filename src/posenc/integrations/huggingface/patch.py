@@ -123,8 +123,8 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     ]
     if not modules:
         raise InvalidArgument(
-            f"no rotary module of this {type(model).__name__} receives position ids: its angles come from "
-            "elsewhere, such as tables, or other code has patched them; they cannot be swapped"
+            f"no rotary module of this {type(model).__name__} receives position ids, so its positions cannot be "
+            "replaced: the model looks its angles up in tables, or other code has patched it"
         )
     hears: list[Any] = []
     if any(encoding.remapped for encoding in encodings.values()):  # attention rotates, and a cache keeps raw keys

@@ -76,8 +76,8 @@ def _stretched(
     reached = positions.original_length if isinstance(scaling, DynamicNTK) else scaled
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
-            f"{scaling} reaches {reached} positions and would replace {before.rotary.get('scaling')}, with which "
-            f"the model reaches {before.tuned_length}; pass max_length to replace it anyway"
+            f"{scaling} reaches {reached} positions, fewer than the {before.tuned_length} of the model's own "
+            f"{before.rotary.get('scaling')}; pass max_length to replace it anyway"
         )
     return positions, reached
 

@@ -1,1 +1,1 @@
-"""Common statements about positional encodings; running the library gives each its verdict."""
+"""Common statements about positional encodings, each with a verdict that the library computes."""

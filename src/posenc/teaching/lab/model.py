@@ -79,7 +79,7 @@ DRAWS = 64
 
 @bounded
 def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) -> View:
-    """The error of a program's rotation by distance, if it gets one setting wrong.
+    """How much a program's rotation is off at each distance, if it reads one setting wrong.
 
     The mean cosine between random keys rotated by the config and by that program: 1 if both agree, 0 if they are
     unrelated.

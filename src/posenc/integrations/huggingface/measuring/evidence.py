@@ -87,7 +87,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:
-    """Describe how a trained bias differs from one number per bucket, different in each; empty if it does not."""
+    """Describe how a trained bias differs from one distinct number per bucket; an empty string if it does not."""
     shown = (measured != 0).any(0) | torch.eye(len(bucket), dtype=torch.bool)
     near = float(measured.max() - measured.min()) * 1e-3
     buckets = [measured[:, shown & (bucket == number)] for number in bucket[shown].unique()]
