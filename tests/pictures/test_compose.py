@@ -10,7 +10,7 @@ import torch
 from posenc.pictures import draw, wire
 from posenc.pictures.colours import LINES
 from posenc.pictures.compose import compose, limits
-from posenc.pictures.palette import DASHES, ENCODINGS
+from posenc.pictures.palette import DASHES, ENCODINGS, Scale
 from posenc.pictures.scene import Chart, Disc, Map
 from posenc.pictures.tables import tables
 from posenc.pictures.view import Heatmap, Line, Lines, View, counted
@@ -133,3 +133,18 @@ def test_whole_numbers_are_written_whole_unless_what_they_stand_beside_is_not() 
     assert texts == [(("1", "0"),)]
     texts = [panel.texts for panel in compose(View("t", (ones, parts))).panels if isinstance(panel, Map)]
     assert texts == [(("1.0000", "0.0000"),), (("1.0000", "0.5000"),)]
+
+
+@pytest.mark.parametrize("values", [[-0.59, 0.33, 1.0], [-0.1, 1.0], [-1.0, 1.0], [0.0, 2.0], [-4.0, -0.5]])
+@pytest.mark.parametrize("scale", ["magnitude", "signed"])
+def test_a_bars_labels_are_where_its_colours_are(scale: Scale, values: list[float]) -> None:
+    """On the page's bar a label at some share names the value whose colour is painted at that share."""
+    view = View(
+        "t", (Heatmap("m", torch.tensor([values]), counted("r", 1), counted("c", len(values)), scale, "u"),)
+    )
+    (bar,), (sent,) = compose(view).bars, wire.view(view)["panels"]
+    first, last = sent["span"]
+    assert sent["unit"] == "u"
+    assert [share for share, _ in sent["legend"]][:: len(sent["legend"]) - 1] == [0, 1]
+    for (share, _), (value, _) in zip(sent["legend"], bar.legend, strict=True):
+        assert first + share * (last - first) == pytest.approx(float(wire.codes(torch.tensor(value), bar)), abs=1)

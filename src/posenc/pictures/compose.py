@@ -69,12 +69,12 @@ def _bar(panels: Sequence[Heatmap]) -> Bar:
     unit = panels[0].unit
     label = with_unit(panels[0].name, unit) if len(panels) == 1 else unit
     legend = () if panels[0].scale == "picture" else _legend(*shown)
-    return Bar(panels[0].scale, low, high, shown, label, with_texts(round_steps(*shown, most=5)), legend)
+    return Bar(panels[0].scale, low, high, shown, label, unit, with_texts(round_steps(*shown, most=5)), legend)
 
 
-def _legend(low: float, high: float) -> tuple[str, ...]:
-    ends = (low, 0.0, high) if low < 0 < high else (low, high)
-    return tuple(short(float(f"{value:.2g}")) for value in ends)
+def _legend(low: float, high: float) -> tuple[Tick, ...]:
+    zero = (0.0,) if 0.3 < -low / (high - low) < 0.7 else ()  # nearer to an end, the two labels would touch
+    return tuple((value, short(float(f"{value:.2g}"))) for value in (low, *zero, high))
 
 
 def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:

@@ -42,7 +42,7 @@ class Bar:
     Args:
         low, high: the values at the ends of the colours, symmetric about 0 for a signed scale.
         shown: the range of values that occur; renderers draw this part next to the panels.
-        legend: the labels at its ends, and at 0 between them, if there is no room for ticks.
+        legend: the labels at its ends, and at 0 if it is far from both, for bars without room for ticks.
     """
 
     scale: Scale
@@ -50,8 +50,9 @@ class Bar:
     high: float
     shown: tuple[float, float]
     label: str
+    unit: str
     ticks: tuple[Tick, ...]
-    legend: tuple[str, ...]
+    legend: tuple[Tick, ...]
 
 
 @dataclass(frozen=True)

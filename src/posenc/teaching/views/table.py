@@ -15,6 +15,8 @@ from posenc.teaching.views.bounds import Bounds, Position, bounded
 ROWS, WIDTH = 8, 8
 BLOCK = 3
 """The number of first rows, which form a block after training; only later rows are compared."""
+VISIBLE = 0.2
+"""A difference of mean cosines that the colours show."""
 
 TABLE_PYTHON = """\
 import torch, posenc
@@ -78,13 +80,20 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         cosine = unit @ unit.T
         panels.append(Heatmap(label, cosine, axis, axis, "magnitude", "cosine", limit=1.0))
         later = cosine[BLOCK:, BLOCK:]
+        apart = float(cosine[:BLOCK, BLOCK:].mean())
         first, second = torch.triu_indices(len(later), len(later), 2)
         near, other = float(later.diagonal(1).mean()), float(later[first, second].mean())
         readouts[f"cosine of neighbours, {when}"] = plain(near, 2)
         readouts[f"cosine of other pairs, {when}"] = plain(other, 2)
-    more = "less" if near < other else "a little more" if near < other + 0.2 else "more"
-    means = f"(cosine {plain(near, 2)}) than other pairs ({plain(other, 2)})"
-    title = f"From row {BLOCK} on, training leaves neighbours {more} similar {means}"
+    title = (
+        f"From row {BLOCK} on, training leaves neighbours {'more' if near > other else 'less'} similar "
+        f"(cosine {plain(near, 2)}) than other pairs ({plain(other, 2)})"
+    )
+    if abs(near - other) < VISIBLE < other - apart:
+        title = (
+            f"Training splits the first {BLOCK} rows off (cosine {plain(apart, 2)} with later rows); later rows "
+            f"are more alike (neighbours {plain(near, 2)}, other pairs {plain(other, 2)})"
+        )
     return View(title=title, panels=tuple(panels), readouts=readouts)
 
 

@@ -94,10 +94,11 @@ export class Canvas extends Panel {
   }
 }
 
-// The bar of a panel's colours, and the numbers at its ends.
-export function paintBar({ bar, ends, panel: { span: [first, last], legend } }, steps) {
+// The bar of a panel's colours, its unit, and numbers where their colours are.
+export function paintBar({ bar, ends, unitName, panel: { span: [first, last], legend, unit } }, steps) {
   coloured(bar, last - first + 1, Uint8Array.from({ length: last - first + 1 }, (_, i) => first + i), steps);
-  ends.replaceChildren(...legend.map((text) => html("span", {}, text)));
+  ticks(ends, legend, "left");
+  unitName.textContent = unit;
 }
 
 function coloured(canvas, columns, codes, steps) {
