@@ -90,7 +90,9 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
             f"{positions.model_type} has no rotary layers; paste the config.json of a model with RoPE"
         )
     length, right = positions.max_length, positions.rotary
-    at = torch.unique(torch.logspace(0, math.log10(length - 1), 60).long().clamp(max=length - 1))
+    here = min(distance, length - 1)
+    spread = torch.logspace(0, math.log10(length - 1), 60).long().clamp(max=length - 1)
+    at = torch.cat((spread, torch.tensor([here]))).unique()  # the mark is at a point of every curve
     shape = (DRAWS, 1, 1, right.get("head_dim"))
     k = torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
@@ -100,24 +102,23 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
         return torch.cosine_similarity(one, other, -1).mean((0, 1)).double()
 
     misreadings = _misreadings(right)
-    here = torch.tensor([min(distance, length - 1)])
-    by_name = {name: cosines(torch.cat((here, at)), wrong) for name, wrong in misreadings.items()}
-    values = {name: float(each[0]) for name, each in by_name.items()}
+    curves = {name: cosines(at, wrong) for name, wrong in misreadings.items()}
+    values = {name: float(curve[at == here]) for name, curve in curves.items()}
     ends = [plain(end(values.values()), 2) for end in (min, max)]
     texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
-        f"At distance {int(here)} one wrong setting leaves keys a cosine of {' to '.join(dict.fromkeys(ends))}",
+        f"At distance {here} one wrong setting leaves keys a cosine of {' to '.join(dict.fromkeys(ends))}",
         (
             Lines(
                 "cosine to the right rotation",
-                tuple(Line(name, each[1:]) for name, each in by_name.items()),
+                tuple(Line(name, curve) for name, curve in curves.items()),
                 Axis("distance", tuple(map(float, at.tolist())), "tokens", log=True),
                 "cosine",
                 marks=((float(here), "this distance"),),
             ),
         ),
         {"lowest cosine at this distance": min(values.values()), **values},
-        MISREAD_PYTHON.format(texts=",\n    ".join(texts), distance=int(here), shape=shape, length=length),
+        MISREAD_PYTHON.format(texts=",\n    ".join(texts), distance=here, shape=shape, length=length),
     )
 
 
