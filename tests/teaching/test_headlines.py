@@ -316,14 +316,13 @@ def picture(view: View, state: dict[str, str]) -> None:
 
 
 def patches(view: View, state: dict[str, str]) -> None:
-    token, *here = told(view)
+    before, row, column, *here = told(view)
     panels = [panel for panel in view.panels if isinstance(panel, Heatmap)]
     assert here == [float(panel.values[panel.marked_rows[0], panel.marked_columns[0]]) for panel in panels]
-    rows, columns = panels[0].values.shape
-    frame, before = int(state.get("frame", 0)), int(state.get("before", 3))
-    frame = min(frame, int(state.get("frames", 1)) - 1)
-    place = panels[0].marked_rows[0] * columns + panels[0].marked_columns[0]
-    assert token == before + frame * rows * columns + place
+    assert before == int(state.get("before", 3))
+    assert all((panel.marked_rows, panel.marked_columns) == ((row,), (column,)) for panel in panels)
+    frame = min(int(state.get("frame", 0)), int(state.get("frames", 1)) - 1)
+    assert here == [before + frame, before + row, before + column]
 
 
 def misread(view: View, state: dict[str, str]) -> None:
@@ -358,7 +357,8 @@ def looks(view: View, state: dict[str, str]) -> None:
         )
         assert far / rows - 0.006 <= shares[name] <= near / rows + 0.006
     least, most = min(shares.values()), max(shares.values())
-    assert told(view)[1:] == (
+    assert told(view)[:2] == [64, 128]
+    assert told(view)[2:] == (
         [round(100 * least), round(100 * most)] if view.readouts["RoPE, beyond 128 bytes"] else []
     )
     assert all(share in (least, most) for name, share in shares.items() if f" {name} (" in view.title)

@@ -141,7 +141,7 @@ def looks(
     least, most = min(far, key=lambda name: far[name]), max(far, key=lambda name: far[name])
     shares = f"least with {least} ({far[least]:.0%}), most with {most} ({far[most]:.0%})"
     return View(
-        f"Attention further back than {TRAINED} bytes: {shares if far[most] else 'none'}",
+        f"Attention of the last {SCORED} bytes to keys {TRAINED} or more back: {shares if far[most] else 'none'}",
         tuple(panels),
         {f"{name}, beyond {TRAINED} bytes": far[name] for name in ("RoPE", "ALiBi")},
         LOOKS_PYTHON.format(

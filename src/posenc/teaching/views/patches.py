@@ -1,4 +1,4 @@
-"""Shows the time, row and column of every patch of an image or video, as Qwen2-VL counts them."""
+"""Shows the time, row and column of every token of an image or video, as Qwen2-VL counts them."""
 
 from typing import Annotated
 
@@ -40,9 +40,9 @@ def patches(
     here = cells[:, frame, row, column].tolist()
     panels = tuple(
         Heatmap(
-            name,
+            f"position on the {name} axis",
             values.double(),
-            counted("row", rows),
+            counted("row in the picture", rows),
             counted("column", columns),
             "magnitude",
             limit=float(following),
@@ -53,7 +53,7 @@ def patches(
     )
     token = before + (frame * rows + row) * columns + column
     return View(
-        f"Token {token} is at time {here[0]}, row {here[1]}, column {here[2]}, counted on from the text",
+        f"After {before} words, the token in row {row}, column {column} has positions {', '.join(map(str, here))}",
         panels,
         {
             "position of the last word before": before - 1,
