@@ -26,8 +26,8 @@ LARGE = ("inkling", "transformer-xl", "deberta", "window")
 
 @claim(
     statement="A table of 512 rows works up to length 511.",
-    precise="It works up to length 512, at positions 0 to 511. Lengths 513 and 600 raise an error, because "
-    "rows are missing.",
+    precise="It works up to length 512, at positions 0 to 511. Lengths 513 and 600 raise an error. A table of "
+    "1024 rows refuses token 1025, at position 1024.",
     verdict=Verdict.FAILS,
     source=GEHRING,
 )
@@ -91,8 +91,8 @@ def parameters() -> Evidence:
 
 @claim(
     statement="Positions are added to the token embeddings, not concatenated.",
-    precise="The width is unchanged: a (128, 512) sinusoidal code, a learned (2, 128, 128) batch and a rotated "
-    "(1, 1, 8, 64) tensor keep their shapes.",
+    precise="The width is unchanged: sinusoidal codes of (128, 512) and (512, 128), a learned (2, 128, 128) "
+    "batch and a rotated (1, 1, 8, 64) tensor keep their shapes.",
     verdict=Verdict.HOLDS,
     source="Vaswani et al. 2017, section 3.5",
 )
