@@ -60,8 +60,8 @@ def cat_at_position_0() -> Evidence:
 @claim(
     statement="The matrix R(ωk) that shifts a sinusoidal code is RoPE's rotation matrix.",
     precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to p "
-    "+ k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Using one in place of the other rotates in "
-    "the wrong direction.",
+    "+ k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Swapping them rotates in the wrong "
+    "direction.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
