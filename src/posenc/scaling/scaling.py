@@ -111,9 +111,12 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
 
 @exact
 def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tuple[Decimal, ...]:
-    """base^(−i/divisor) for every index i, exact."""
-    log_base = Decimal(base).ln()
-    return tuple((-log_base * i / divisor).exp() for i in indices)
+    """base^(−i/divisor) for every index i, exact: powers of one ratio, with guard digits until they are rounded."""
+    with localcontext() as context:
+        context.prec = DIGITS + 10
+        ratio = (-Decimal(base).ln() / divisor).exp()
+        powers = [ratio**i for i in indices]
+    return tuple(+power for power in powers)
 
 
 @lru_cache

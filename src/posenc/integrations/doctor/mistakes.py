@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation, fill
-from posenc.integrations.doctor.search import BASES, CLOSE, LOW, Array, Change, Expected, Rows, each
+from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation
+from posenc.integrations.doctor.search import BASES, LOW, Array, Change, Expected, Rows, each
 from posenc.scaling import NTK, Default, LengthScaling, Linear, Llama3, YaRN
 
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
@@ -45,16 +45,11 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
     bases = (base for numbers in rows if "pair" in numbers for base in _bases(right, numbers["y"][:, 0]))
     D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
     stated = expected.recipe.get("scaling")
-    others = [
-        (name, base, theta)
-        for name, (base, theta) in expected.ladders.items()
-        if not np.allclose(fill(np.array(theta), right.pairs), right.theta, rtol=CLOSE, atol=0)
-    ]
     yarn, ntk = 0.1 * math.log(s) + 1, (right.base * s, right.base * s ** (d / max(1, d - 2)))
     return [
         *_channels(right),
         *each(
-            ladder=others,
+            ladder=[(name, *own) for name, own in expected.ladders.items() if own[1] != tuple(right.theta)],
             span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1) if n > 0],
             base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk, *bases),
             scaling=[Default(), *(stated.plan(n) for n in expected.lengths if isinstance(stated, LengthScaling))],

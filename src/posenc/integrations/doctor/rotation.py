@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, rounded
-from posenc.scaling import NTK, Default, Linear, Llama3, Proportional, Scaling, planned
+from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, planned
 
 Layout = tuple[int, int, int]
 """Start, stride and distance: the channels of pair i are start + stride·i and the one at that distance from it.
@@ -231,9 +231,4 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float) -> Array:
     """The frequencies of the first pairs, which fall below 1/base if more channels rotate than ``span``."""
     channels = max(span, 2 * pairs)
-    own = base ** (channels / span)
-    if isinstance(scaling, NTK) and scaling.form == "base":
-        own, scaling = scaling.base(channels, own), Default()
-    if scaling == Default():  # float64 suffices, and the library's 50 digits are slow
-        return np.array(own ** (-2 * np.arange(pairs) / channels))
-    return np.array(scaling.frequencies(channels, own).exact[:pairs], float)
+    return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)

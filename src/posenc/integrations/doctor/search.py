@@ -135,7 +135,7 @@ class Search:
             {name: values[np.linspace(0, len(values) - 1, 4).astype(int)] for name, values in rows.items()}
             for rows in self.rows
         ]
-        self.possible = dict[tuple[Any, ...], bool]()
+        self.passed = dict[tuple[Any, ...], bool]()
 
     @cached_property
     def single(self) -> list[Change]:
@@ -156,10 +156,10 @@ class Search:
         """Whether this change gives the numbers; nearly every wrong one fails on a few rows, tried first."""
         outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
-            if outer not in self.possible:
+            if outer not in self.passed:
                 port = replace(self.right, **dict(outer))
-                self.possible[outer] = all(self.kind.possible(port, rows) for rows in self.sketch)
-            if self.possible[outer]:
+                self.passed[outer] = all(self.kind.possible(port, rows) for rows in self.sketch)
+            if self.passed[outer]:
                 return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
 
