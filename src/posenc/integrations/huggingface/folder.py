@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from posenc.errors import InvalidArgument, MissingExtra, StudyError
+from posenc.errors import InvalidArgument, MissingExtra, StudyError, first_line
 from posenc.integrations.huggingface.config_class import config_class, quiet
 from posenc.integrations.huggingface.language_model import path_of_text
 
@@ -39,7 +39,7 @@ def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
         except Exception as error:  # transformers, safetensors and gguf raise their own exceptions
             raise StudyError(
-                f"{str(path)!r} cannot be loaded: {_first_line(error)}; download the model again"
+                f"{str(path)!r} cannot be loaded: {first_line(error)}; download the model again"
             ) from error
     if packed:  # loading dequantised the weights, so save them that way
         model.hf_quantizer = None
@@ -81,16 +81,12 @@ def _kind(path: Path) -> Any:
         except Exception as error:
             raise InvalidArgument(
                 f"{str(path / 'config.json')!r} does not describe a model that transformers can build: "
-                f"{_first_line(error)}; correct it"
+                f"{first_line(error)}; correct it"
             ) from error
     raise InvalidArgument(
         f"model_type {config.model_type!r} is not a language model in transformers; pass the folder of its "
         "text model"
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -> None:

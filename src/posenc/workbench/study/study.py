@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from posenc.encodings.catalogue import canonical_text
-from posenc.errors import InvalidArgument, StudyError
+from posenc.errors import InvalidArgument, StudyError, first_line
 from posenc.workbench.custom_code import source_hash
 from posenc.workbench.run.plan import Plan, custom_classes
 from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, check_settings, declared
@@ -154,8 +154,7 @@ def check_device(device: str) -> None:
     try:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidArgument(f"device={device!r} cannot be used here ({reason}); use cpu") from error
+        raise InvalidArgument(f"device={device!r} cannot be used here ({first_line(error)}); use cpu") from error
 
 
 def source_of(folder: Path) -> Source:

@@ -5,7 +5,7 @@ import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
-from posenc.errors import MissingExtra, StudyError
+from posenc.errors import MissingExtra, StudyError, first_line
 
 CHUNK = 2**20
 """Bytes per read."""
@@ -77,5 +77,5 @@ def _parquet(file: Path) -> Iterator[str]:
                 for batch in table.iter_batches(256, row_groups=[group], columns=["text"]):
                     yield from (value.as_py() or "" for value in batch.column(0))
     except (ArrowException, KeyError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise StudyError(f"text {str(file)!r} is not a parquet table with a column 'text' ({reason})") from error
