@@ -211,8 +211,6 @@ class Family:
     @property
     def keys(self) -> frozenset[str]:
         """The position keys that its code or class may read without declaring them."""
-        keys = (
-            *(self.length, self.head_dim, self.full_head_dim, self.rotary_dim, self.partial, self.base),
-            *(self.local_base, self.windows.flags, self.rotates.key, *self.ignored, *self.extra, *self.defaults),
-        )
-        return frozenset(filter(None, keys))
+        keys = (self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim)
+        others = (self.full_head_dim, self.windows.flags, self.rotates.key)
+        return frozenset(filter(None, (*keys, *others, *self.ignored, *self.extra, *self.defaults)))

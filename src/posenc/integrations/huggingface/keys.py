@@ -69,7 +69,7 @@ def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mappin
         UnknownName: a key was dropped; the message names the nearest key that the class kept.
     """
     for alias, key in names.items():
-        if {alias, key} <= {*config} and config[key] != config[alias] and type(config[key]) is not list:
+        if alias in config and key in config and config[key] != config[alias] and type(config[key]) is not list:
             raise InvalidArgument(f"{key}={config[key]} contradicts {alias}={config[alias]}; keep one of them")
     scaling, parameters = (config.get(key) for key in BOTH_FORMS)
     if scaling and parameters and scaling != parameters:
@@ -88,8 +88,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}
-    # Later MPT configs list settings of rotation even if it is off.
-    inner = [(key, nested[key]) for key in nested if nested.get("rope") or not str(key).startswith("rope")]
+    rotates = nested.get("rope")  # later MPT configs list settings of rotation even if it is off
+    inner = [(key, value) for key, value in nested.items() if rotates or not str(key).startswith("rope")]
     for key, value in [*config.items(), *inner]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")

@@ -141,15 +141,16 @@ def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: 
     ours, theirs = ((x - x.mean(0)).masked_fill(~visible, 0) for x in (products, values))
     size = ours.square().sum((0, -1))  # 0 in the first row of a causal model, which sees one key
     scale = (ours * theirs).sum((0, -1)) / size.clamp(min=1e-30)
-    unexplained = (theirs - scale[None, :, :, None] * ours).norm() / theirs.norm().clamp(min=1e-30)
+    rest = theirs - scale[None, :, :, None] * ours
+    follows = float(rest.norm() / theirs.norm().clamp(min=1e-30)) > 1e-3
     added = (values - scale[None, :, :, None] * products).mean(0).masked_fill(~visible, 0)
     near = 1e-4 * max(float(values.masked_fill(~visible, 0).abs().max()), 1.0)
     back = visible.tril().sum(1).tolist()
     steady = all(n == min(i + 1, back[-1]) for i, n in enumerate(back))
     return Scores(
         scale=float(scale.sum() / (size > 0).sum().clamp(min=1)),
-        bias=None if unexplained > 1e-3 or float(added.abs().max()) < near else added.float(),
-        follows_content=bool(unexplained > 1e-3),
+        bias=None if follows or float(added.abs().max()) < near else added.float(),
+        follows_content=follows,
         window=back[-1] if steady and back[-1] < len(back) else None,
         chunk=None if steady else max(back),
         tokens=len(back),

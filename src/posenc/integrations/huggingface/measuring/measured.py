@@ -116,9 +116,8 @@ class MeasuredLayer:
         rotation, before, last = self.rotation, like.frequencies, self.positions[-1]
         values: dict[str, Any] = {}
         if not torch.allclose(self.growth, growth_of(like, self.positions), rtol=EXACT, atol=0):
-            values["query_scale"] = (
-                f"{float(self.growth[-1]):.4g} at position {last}" if float(self.growth.max()) > 1 + EXACT else None
-            )
+            grows = float(self.growth.max()) > 1 + EXACT
+            values["query_scale"] = f"{float(self.growth[-1]):.4g} at position {last}" if grows else None
         if rotation is None:
             return values | ({"encoding": "nope", "frequencies": ()} if before else {})
         (a, b), is_half = rotation.pairs[0], rotation.pairing == "half"
@@ -145,11 +144,8 @@ class MeasuredLayer:
             "query_dim": self.channels if start and not before else like.query_dim,  # the last channels rotate
         }
         if not same:
-            values |= {
-                **dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta)),
-                **dict.fromkeys(("base", "scaling")),
-                "axes": tuple(axes.get(i, 0) for i in range(count)),
-            }
+            values |= dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta))
+            values |= {"base": None, "scaling": None, "axes": tuple(axes.get(i, 0) for i in range(count))}
         return values
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
@@ -205,10 +201,8 @@ class Table:
     resized: bool = False
 
     def describe(self) -> str:
-        return (
-            f"a {'trained' if self.weight.requires_grad else 'fixed'} table of {len(self.weight) - self.first} rows"
-            f"{', resized' * self.resized}"
-        )
+        kind = "trained" if self.weight.requires_grad else "fixed"
+        return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
 
     def beside(self, text: str) -> str:
         """``text``, which builds a table, if this table has the same rows; else a description of this table."""
