@@ -32,7 +32,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "Trained length 8 192, inputs allowed up to 131 072.",
         "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
         "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
-        "Llama 3.1 and later are released with factor 8 and inputs of up to 131 072 tokens.",
+        "Some Llama models since 3.1 are released with factor 8 and inputs of up to 131 072 tokens.",
         "bfloat16 tables",
     ),
     "yarn-llama-2-7b-128k": (

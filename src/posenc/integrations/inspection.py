@@ -99,7 +99,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     facts = [
         *sentences(table),
         *(
-            f"Llama 3.1 and later are released with factor {count(scaling.factor)} and inputs of up to "
+            f"Some Llama models since 3.1 are released with factor {count(scaling.factor)} and inputs of up to "
             f"{count(positions.max_length)} tokens."
             for scaling in shipped
         ),
