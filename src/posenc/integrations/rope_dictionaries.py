@@ -35,16 +35,12 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The YaRN dictionary that DeepSeek's class in vLLM and SGLang makes of any scaling."""
+    """The YaRN dictionary that DeepSeek's class in vLLM and SGLang makes of any scaling; else ``entry`` itself."""
     family = family_of(config)
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry
     known = ("rope_theta", "factor", ORIGINAL, *MAGNITUDE)
-    return {
-        ORIGINAL: config["max_position_embeddings"],
-        **{key: value for key, value in entry.items() if key in known},
-        "rope_type": "yarn",
-    }
+    return {**{key: value for key, value in entry.items() if key in known}, "rope_type": "yarn"}
 
 
 def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:

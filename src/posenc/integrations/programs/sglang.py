@@ -53,7 +53,10 @@ def read(config: object, version: str | None = None) -> PositionTable:
         return int(positions.max_length * (1 if fixed else entry.get("factor") or 1))
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        return with_factor(as_yarn(entry, config), config, yarn)
+        read_as = as_yarn(entry, config)
+        if read_as is not entry:
+            read_as = {ORIGINAL: config["max_position_embeddings"], **read_as}
+        return with_factor(read_as, config, yarn)
 
     return table_of(
         "sglang", "SGLang", version, config, "transformers5", change, admitted, rotated=one_axis_where_scaled

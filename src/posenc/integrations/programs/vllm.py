@@ -63,12 +63,13 @@ def read(config: object, version: str | None = None) -> PositionTable:
         return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        given, entry = entry, dict(as_yarn(entry, config))
-        if entry != given and ORIGINAL not in given:
+        read_as = as_yarn(entry, config)
+        if read_as is not entry and ORIGINAL not in read_as:
             raise InvalidArgument(
-                f"vLLM reads rope_type {kind_of(given)!r} of a DeepSeek model as YaRN, and fails without "
+                f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
                 f"{ORIGINAL}; add it, or use YaRN"
             )
+        entry = dict(read_as)
         if kind_of(entry) == "dynamic":  # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
