@@ -1,4 +1,6 @@
-"""Made-up losses of an extension, for tests of the code that judges them."""
+"""Made-up losses of an extension, for tests of the code that judges them, and calls of ``posenc extend``."""
+
+from pathlib import Path
 
 import torch
 
@@ -19,3 +21,8 @@ def made(**means: list[float]) -> Extension:
     )
     window = torch.tensor(means["window"], dtype=torch.float64).expand(4, 2) + noise
     return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)
+
+
+def words(model: Path, text: Path, to: str, *more: str | Path) -> list[str]:
+    """The words of ``posenc extend`` for a model and a text."""
+    return ["extend", str(model), "--to", to, "--text", str(text), *map(str, more)]

@@ -32,7 +32,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks.text import Text
-from support.extensions import made
+from support.extensions import made, words
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
 TEXT = Text("test", "0" * 64, torch.tensor(list(b"abcd" * 500)), torch.tensor(list(b"abcd" * 50)))
@@ -327,16 +327,7 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
 
 
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:
-    asked = [
-        "extend",
-        str(llama),
-        "--to",
-        "4x",
-        "--text",
-        str(llama / "text.txt"),
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    asked = words(llama, llama / "text.txt", "4x", "--output", tmp_path / "out")
     result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear,yarn(2)"])
     assert result.exit_code == 0, result.output
     read = json.loads((tmp_path / "out" / "extension.json").read_text())

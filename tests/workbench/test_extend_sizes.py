@@ -24,6 +24,7 @@ from posenc.integrations.huggingface.measuring.shrink import shrunk
 from posenc.scaling import Linear, YaRN
 from posenc.workbench.run.ledger import Ledger
 from support import tiny_folders
+from support.extensions import words
 from support.pretrained import save_llama, save_tokenizer
 
 transformers.logging.set_verbosity_error()
@@ -118,16 +119,7 @@ def gguf_file(tmp_path: Path) -> Path:
 
 def test_a_gguf_file_is_tuned_and_written_as_a_folder(gguf_file: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("cdefghij" * 500)
-    asked = [
-        "extend",
-        str(gguf_file),
-        "--to",
-        "2x",
-        "--text",
-        str(tmp_path / "text.txt"),
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    asked = words(gguf_file, tmp_path / "text.txt", "2x", "--output", tmp_path / "out")
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "2"]
     run = CliRunner().invoke(app, asked)
     assert run.exit_code == 0, run.output
@@ -218,16 +210,7 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     """Opened by transformers alone they lose what extend measured; gone or damaged, they are made again."""
     tiny_folders.save("gemma3_text", model := tmp_path / "model")
     (tmp_path / "text.txt").write_text("abcdefghij" * 400)
-    asked = [
-        "extend",
-        str(model),
-        "--to",
-        "2x",
-        "--text",
-        str(tmp_path / "text.txt"),
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    asked = words(model, tmp_path / "text.txt", "2x", "--output", tmp_path / "out")
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "3"]
     said = CliRunner().invoke(app, asked)
     assert said.exit_code == 0, said.output

@@ -24,6 +24,7 @@ from posenc.workbench.extension.models import open_model, open_pretrained
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks.text import Text
+from support.extensions import words
 from support.pretrained import LETTERS, save_llama
 from support.served import PROGRAMS
 
@@ -136,18 +137,7 @@ def test_documents_are_averaged_by_their_key_tokens_and_paired() -> None:
 
 
 def test_page_terminal_and_json_name_the_evaluator(llama: Path, long: Path, tmp_path: Path) -> None:
-    asked = [
-        "extend",
-        str(llama),
-        "--to",
-        "4x",
-        "--text",
-        str(llama / "text.txt"),
-        "--documents",
-        "1",
-        "--methods",
-        "yarn",
-    ]
+    asked = words(llama, llama / "text.txt", "4x", "--documents", "1", "--methods", "yarn")
 
     def numbers(evaluator: str) -> Any:
         result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out"), "--longppl", evaluator])
