@@ -67,7 +67,7 @@ def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tenso
     score."""
     u = torch.finfo(v.dtype).eps / 2
     factor = 1.0 if here.scale is None else here.scale.abs().max().item()
-    length = math.prod(tensor.norm(dim=-1).max().item() for tensor in rotated)
+    length = math.prod(tensor.double().norm(dim=-1).max().item() for tensor in rotated)
     roundings = 2 * (here.scale is not None) + 4 * bool(here.remaps)
     moved = roundings * u * length / math.sqrt(subject.head_dim) * factor + 2 * 2.0**-23 * bias.abs().max().item()
     return (2 * u + moved) * v.abs().max().item() * (1 + u)
