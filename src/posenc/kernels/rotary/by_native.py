@@ -19,6 +19,9 @@ from posenc.kernels.rotary.specification import Pairing, rotate
 Pair = tuple[Tensor, Tensor]
 """cos and sin."""
 
+PLAIN = {Tensor, torch.nn.Parameter}
+"""The classes whose memory the kernel reads; tensors of other classes may have none, or other numbers in it."""
+
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 WORK = {torch.float64: torch.float64}
@@ -66,7 +69,8 @@ class Step:
         ):
             return None
         q_rotated, k_rotated = torch.empty_like(q), torch.empty_like(k)
-        self.run(*self.orders, q.data_ptr(), q_rotated.data_ptr(), k.data_ptr(), k_rotated.data_ptr())
+        refused = self.run(*self.orders, q.data_ptr(), q_rotated.data_ptr(), k.data_ptr(), k_rotated.data_ptr())
+        assert not refused
         return q_rotated, k_rotated
 
 
@@ -129,21 +133,32 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
     """Rotate x into y with the kernel, or with the specification if the kernel cannot read the tensors (tables
     wider than x, non-contiguous channels, vmapped axes)."""
     tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
-    if not _fits(x, *tables) and torch.promote_types(cos.dtype, work) == work:
+    if cos.dtype == sin.dtype and not _fits(x, *tables) and torch.promote_types(x.dtype, cos.dtype) == work:
         tables = cos.to(work).contiguous(), sin.to(work).contiguous()
     job = None
-    if _fits(x, *tables):
+    alike = type(y) in PLAIN and (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
+    if alike and _fits(x, *tables):
         strides = x.stride(), y.stride(), tables[0].stride()
         job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
     if job is None:
         return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
-    native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))
+    refused = native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))
+    assert not refused
     return y
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Whether the kernel can read these tables directly for this x."""
-    return cos.dtype == WORK.get(x.dtype, torch.float32) and sin.stride() == cos.stride() and cos.stride(-1) == 1
+    """Whether the kernel can read these tables directly for an x of this dtype."""
+    return (
+        {type(x), type(cos), type(sin)} <= PLAIN
+        and x.is_cpu
+        and cos.is_cpu
+        and sin.is_cpu
+        and cos.dtype == sin.dtype == WORK.get(x.dtype, torch.float32)
+        and cos.shape == sin.shape
+        and cos.stride() == sin.stride()
+        and cos.stride()[-1:] == (1,)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -155,18 +170,20 @@ def _job(
     pairing: str,
     threads: int,
 ) -> Job | None:
-    """The kernel call for tensors with these properties; None if the kernel cannot read them."""
+    """The kernel call for tensors with these properties; None if the kernel cannot read them, or if the tables do
+    not broadcast over x or have more pairs than x."""
     x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
     if len(shape) != 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:
         return None
     batch, heads, tokens, channels = shape
-    pairs = table[-1]
+    *rows, pairs = (1, 1, 1, *table)[-4:]
+    fits = all(n in (1, size) for n, size in zip(rows, shape[:3], strict=True))
+    if len(table) > 4 or not fits or 2 * pairs > channels:
+        return None
     job = Job(batch, heads, tokens, pairs, channels - 2 * pairs)
     job.x, job.y = x[:3], y[:3]
-    job.table = tuple(
-        s if n > 1 else 0 for s, n in zip((0, 0, *of_table)[-4:-1], (1, 1, *table)[-4:-1], strict=True)
-    )
+    job.table = tuple(s if n > 1 else 0 for s, n in zip((0, 0, 0, *of_table)[-4:-1], rows, strict=True))
     job.type, job.half = TYPES[dtype], pairing == "half"
     job.threads = max(1, min(threads, bytes_ // SHARE))
     return job
