@@ -119,7 +119,8 @@ def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
     """The batch split into spans of tokens that see only each other; None if the spans are unknown, or if one call
     is faster."""
-    if T != S or mask.q_order is not None:
+    whole = mask.has_own_rule and type(mask).part is Mask.part  # the rule may read places in the whole sequence
+    if T != S or mask.q_order is not None or whole:
         return None
     by_start = mask.causal and mask.q_segments is None and mask.bidirectional_groups is None
     padding = mask.left_padding if by_start else None  # in a bidirectional group, padding may see later keys
@@ -303,7 +304,7 @@ def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     mask_heads = None if dense is None or dense.shape[1] == 1 else dense.shape[1]
     if softcap is not None:
         added = capped_score_mod(softcap, added, q.device)
-    made_of = tuple(vars(call.mask).values())
+    made_of = (type(call.mask), *vars(call.mask).values())
     return flexible(q, k, v, added, hides, call.scale, made_of, mask_heads, call.needs_logsumexp)
 
 

@@ -88,6 +88,16 @@ class Subject:
             torch.manual_seed(1)
             return for_layers(self.make(), self.layers)
 
+    def trained(self) -> Encoding:
+        """The encoding with every parameter a little larger, as after training: at a start of 0 or 1, many formulas
+        round nothing."""
+        encoding = self.build()
+        generator = torch.Generator().manual_seed(3)
+        with torch.no_grad():
+            for x in encoding.parameters():
+                x.add_((0.1 + 0.1 * x.abs()) * torch.rand(x.shape, generator=generator))
+        return encoding
+
     @cached_property
     def declared(self) -> Encoding:
         """An instance for reading declarations."""
