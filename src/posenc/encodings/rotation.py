@@ -132,18 +132,18 @@ class PlacedTables(Placed):
     def _fit(self, made: Any, positions: Positions) -> bool:
         """Whether these are two tables at these positions, of the shapes that kernels expect."""
         cos, sin = made if isinstance(made, tuple | list) and len(made) == 2 else (None, None)
-        if not (isinstance(cos, Tensor) and isinstance(sin, Tensor)):
-            return False
-        shape, batched = cos.shape, positions.dim() == (2 if self.axes == 1 else 3)
+        batch = positions.shape[-2] if positions.dim() == (2 if self.axes == 1 else 3) else 1
         return (
-            sin.shape == shape
+            isinstance(cos, Tensor)
+            and isinstance(sin, Tensor)
+            and cos.shape == sin.shape
             and cos.dtype == sin.dtype == self.dtype
             and cos.device == sin.device == positions.device
-            and 2 <= len(shape) <= 4
-            and shape[-2] == positions.shape[-1]
-            and shape[-1] * self.channels <= self.encoding.head_dim
-            and (len(shape) == 2 or shape[0] in (1, positions.shape[-2] if batched else 1))
-            and getattr(self.encoding, "groups", 1) == (shape[1] if len(shape) == 4 else 1)
+            and 2 <= cos.dim() <= 4
+            and cos.shape[-2] == positions.shape[-1]
+            and cos.shape[-1] * self.channels <= self.encoding.head_dim
+            and (cos.dim() == 2 or cos.shape[0] in (1, batch))
+            and getattr(self.encoding, "groups", 1) == (cos.shape[1] if cos.dim() == 4 else 1)
         )
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:

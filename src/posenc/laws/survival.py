@@ -24,9 +24,8 @@ def survives_casts(subject: Subject) -> None:
     at = late(subject)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         rounded = subject.trained()
-        with torch.no_grad():
-            for parameter in rounded.parameters():
-                parameter.copy_(parameter.to(dtype))
+        for parameter in rounded.parameters():
+            parameter.detach().copy_(parameter.to(dtype))
         want = effects(subject, rounded, at)
         same(effects(subject, subject.trained().to(dtype).float(), at), want, f"after .to({dtype}).float()")
         if dtype != torch.float64:  # with float32 inputs, a float64 module computes in float64
@@ -35,9 +34,8 @@ def survives_casts(subject: Subject) -> None:
 
 def _loaded(subject: Subject, encoding: Encoding) -> Encoding:
     fresh = subject.build()
-    with torch.no_grad():
-        for parameter in fresh.parameters():
-            parameter.add_(1.0)
+    for parameter in fresh.parameters():
+        parameter.detach().add_(1.0)
     fresh.load_state_dict(encoding.state_dict(), strict=True)
     return fresh
 

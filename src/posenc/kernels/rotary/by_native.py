@@ -13,7 +13,6 @@ from torch.autograd import forward_ad
 
 from posenc.kernels import native
 from posenc.kernels.native import Job
-from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.specification import Pairing, rotate
 
 Pair = tuple[Tensor, Tensor]
@@ -36,8 +35,6 @@ def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         rotated = cast(Tensor, torch.ops.posenc.rotate(x, cos, sin, pairing))
         return rotated if out is None else out.copy_(rotated)
-    if x.is_neg() or cos.is_neg() or sin.is_neg() or (out is not None and out.is_neg()):
-        return fusable(x, cos, sin, pairing, out)  # a negated view stores its sign as a flag, not in memory
     return _rotate(x, torch.empty_like(x) if out is None else out, cos, sin, pairing)
 
 
@@ -76,7 +73,7 @@ class Step:
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
     """Prepare a step for tensors like q and k; return None if the kernel cannot read them directly."""
-    if not _fits(q, *q_pair) or not _fits(k, *k_pair) or any(map(Tensor.is_neg, (*q_pair, *k_pair))):
+    if not _fits(q, *q_pair) or not _fits(k, *k_pair):
         return None
     kind = _kind(q, k)
     tables = tuple([(cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair)])
@@ -94,11 +91,8 @@ def _jobs(
         fresh = torch.empty_like(
             torch.empty_strided(shape, strides, dtype=torch.uint8)
         ).stride()  # the meta device imports sympy
-        job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads)
-        if job is None:
-            return None
-        jobs.append(job)
-    return (Job * 2)(*jobs)
+        jobs.append(_job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads))
+    return None if None in jobs else (Job * 2)(*jobs)
 
 
 def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
@@ -135,11 +129,19 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
     tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
     if cos.dtype == sin.dtype and not _fits(x, *tables) and torch.promote_types(x.dtype, cos.dtype) == work:
         tables = cos.to(work).contiguous(), sin.to(work).contiguous()
-    job = None
-    alike = type(y) in PLAIN and (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
-    if alike and _fits(x, *tables):
-        strides = x.stride(), y.stride(), tables[0].stride()
-        job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
+    alike = type(y) in PLAIN and not y.is_neg() and (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
+    job = (
+        _job(
+            x.shape,
+            cos.shape,
+            (x.stride(), y.stride(), tables[0].stride()),
+            x.dtype,
+            pairing,
+            torch.get_num_threads(),
+        )
+        if alike and _fits(x, *tables)
+        else None
+    )
     if job is None:
         return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
     refused = native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))
@@ -151,6 +153,7 @@ def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
     """Whether the kernel can read these tables directly for an x of this dtype."""
     return (
         {type(x), type(cos), type(sin)} <= PLAIN
+        and not (x.is_neg() or cos.is_neg() or sin.is_neg())  # their sign is a flag, not in memory
         and x.is_cpu
         and cos.is_cpu
         and sin.is_cpu
@@ -174,12 +177,11 @@ def _job(
     not broadcast over x or have more pairs than x."""
     x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
-    if len(shape) != 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:
+    if len(shape) != 4 or len(table) > 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:
         return None
     batch, heads, tokens, channels = shape
     *rows, pairs = (1, 1, 1, *table)[-4:]
-    fits = all(n in (1, size) for n, size in zip(rows, shape[:3], strict=True))
-    if len(table) > 4 or not fits or 2 * pairs > channels:
+    if 2 * pairs > channels or any(n not in (1, size) for n, size in zip(rows, shape[:3], strict=True)):
         return None
     job = Job(batch, heads, tokens, pairs, channels - 2 * pairs)
     job.x, job.y = x[:3], y[:3]
