@@ -55,7 +55,7 @@ def rerotate(
     tensors(k=k)
     for encoding in (from_, to):
         if not isinstance(encoding, Encoding):
-            raise InvalidArgument(f"from_ and to must be encodings; got {encoding!r}: posenc.Rotary(…)")
+            raise InvalidArgument(f"from_ and to must be encodings such as posenc.Rotary(…); got {encoding!r}")
         if encoding.not_rerotatable:
             raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
     rotations = [_rotations(encoding) for encoding in (from_, to)]
