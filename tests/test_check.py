@@ -1,5 +1,6 @@
 """posenc.check on somebody's own encoding: a good one, broken ones, and what it prints."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -218,15 +219,60 @@ class WideLogFrequencies(LogFrequencies):
     wide = True
 
 
-def test_the_remedy_for_trained_parameters_mends() -> None:
-    """exp in 16 bits breaks two laws; both remedies say float64, and with it both hold."""
+class LogSlopes(posenc.Encoding):
+    """Learned logarithms of slopes; ``wide`` computes from them in the dtype given to ``place``."""
+
+    name, acts_on, relative, wide = "log-slopes", ("bias",), True, False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads, self.a = 4, torch.nn.Parameter(torch.empty(4))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        torch.nn.init.zeros_(self.a)  # whose exp is exact in any dtype
+
+    def place(self, q_positions: torch.Tensor, k_positions: torch.Tensor, dtype: torch.dtype) -> posenc.Placed:
+        a = self.a.to(dtype) if self.wide else self.a
+        bias = Slopes(self.heads, q_positions, k_positions, slopes=a.exp())
+        return posenc.Placed(q_positions, k_positions, bias=bias)
+
+
+class Slopes(posenc.OffsetBias):
+    slopes: torch.Tensor
+
+    def values(self, offsets: torch.Tensor) -> torch.Tensor:
+        slopes = self.slopes.to(torch.promote_types(self.slopes.dtype, torch.float32))
+        return -slopes.view(-1, *[1] * offsets.dim()) * offsets.abs()
+
+
+class WideLogSlopes(LogSlopes):
+    wide = True
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "remedy"),
+    [
+        (
+            lambda: LogFrequencies(8),
+            lambda: WideLogFrequencies(8),
+            "for a rotation to float64, as in ``self.a.double",
+        ),
+        (LogSlopes, WideLogSlopes, "for a bias to the dtype given to ``place``, as in ``self.a.to(dtype).exp()``"),
+    ],
+    ids=["rotation", "bias"],
+)
+def test_the_remedy_for_trained_parameters_mends(
+    narrow: Callable[[], posenc.Encoding], wide: Callable[[], posenc.Encoding], remedy: str
+) -> None:
+    """exp in 16 bits breaks two laws, whatever the parameters start at; with the remedy both hold."""
     laws = [law for law in LAWS if law.name in ("low_precision_rounds_once", "survives_casts")]
     assert len(laws) == 2
     for rule in laws:
-        broken = verdict(rule, Subject("exp in 16 bits", lambda: LogFrequencies(8)))
+        broken = verdict(rule, Subject("exp in 16 bits", narrow))
         assert broken.outcome == "broken", broken
-        assert "in float64, as in ``self.a.double()``" in rule.remedy
-        kept = verdict(rule, Subject("in float64", lambda: WideLogFrequencies(8)))
+        assert remedy in rule.remedy
+        kept = verdict(rule, Subject("after the remedy", wide))
         assert kept.outcome == "kept", kept
 
 

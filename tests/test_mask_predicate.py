@@ -3,18 +3,23 @@ field is served everywhere once it is declared."""
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
+import posenc
 from posenc import Mask, NoPE, attention
-from posenc.attend.call import check_mask
+from posenc.attend import ways
+from posenc.attend.call import AttentionCall, Settings, check_mask
+from posenc.attend.offers import WAYS
 from posenc.attend.remapped import RemappedMask
 from posenc.errors import InvalidArgument
-from posenc.mask import PER_QUERY
+from posenc.laws.effects import defined
+from posenc.mask import PER_KEY, PER_QUERY
 from posenc.positions import arange
 from support import pairs
 
@@ -131,3 +136,116 @@ def test_a_field_is_declared_in_one_place(more: dict[str, Any]) -> None:
         InvalidArgument, match=r"awake is torch.int64 .* expected bool \(B, T\), true at queries that see"
     ):
         WithAwake(awake=awake.long())
+
+
+@dataclass(frozen=True, eq=False)
+class Every(Mask):
+    """A rule on places in the whole sequence, without a tensor: a query sees itself and every third key."""
+
+    stride: int = 3
+
+    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
+        far = (at["k_order"] % self.stride == 0) | (at["k_order"] == at["q_order"])
+        return super().sees({**at, "far": far})
+
+
+@dataclass(frozen=True, eq=False)
+class Below(Every):
+    """The same, with a number per key."""
+
+    level: Int[Tensor, "#B S"] | None = field(default=None, metadata=PER_KEY)
+
+    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
+        return super().sees({**at, "below": at["level"] < 5})
+
+
+SAID: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "causal": {"causal": True},
+    "a window": {"causal": True, "window": 7},
+    "both sides": {"window": 7},
+    "documents": {"causal": True, "q_segments": torch.arange(40) // 14},
+    "left padding": {"causal": True, "key_mask": torch.arange(40) >= torch.tensor([[9], [0]])},
+    "chunks": {"causal": True, "chunk": 11},
+    "a permuted order": {"causal": True, "q_order": torch.arange(40).flip(0)},
+    "groups": {"causal": True, "bidirectional_groups": torch.arange(40) // 5 - 1},
+}
+
+
+@pytest.mark.usefixtures("unchecked", "small_blocks")
+@pytest.mark.parametrize("name", ["nope", "alibi", "rotary", "self-extend(rotary, window=5, group=3)"])
+@pytest.mark.parametrize("said", SAID)
+def test_a_rule_of_ones_own_holds_on_every_way(said: str, name: str) -> None:
+    """On each that attention takes by itself or is asked for, trained or not, in parts and in one piece."""
+    torch.manual_seed(0)
+    encoding = posenc.encoding(name, heads=H, head_dim=8)
+    if encoding.causal and said in ("nothing", "both sides", "groups"):
+        return  # refused: it is defined for causal models only
+    placed, step = encoding.at(arange(40)), encoding.at(arange(1, offset=39), arange(40))
+    q, k, v = torch.randn(3, B, H, 40, 8, dtype=torch.float64)
+    rotated = q, k
+    if not placed.remaps:
+        rotated = placed.rotate(q, k)
+    i = arange(40)
+    far = (i % 3 == 0) | (i == i[:, None])
+    level = torch.randint(0, 7, (B, 40))
+    rules = {
+        Every(**SAID[said]): far[None, None],
+        Below(level=level, **SAID[said]): far & (level < 5)[:, None, None],
+    }
+    if said == "a permuted order":
+        rules = {mask: rule.flip(-1, -2) for mask, rule in list(rules.items())[:1]}
+    for mask, rule in rules.items():
+        plain = Mask(**SAID[said])
+        dense = whole(plain, 40, 40) & rule
+        want, lse = defined(*rotated, v, placed, Mask(**SAID[said], dense=dense))
+        for backend in ("auto", *WAYS):
+            for recorded in (False, True):
+                call = partial(
+                    attention,
+                    rotated[0].clone().requires_grad_(recorded),
+                    rotated[1],
+                    v,
+                    placed,
+                    mask,
+                    backend=backend,
+                )
+                try:
+                    got, sums = call(), call(return_logsumexp=True)[1]
+                except InvalidArgument:
+                    assert backend != "auto"
+                    continue
+                torch.testing.assert_close(got, want, rtol=0, atol=1e-12, msg=backend)
+                torch.testing.assert_close(sums, lse, rtol=0, atol=1e-12, msg=backend)
+        if mask.q_order is None and mask.q_segments is None:
+            rest = (rotated[0][:, :, 39:], rotated[1], v, step, mask)
+            torch.testing.assert_close(attention(*rest), want[:, :, 39:], rtol=0, atol=1e-12)
+
+
+def test_a_rule_is_part_of_what_a_mask_of_blocks_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two masks with the same fields and other rules share no block mask on a GPU."""
+
+    class OfEvenKeys(Mask):
+        def sees(self, at: dict[str, Tensor]) -> Tensor | None:
+            return super().sees({**at, "even": at["k_order"] % 2 == 0})
+
+    made: list[tuple[object, ...]] = []
+    monkeypatch.setattr(ways, "flexible", lambda *call: made.append(call[6]) or (call[0], None))
+    q = torch.zeros(1, 2, 40, 16)
+    for mask in (Mask(causal=True), OfEvenKeys(causal=True)):
+        call = AttentionCall.of(q, q, NoPE().at(arange(40)), mask, 1.0, Settings(False, None, 0.0, "flex"))
+        ways._by_flex(q, q, q, call)
+    assert made[0] != made[1]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_tensor_that_does_not_say_along_what_is_refused() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Levels(Mask):
+        level: Tensor | None = None
+
+    with pytest.raises(
+        InvalidArgument, match=r"the field level of Levels holds a tensor.*metadata=posenc.mask.PER_"
+    ):
+        Levels(causal=True, level=torch.zeros(4).long())
+    assert Levels(causal=True).by_offset

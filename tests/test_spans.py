@@ -132,7 +132,7 @@ class InHalf(posenc.Bias):
 
 def test_rows_of_16_bits_are_refused() -> None:
     _, q, k, v = inputs(1)
-    with pytest.raises(InvalidArgument, match=r"rows of InHalf are torch.float16, .* float32 or wider"):
+    with pytest.raises(InvalidArgument, match=r"rows of InHalf returned torch.float16 .* in float32 or wider"):
         attention(q, k, v, posenc.Placed(arange(T), arange(T), bias=InHalf()), causal=True)
 
 

@@ -1,6 +1,7 @@
 # The public names and their homes: one table, for editors, type checkers, and __init__.py, which reads it.
 from posenc import errors as errors
 from posenc import layouts as layouts
+from posenc import mask as mask
 from posenc import positions as positions
 from posenc import remap as remap
 from posenc import scaling as scaling

@@ -22,6 +22,11 @@ def shown(value: object) -> str:
     return text if len(text) < 100 and "\n" not in text else f"{type(value).__name__}(…)"
 
 
+def form(value: object) -> str:
+    """Return the dtype, shape and device of a tensor; for any other value, like ``shown``."""
+    return f"{value.dtype} {tuple(value.shape)} on {value.device}" if isinstance(value, Tensor) else shown(value)
+
+
 def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
     """Return the error for an argument that a function does not have; it suggests the right name."""
     return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))

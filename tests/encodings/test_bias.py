@@ -1,5 +1,7 @@
 """A bias of one's own, and biases where float32 has too few digits: far keys, float64 models, other defaults."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,6 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import posenc
 from posenc import ALiBi, OffsetBias, Placed
 from posenc.attend import call, ways
+from posenc.errors import InvalidArgument
 from posenc.kernels.attention import low_rank
 from posenc.positions import arange
 from support import reference
@@ -137,3 +140,67 @@ def test_what_is_exact_is_asked_for_every_choice_of_kernels() -> None:
     with sdpa_kernel(SDPBackend.MATH):
         got = attend(q, k, v, placed, causal=True)
     torch.testing.assert_close(got.double(), want @ v.double(), rtol=0, atol=4e-6)
+
+
+class Own(OffsetBias):
+    """Whatever a function makes of the offsets."""
+
+    function: Callable[[Tensor], Tensor]
+
+    def values(self, offsets: Tensor) -> Tensor:
+        return self.function(offsets)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("at", [arange(5), 3 * arange(5), 10**6 * arange(5), arange(10).view(2, 5)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda offsets: offsets.float(),
+        lambda offsets: offsets.float().expand(3, *offsets.shape),
+        lambda offsets: offsets.float().expand(1, *offsets.shape),
+        lambda offsets: offsets.bfloat16().expand(2, *offsets.shape),
+        lambda offsets: torch.zeros(2),
+    ],
+    ids=["no heads", "three heads", "one head", "16 bits", "no offsets"],
+)
+def test_values_of_another_form_are_refused(function: Callable[[Tensor], Tensor], at: Tensor) -> None:
+    """Along a line, from a table, and block by block; with two heads."""
+    q = torch.zeros(2, 2, 5, 4)
+    with pytest.raises(
+        InvalidArgument, match=r"values of Own returned .*; expected \(H, \*offsets\) = \(2, .*float32"
+    ):
+        posenc.attention(q, q, q, Placed(at, at, bias=Own(2, at, at, function=function)))
+
+
+class OwnRows(posenc.Bias):
+    def __init__(self, rows: Tensor) -> None:
+        self.heads, self.numbers = 2, rows
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
+        return self.numbers
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "rows",
+    [torch.zeros(5, 5), torch.zeros(1, 3, 5, 5), torch.zeros(1, 2, 4, 5), torch.zeros(1, 2, 5, 5).half()],
+)
+def test_rows_of_another_form_are_refused(rows: Tensor) -> None:
+    q, at = torch.zeros(1, 2, 5, 4), arange(5)
+    with pytest.raises(InvalidArgument, match=r"rows of OwnRows returned .*the last three \(2, 5, 5\), in float32"):
+        posenc.attention(q, q, q, Placed(at, at, bias=OwnRows(rows)))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_place_returns_a_placed_encoding() -> None:
+    class Forgets(posenc.Encoding):
+        name, acts_on, relative = "forgets", ("bias",), True
+
+        def place(self, q_positions, k_positions, dtype):
+            return q_positions - k_positions
+
+    with pytest.raises(
+        InvalidArgument, match=r"place of Forgets returned torch.int64 \(5,\) on cpu; return posenc.Pl"
+    ):
+        Forgets().at(arange(5))

@@ -2,11 +2,14 @@
 
 import importlib
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import posenc
 from posenc.encodings.rotary import rotate
@@ -68,3 +71,69 @@ def test_every_rotation_writes_into_memory_and_again_but_not_with_old_parameters
             parameter.mul_(1.5)
         with pytest.raises(InvalidArgument, match="parameters have changed"):
             placed.rotate(q, k)
+
+
+class Returns(posenc.Rotation):
+    """Rotates by whatever tables a function makes of the right ones."""
+
+    name, relative = "returns", True
+
+    def __init__(self, change: Callable[[Tensor, Tensor], object], groups: int = 1) -> None:
+        super().__init__(8, pairing="half")
+        self.change, self.groups = change, groups
+
+    def tables(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Any:
+        angles = positions[..., None] * torch.ones(4, dtype=dtype)
+        return self.change(angles.cos(), angles.sin())
+
+
+WRONG: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "five pairs of four": lambda cos, sin: (cos.repeat(1, 2)[:, :5], sin.repeat(1, 2)[:, :5]),
+    "a pair per channel": lambda cos, sin: (cos.repeat(1, 2), sin.repeat(1, 2)),
+    "one tensor": lambda cos, sin: torch.stack((cos, sin)),
+    "cos alone": lambda cos, sin: (cos,),
+    "a number": lambda cos, sin: (cos, 1.0),
+    "nothing": lambda cos, sin: None,
+    "four tokens of five": lambda cos, sin: (cos[:4], sin[:4]),
+    "a shorter sin": lambda cos, sin: (cos, sin[:4]),
+    "a batch of two": lambda cos, sin: (cos.expand(2, -1, -1), sin.expand(2, -1, -1)),
+    "groups that are not declared": lambda cos, sin: (cos.expand(1, 2, -1, -1), sin.expand(1, 2, -1, -1)),
+    "five axes": lambda cos, sin: (cos[None, None, None], sin[None, None, None]),
+    "one axis": lambda cos, sin: (cos[0], sin[0]),
+    "float64": lambda cos, sin: (cos.double(), sin.double()),
+    "a rounded sin": lambda cos, sin: (cos, sin.half()),
+    "integers": lambda cos, sin: (cos.long(), sin.long()),
+    "another device": lambda cos, sin: (cos.to("meta"), sin.to("meta")),
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("keys", [False, True])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_tables_of_another_form_are_refused_where_they_are_placed(wrong: str, keys: bool) -> None:
+    k, at = torch.randn(1, 4, 5, 8), posenc.positions.arange(5)
+    late = Returns(lambda cos, sin: WRONG[wrong](cos, sin) if len(cos) == 5 else (cos, sin)).at(at[:1], at)
+    with pytest.raises(InvalidArgument) as refused:
+        late.rotate(None, k) if keys else Returns(WRONG[wrong]).at(at)
+    told = str(refused.value)
+    assert told.startswith("tables of Returns returned ")
+    assert told.endswith(
+        "; expected cos, sin, both torch.float32 on cpu, (T, pairs) = (5, at most 4), (B, T, pairs) or "
+        "(#B, groups, T, pairs)"
+    )
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("pairs", [0, 3, 4])
+def test_tables_of_every_declared_form_rotate(pairs: int, groups: int) -> None:
+    """Lists too, fewer pairs than the head has, and none."""
+    q, at = torch.randn(2, 4, 5, 8), torch.arange(10).view(2, 5)
+    want = rotate(q, *(f(at[:, None, :, None] * torch.ones(pairs)) for f in (torch.cos, torch.sin)), "half")
+    expanded = lambda x: x[:, None, :, :pairs].expand(-1, groups, -1, -1)  # noqa: E731
+    forms = [lambda cos, sin: [expanded(cos), expanded(sin)]]
+    if groups == 1:
+        forms.append(lambda cos, sin: (cos[..., :pairs], sin[..., :pairs]))
+    for made in forms:
+        for got in Returns(made, groups).at(at).rotate(q, q):
+            torch.testing.assert_close(got, want, rtol=0, atol=0)

@@ -7,7 +7,7 @@
 
 #include "call.h"
 
-void posenc_rotate(const struct Job* job, const void* x, void* y, const void* cos, const void* sin);
+int posenc_rotate(const struct Job* job, const void* x, void* y, const void* cos, const void* sin);
 
 int main(void) {
     struct Job job;
@@ -19,7 +19,7 @@ int main(void) {
             tensors[i] = aligned_alloc(64, (sizes[i] + 63) / 64 * 64);
             if (!tensors[i] || fread(tensors[i], 1, sizes[i], stdin) != (size_t)sizes[i]) return 1;
         }
-        posenc_rotate(&job, tensors[0], tensors[1], tensors[2], tensors[3]);
+        if (posenc_rotate(&job, tensors[0], tensors[1], tensors[2], tensors[3])) return 1;
         if (fwrite(tensors[1], 1, sizes[1], stdout) != (size_t)sizes[1]) return 1;
         for (int i = 0; i < 4; i++) free(tensors[i]);
     }

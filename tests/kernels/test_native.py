@@ -129,6 +129,93 @@ class TestLoading:
         assert (native.lacking() or native.level()) in run.stdout
 
 
+FUZZED = """
+import random
+import torch
+from posenc.kernels.rotary import Tables, rotate, rotate_both
+from posenc.kernels.rotary.by_native import by_native, step
+
+random.seed(0)
+torch.manual_seed(0)
+pick = lambda *values: random.choice(values)
+
+def layout(x):
+    if x.dim() > 1 and pick(0, 0, 0, 1):
+        x = x.mT.contiguous().mT
+    return pick(*[lambda: x] * 9, x.to_sparse, lambda: x.to("meta"), lambda: torch._neg_view(x))()
+
+def table(shape):
+    size = random.random() < 0.8 and shape or [pick(n, 1, n + 1, 2 * n, 0) for n in shape]
+    x = torch.randn(size)[(0,) * pick(0, 0, 0, 1) if len(size) > 1 and size[0] else ()]
+    return layout(x.to(pick(*[torch.float32] * 9, torch.float64, torch.float16, torch.int64)))
+
+def tensor(B, H, T, D):
+    shape = pick(*[(B, H, T, D)] * 9, (H, T, D), (B, H, T, D + 1), (1, B, H, T, D), (B, H, 0, D))
+    return layout(torch.randn(shape).to(pick(*[torch.float32] * 5, torch.float64, torch.bfloat16, torch.int32)))
+
+def attempt(call):
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__
+
+outcomes = {"rotated": 0, "refused": 0}
+for _ in range(6000):
+    B, H, T, D, pairing = pick(1, 2), pick(1, 3), pick(1, 5), pick(2, 6, 40), pick("half", "interleaved")
+    shape = pick((T, D // 2), (B, 1, T, D // 2), (1, H, T, D // 2), (T, 1), (D // 2,))
+    cos, x, k = table(shape), tensor(B, H, T, D), tensor(B, H, T, D)
+    sin = cos.clone() if random.random() < 0.8 else table(shape)
+    out = None if pick(0, 1) else tensor(B, H, T, D)
+    want, both = attempt(lambda: rotate(x, cos, sin, pairing)), attempt(lambda: rotate(k, cos, sin, pairing))
+    made = attempt(lambda: step(x, k, (cos, sin), (cos, sin), pairing))
+    calls = [
+        (want, lambda: by_native(x, cos, sin, pairing, out)),
+        (want, lambda: torch.ops.posenc.rotate(x, cos, sin, pairing)),
+        (want, lambda: rotate_both(x, k, Tables(cos, sin), Tables(cos, sin), pairing)[0]),
+        (both, lambda: rotate_both(None, k, Tables(cos, sin), Tables(cos, sin), pairing)[1]),
+        (want, lambda: made(x, k)[0]),
+    ]
+    for wanted, call in calls:
+        got = attempt(call)
+        outcomes["rotated" if isinstance(got, torch.Tensor) else "refused"] += 1
+        if isinstance(got, torch.Tensor) and isinstance(wanted, torch.Tensor) and "meta" not in f"{got, wanted}":
+            forms = [(tensor.dtype, tensor.shape, tensor.stride()) for tensor in (x, k, cos, sin, got)]
+            assert got.shape != wanted.shape or torch.equal(got, wanted.to(got.dtype)), forms
+assert min(outcomes.values()) > 5000, outcomes
+print("right")
+"""
+
+
+@pytest.mark.usefixtures("native_built")
+class TestNonsense:
+    """What cannot be rotated is refused, and no memory outside of the tensors is read or written."""
+
+    def test_no_tables_and_no_tensors_end_the_process(self) -> None:
+        """Fuzzed in a process of its own, which a wrong address would end."""
+        command = [sys.executable, "-W", "ignore", "-c", FUZZED]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stdout) == (0, "right\n"), run.stderr
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [*((n, -1) for n in ("batch", "heads", "tokens", "pairs", "rest", "type")), ("rest", -16), ("type", 4)],
+    )
+    def test_the_library_refuses_sizes_that_no_tensor_has(self, field: str, value: int) -> None:
+        (x, y), (cos, sin) = torch.ones(2, 1, 1, 4, 8), torch.ones(2, 4, 4)
+        job = native.Job(1, 1, 4, 4, 0, type=0, half=1, threads=1)
+        job.x, job.y, job.table = (32, 32, 8), (32, 32, 8), (0, 0, 4)
+        rotate_one = native.load().posenc_rotate
+        addresses = [tensor.data_ptr() for tensor in (x, y, cos, sin)]
+        for missing in range(4):
+            assert rotate_one(ctypes.byref(job), *[None if i == missing else at for i, at in enumerate(addresses)])
+        setattr(job, field, value)
+        assert rotate_one(ctypes.byref(job), *addresses)
+        assert torch.equal(y, torch.ones_like(y))
+        both = (native.Job * 2)(), (ctypes.c_void_p * 4)(*addresses[2:] * 2)
+        both[0][0] = job
+        assert native.load().posenc_rotate_both(*map(ctypes.addressof, both), *addresses[:2] * 2)
+
+
 @pytest.mark.usefixtures("native_built")
 class TestLibrary:
     """What the compiled file holds."""

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale, check_bhtd
+from posenc.arguments import as_scale, check_bhtd, form
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, head_counts
 from posenc.errors import InvalidArgument
@@ -182,10 +182,11 @@ class AttentionCall(Settings):
         if scores is not None and visible is not None:
             scores = scores.masked_fill(~visible, -math.inf)
         bias = self.bias.rows(first, last, keys, scores, start)
-        if bias.dtype in (torch.float16, torch.bfloat16):
+        shape = self.bias.heads, last - first, keys - start
+        if tuple(bias.shape[1:]) != shape or bias.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"rows of {type(self.bias).__name__} are {bias.dtype}, which merges far distances; compute them "
-                "in float32 or wider"
+                f"rows of {type(self.bias).__name__} returned {form(bias)}; expected (#B, H, rows, keys), the last "
+                f"three {shape}, in float32 or wider, because 16 bits merge far distances"
             )
         # Adding −∞ takes a tenth of the time of masked_fill with a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden

@@ -86,7 +86,8 @@ def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
         )
     if placed.remaps:
         raise InvalidArgument("remapped positions need the keys of all ranks at once; gather the keys instead")
-    if mask.q_order is None and (mask.causal or mask.window or mask.chunk or placed.window or placed.chunk):
+    narrowed = mask.window or mask.chunk or placed.window or placed.chunk
+    if mask.q_order is None and (mask.causal or narrowed or mask.has_own_rule):
         raise InvalidArgument(
             "a rank's tokens are not at the end of the sequence; pass their places: Mask(…, "
             "q_order=shards[rank], k_order=torch.cat(shards))"

@@ -119,18 +119,18 @@ def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
     """The batch split into spans of tokens that see only each other; None if the spans are unknown, or if one call
     is faster."""
-    if T != S or mask.q_order is not None:
+    # A rule of a subclass may read places in the whole sequence.
+    if T != S or mask.q_order is not None or (mask.has_own_rule and type(mask).part is Mask.part):
         return None
     by_start = mask.causal and mask.q_segments is None and mask.bidirectional_groups is None
     padding = mask.left_padding if by_start else None  # in a bidirectional group, padding may see later keys
-    rows: Spans | None = None
     short = SHORT_DOCUMENT if mask.document_lengths is not None else SHORT_ROW if biased else SHORT_PLAIN_ROW
     if mask.document_lengths is not None and all(sum(row) == T for row in mask.document_lengths):
-        rows = tuple([tuple([(length, True) for length in row]) for row in mask.document_lengths])
+        rows: Spans = tuple([tuple([(length, True) for length in row]) for row in mask.document_lengths])
     elif padding is not None and max(padding) < T:
         hidden = padding[:1] if len(set(padding)) == 1 else padding
         rows = tuple([((n, False), (T - n, True)) if n else ((T, True),) for n in hidden])
-    if rows is None:
+    else:
         return None
     lengths = [length for row in rows for length, sees in row if sees]
     return rows if sum(lengths) >= short * len(lengths) else None
@@ -303,7 +303,7 @@ def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     mask_heads = None if dense is None or dense.shape[1] == 1 else dense.shape[1]
     if softcap is not None:
         added = capped_score_mod(softcap, added, q.device)
-    made_of = tuple(vars(call.mask).values())
+    made_of = (type(call.mask), *vars(call.mask).values())
     return flexible(q, k, v, added, hides, call.scale, made_of, mask_heads, call.needs_logsumexp)
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
-from posenc.arguments import argument, bound, parameters_of, shown
+from posenc.arguments import argument, bound, form, parameters_of, shown
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError, first_line
@@ -147,6 +147,11 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             if sharded:
                 raise InvalidArgument(_SHARDED) from error
             raise
+        if not isinstance(placed, Placed):
+            raise InvalidArgument(
+                f"place of {type(self).__name__} returned {form(placed)}; return "
+                "posenc.Placed(q_positions, k_positions, …)"
+            )
         if sharded and any(type(leaf).__name__ == "DTensor" for leaf in tree_leaves(placed)):
             raise InvalidArgument(_SHARDED)
         placed.causal = self.causal

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from posenc.arguments import form
 from posenc.encodings.bias import Bias, batch_first, line_of_offsets, offsets, rows_of_line
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, table_score_mod
@@ -117,7 +118,14 @@ class OffsetBias(Bias):
         )
 
     def _at(self, offsets: Tensor) -> Float[Tensor, "H *shape"]:
-        return self.values(offsets)[self.head_range]
+        values = self.values(offsets)[self.head_range]
+        shape = self.heads, *offsets.shape[self.axes > 1 :]
+        if tuple(values.shape) != shape or values.dtype.itemsize < 4:
+            raise InvalidArgument(
+                f"values of {type(self).__name__} returned {form(values)}; expected (H, *offsets) = {shape}, in "
+                "float32 or wider"
+            )
+        return values
 
     @property
     def modifier(self) -> ScoreMod | None:  # type: ignore[override]

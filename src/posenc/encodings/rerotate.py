@@ -56,6 +56,8 @@ def rerotate(
     for encoding in (from_, to):
         if not isinstance(encoding, Encoding):
             raise InvalidArgument(f"from_ and to must be encodings such as posenc.Rotary(…); got {encoding!r}")
+        if encoding.not_rerotatable:
+            raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
     rotations = [_rotations(encoding) for encoding in (from_, to)]
     alike = len(rotations[0]) == len(rotations[1])
     for old_part, new_part in zip(*rotations, strict=True) if alike else product(*rotations):
@@ -66,9 +68,6 @@ def rerotate(
                     f"from_ has {name}={old!r} and to has {name}={new!r}; which channels rotate together, and by "
                     "which axis, belongs to the model and cannot change"
                 )
-    for encoding in (from_, to):
-        if encoding.not_rerotatable:
-            raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
     to_positions = positions if to_positions is None else to_positions
     for encoding, at, name in ((from_, positions, "positions"), (to, to_positions, "to_positions")):
         if encoding.acts_on:  # NoPE accepts positions with any axes

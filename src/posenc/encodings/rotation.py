@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import at_least, one_of
+from posenc.arguments import at_least, form, one_of
 from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, insert_head_axis
@@ -107,6 +107,9 @@ class PlacedTables(Placed):
     """Tables of cos and sin at the queries' positions. Tables for keys at other positions are built only when
     those keys are rotated, since a model that caches rotated keys never needs them."""
 
+    channels: ClassVar[int] = 1
+    """Channels of a head per column of the tables."""
+
     def __init__(
         self, encoding: Any, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
     ) -> None:
@@ -115,8 +118,33 @@ class PlacedTables(Placed):
         self.q_tables = self.tables(q_positions)
 
     def tables(self, positions: Positions, *settings: int) -> Tables:
-        cos, sin = self.encoding.tables(positions, self.dtype, *settings)
+        made: Any = self.encoding.tables(positions, self.dtype, *settings)
+        if not self._fit(made, positions):
+            parts = map(form, made if isinstance(made, tuple | list) else (made,))
+            raise InvalidArgument(
+                f"tables of {type(self.encoding).__name__} returned {', '.join(parts)}; expected cos, sin, both "
+                f"{self.dtype} on {positions.device}, (T, pairs) = ({positions.shape[-1]}, at most "
+                f"{self.encoding.head_dim // self.channels}), (B, T, pairs) or (#B, groups, T, pairs)"
+            )
+        cos, sin = made
         return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
+
+    def _fit(self, made: Any, positions: Positions) -> bool:
+        """Whether these are two tables at these positions, of the shapes that kernels expect."""
+        cos, sin = made if isinstance(made, tuple | list) and len(made) == 2 else (None, None)
+        batch = positions.shape[-2] if positions.dim() == (2 if self.axes == 1 else 3) else 1
+        return (
+            isinstance(cos, Tensor)
+            and isinstance(sin, Tensor)
+            and cos.shape == sin.shape
+            and cos.dtype == sin.dtype == self.dtype
+            and cos.device == sin.device == positions.device
+            and 2 <= cos.dim() <= 4
+            and cos.shape[-2] == positions.shape[-1]
+            and cos.shape[-1] * self.channels <= self.encoding.head_dim
+            and (cos.dim() == 2 or cos.shape[0] in (1, batch))
+            and getattr(self.encoding, "groups", 1) == (cos.shape[1] if cos.dim() == 4 else 1)
+        )
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
         """The tables of the keys; raises an error if queries or keys do not fit the placed encoding."""
@@ -127,6 +155,7 @@ class PlacedTables(Placed):
 class PlacedRotation(PlacedTables):
     """cos and sin of every pair, ``(T, pairs)``, ``(B, 1, T, pairs)`` or ``(#B, groups, T, pairs)``."""
 
+    channels = 2
     transient: ClassVar[dict[str, Any]] = {"_step": None}
 
     def __init__(

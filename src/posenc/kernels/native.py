@@ -69,7 +69,6 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
     except (OSError, AttributeError):
         state = "does not load on this system" if LIBRARY.exists() else "was not compiled with this installation"
         return None, f"the native kernel {state}; {remedy}"
-    library.posenc_rotate.restype = library.posenc_rotate_both.restype = None
     library.posenc_rotate.argtypes = [ctypes.c_void_p] * 5
     library.posenc_rotate_both.argtypes = [ctypes.c_void_p] * 6
     library.posenc_use_cache.restype, library.posenc_use_cache.argtypes = ctypes.c_int64, [ctypes.c_int64]

@@ -19,13 +19,14 @@ from posenc.mask import CAUSAL
 def low_precision_rounds_once(subject: Subject) -> None:
     """In bf16 and fp16, effects equal those in float32, rounded once; attention adds two more roundings.
 
-    Compute in float32 or wider for any dtype of x, q and k, and round once at the end with ``.to(x.dtype)``;
-    compute exp of trained parameters in float64, as in ``self.a.double()``.
+    Compute in float32 or wider for any dtype of x, q and k, and round once at the end with ``.to(x.dtype)``.
+    Convert trained parameters first: for a bias to the dtype given to ``place``, as in
+    ``self.a.to(dtype).exp()``, for a rotation to float64, as in ``self.a.double().exp()``.
     """
     limit = subject.declared.position_limit
     at = subject.along(torch.tensor([*range(min(40, limit - 9), min(48, limit - 1)), min(3001, limit - 1)]))
     for dtype in (torch.bfloat16,) if subject.declared.grows else (torch.bfloat16, torch.float16):
-        encoding, (x, q, k, v) = subject.build().to(dtype), inputs(subject, 9, dtype)
+        encoding, (x, q, k, v) = subject.trained().to(dtype), inputs(subject, 9, dtype)
         narrow, wide = encoding.at(at), copy.deepcopy(encoding).float().at(at)
         exact = copy.deepcopy(encoding).double().at(at, dtype=torch.float64)
         _rounds_once("x", dtype, narrow.embed(x), wide.embed(x.float()), exact.embed(x.double()))

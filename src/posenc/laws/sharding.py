@@ -1,5 +1,7 @@
 """Laws of sharding: sequences sharded over ranks, permuted, in a ring or in a cache; heads sharded over ranks."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -32,15 +34,11 @@ def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
     return [(layer, attention(*call(layer, every, every))) for layer in placed_layers]
 
 
-def chunks(length: int, parts: int) -> list[Tensor]:
-    return list(torch.arange(length).chunk(parts))
-
-
-def divisions(length: int) -> dict[str, list[Tensor]]:
+def divisions(length: int) -> dict[str, Sequence[Tensor]]:
     """Ways to divide a sequence over ranks: the tokens of each rank, in order."""
-    parts = chunks(length, 2 * RANKS)
+    parts = torch.arange(length).chunk(2 * RANKS)
     return {
-        "in one piece": chunks(length, RANKS),
+        "in one piece": torch.arange(length).chunk(RANKS),
         "zig-zag": [torch.cat((parts[i], parts[-1 - i])) for i in range(len(parts) // 2)],
         "permuted": [torch.randperm(length, generator=torch.Generator().manual_seed(5))],
     }
@@ -81,7 +79,7 @@ def ring_is_whole(subject: Subject) -> None:
     changes merged outputs.
     """
     for layer, want in unsharded(subject):
-        shards = chunks(layer.q.shape[2], RANKS)
+        shards = torch.arange(layer.q.shape[2]).chunk(RANKS)
         for rank, tokens in enumerate(shards):
             parts = [attention(*call(layer, tokens, keys), return_logsumexp=True) for keys in shards]
             got = merge(parts)[0]

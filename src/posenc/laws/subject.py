@@ -88,6 +88,13 @@ class Subject:
             torch.manual_seed(1)
             return for_layers(self.make(), self.layers)
 
+    def trained(self) -> Encoding:
+        """The encoding with other parameters, as after training; many formulas are exact at a start of 0 or 1."""
+        encoding = self.build()
+        for x in encoding.parameters():
+            x.detach().mul_(1.07).add_(0.03)
+        return encoding
+
     @cached_property
     def declared(self) -> Encoding:
         """An instance for reading declarations."""
@@ -129,8 +136,6 @@ class Subject:
 
 def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
     """Positions shifted by ``shift`` along the first axis, and by larger amounts along the other axes."""
-    if axes == 1:
-        return positions + shift
     steps = torch.arange(1, axes + 1) * shift
     return positions + steps.view(-1, *[1] * (positions.dim() - 1))
 

@@ -18,25 +18,24 @@ def survives_casts(subject: Subject) -> None:
     """Casting the module rounds only its parameters, not frequencies, slopes or positions.
 
     Store frequencies and slopes as integers, with ``register_constants(bits=table.view(torch.int32))``, or as
-    Python numbers; if they are trained, compute from them in float64, as in ``self.a.double()``.
+    Python numbers. Convert trained parameters first: for a bias to the dtype given to ``place``, as in
+    ``self.a.to(dtype).exp()``, for a rotation to float64, as in ``self.a.double().exp()``.
     """
     at = late(subject)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
-        rounded = subject.build()
-        with torch.no_grad():
-            for parameter in rounded.parameters():
-                parameter.copy_(parameter.to(dtype))
+        rounded = subject.trained()
+        for parameter in rounded.parameters():
+            parameter.detach().copy_(parameter.to(dtype))
         want = effects(subject, rounded, at)
-        same(effects(subject, subject.build().to(dtype).float(), at), want, f"after .to({dtype}).float()")
+        same(effects(subject, subject.trained().to(dtype).float(), at), want, f"after .to({dtype}).float()")
         if dtype != torch.float64:  # with float32 inputs, a float64 module computes in float64
-            same(effects(subject, subject.build().to(dtype), at), want, f"after .to({dtype})")
+            same(effects(subject, subject.trained().to(dtype), at), want, f"after .to({dtype})")
 
 
 def _loaded(subject: Subject, encoding: Encoding) -> Encoding:
     fresh = subject.build()
-    with torch.no_grad():
-        for parameter in fresh.parameters():
-            parameter.add_(1.0)
+    for parameter in fresh.parameters():
+        parameter.detach().add_(1.0)
     fresh.load_state_dict(encoding.state_dict(), strict=True)
     return fresh
 

@@ -91,12 +91,21 @@ class Mask(Pytree):
     rows: ClassVar[dict[str, Row]] = declared(vars())
     """The fields that hold tensors."""
 
+    has_own_rule: ClassVar[bool] = False
+    """Whether a subclass overrides ``sees``, so that fields do not tell which keys are hidden."""
+
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        cls.rows = cls.rows | declared(vars(cls))
+        cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.sees is not Mask.sees
 
     def __post_init__(self) -> None:
         vars(self).update(causal=as_flag(self.causal, "causal"), **whole(window=self.window, chunk=self.chunk))
+        for name in self.__dataclass_fields__:
+            if name not in self.rows and isinstance(x := getattr(self, name), Tensor) and x.dim():
+                raise InvalidArgument(
+                    f"the field {name} of {type(self).__name__} holds a tensor, but does not say along what; write "
+                    f"{name}: … = field(default=None, metadata=posenc.mask.PER_QUERY), or PER_KEY"
+                )
         given = self.tensors()
         tensors(**given)
         copies = {name: copied(name, x, self.rows[name]) for name, x in given.items()}
@@ -225,8 +234,7 @@ class Mask(Pytree):
         """The place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
         if self.q_order is not None and self.k_order is not None:
             return self.q_order, self.k_order
-        keys = torch.arange(S, device=device)
-        return keys[S - T :], keys
+        return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """The order of tokens with documents one after the other, so that sums along it do not mix documents."""
@@ -240,8 +248,8 @@ class Mask(Pytree):
 
     @property
     def by_offset(self) -> bool:
-        """Whether nothing except causality and a window, in the default order, hides keys."""
-        if self.chunk is not None:
+        """Whether it is known that nothing except causality and a window, in the default order, hides keys."""
+        if self.chunk is not None or self.has_own_rule:
             return False
         for name in self.rows:  # noqa: SIM110  asked in every call
             if getattr(self, name) is not None:
@@ -284,7 +292,7 @@ class Mask(Pytree):
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
         known = {name: on_all_axes(x, self.rows[name]["axes"]) for name, x in self.tensors().items()}
-        if self.q_order is None and (self.causal or self.window is not None):
+        if self.q_order is None and (self.causal or self.window is not None or self.has_own_rule):
             q, k = self.places(T, S, device)
             known.update(q_order=on_all_axes(q, "q"), k_order=on_all_axes(k, "k"))
         if self.bidirectional_groups is not None:

@@ -13,11 +13,13 @@ from torch.autograd import forward_ad
 
 from posenc.kernels import native
 from posenc.kernels.native import Job
-from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.specification import Pairing, rotate
 
 Pair = tuple[Tensor, Tensor]
 """cos and sin."""
+
+PLAIN = {Tensor, torch.nn.Parameter}
+"""The classes whose memory the kernel reads; tensors of other classes may have none, or other numbers in it."""
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
@@ -33,8 +35,6 @@ def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         rotated = cast(Tensor, torch.ops.posenc.rotate(x, cos, sin, pairing))
         return rotated if out is None else out.copy_(rotated)
-    if x.is_neg() or cos.is_neg() or sin.is_neg() or (out is not None and out.is_neg()):
-        return fusable(x, cos, sin, pairing, out)  # a negated view stores its sign as a flag, not in memory
     return _rotate(x, torch.empty_like(x) if out is None else out, cos, sin, pairing)
 
 
@@ -66,13 +66,14 @@ class Step:
         ):
             return None
         q_rotated, k_rotated = torch.empty_like(q), torch.empty_like(k)
-        self.run(*self.orders, q.data_ptr(), q_rotated.data_ptr(), k.data_ptr(), k_rotated.data_ptr())
+        refused = self.run(*self.orders, q.data_ptr(), q_rotated.data_ptr(), k.data_ptr(), k_rotated.data_ptr())
+        assert not refused
         return q_rotated, k_rotated
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
     """Prepare a step for tensors like q and k; return None if the kernel cannot read them directly."""
-    if not _fits(q, *q_pair) or not _fits(k, *k_pair) or any(map(Tensor.is_neg, (*q_pair, *k_pair))):
+    if not _fits(q, *q_pair) or not _fits(k, *k_pair):
         return None
     kind = _kind(q, k)
     tables = tuple([(cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair)])
@@ -90,11 +91,8 @@ def _jobs(
         fresh = torch.empty_like(
             torch.empty_strided(shape, strides, dtype=torch.uint8)
         ).stride()  # the meta device imports sympy
-        job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads)
-        if job is None:
-            return None
-        jobs.append(job)
-    return (Job * 2)(*jobs)
+        jobs.append(_job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads))
+    return None if None in jobs else (Job * 2)(*jobs)
 
 
 def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
@@ -129,21 +127,41 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
     """Rotate x into y with the kernel, or with the specification if the kernel cannot read the tensors (tables
     wider than x, non-contiguous channels, vmapped axes)."""
     tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
-    if not _fits(x, *tables) and torch.promote_types(cos.dtype, work) == work:
+    if cos.dtype == sin.dtype and not _fits(x, *tables) and torch.promote_types(x.dtype, cos.dtype) == work:
         tables = cos.to(work).contiguous(), sin.to(work).contiguous()
-    job = None
-    if _fits(x, *tables):
-        strides = x.stride(), y.stride(), tables[0].stride()
-        job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
+    alike = type(y) in PLAIN and not y.is_neg() and (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
+    job = (
+        _job(
+            x.shape,
+            cos.shape,
+            (x.stride(), y.stride(), tables[0].stride()),
+            x.dtype,
+            pairing,
+            torch.get_num_threads(),
+        )
+        if alike and _fits(x, *tables)
+        else None
+    )
     if job is None:
         return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
-    native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))
+    refused = native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))
+    assert not refused
     return y
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Whether the kernel can read these tables directly for this x."""
-    return cos.dtype == WORK.get(x.dtype, torch.float32) and sin.stride() == cos.stride() and cos.stride(-1) == 1
+    """Whether the kernel can read these tables directly for an x of this dtype."""
+    return (
+        {type(x), type(cos), type(sin)} <= PLAIN
+        and not (x.is_neg() or cos.is_neg() or sin.is_neg())  # their sign is a flag, not in memory
+        and x.is_cpu
+        and cos.is_cpu
+        and sin.is_cpu
+        and cos.dtype == sin.dtype == WORK.get(x.dtype, torch.float32)
+        and cos.shape == sin.shape
+        and cos.stride() == sin.stride()
+        and cos.stride()[-1:] == (1,)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -155,18 +173,19 @@ def _job(
     pairing: str,
     threads: int,
 ) -> Job | None:
-    """The kernel call for tensors with these properties; None if the kernel cannot read them."""
+    """The kernel call for tensors with these properties; None if the kernel cannot read them, or if the tables do
+    not broadcast over x or have more pairs than x."""
     x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
-    if len(shape) != 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:
+    if len(shape) != 4 or len(table) > 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:
         return None
     batch, heads, tokens, channels = shape
-    pairs = table[-1]
+    *rows, pairs = (1, 1, 1, *table)[-4:]
+    if 2 * pairs > channels or any(n not in (1, size) for n, size in zip(rows, shape[:3], strict=True)):
+        return None
     job = Job(batch, heads, tokens, pairs, channels - 2 * pairs)
     job.x, job.y = x[:3], y[:3]
-    job.table = tuple(
-        s if n > 1 else 0 for s, n in zip((0, 0, *of_table)[-4:-1], (1, 1, *table)[-4:-1], strict=True)
-    )
+    job.table = tuple(s if n > 1 else 0 for s, n in zip((0, 0, 0, *of_table)[-4:-1], rows, strict=True))
     job.type, job.half = TYPES[dtype], pairing == "half"
     job.threads = max(1, min(threads, bytes_ // SHARE))
     return job

@@ -203,9 +203,12 @@ EXPORT const char* posenc_source(void) { return SOURCE; }
 // Bytes of a job, which the caller compares with his own.
 EXPORT int posenc_job_size(void) { return sizeof(struct Job); }
 
-// x and y may be the same; otherwise nothing of y may be still to be read.
-EXPORT void posenc_rotate(const struct Job* job, const void* x, void* y, const void* cos, const void* sin) {
+// x and y may be the same; otherwise nothing of y may be still to be read. Returns 1, and touches no memory, where no
+// tensor has such sizes or an address is missing.
+EXPORT int posenc_rotate(const struct Job* job, const void* x, void* y, const void* cos, const void* sin) {
     static const int64_t SIZES[] = {4, 8, 2, 2};
+    if (job->batch < 0 || job->heads < 0 || job->tokens < 0 || job->pairs < 0 || job->rest < 0) return 1;
+    if (job->type < FLOAT32 || job->type > FLOAT16 || !x || !y || (job->pairs && !(cos && sin))) return 1;
     const int64_t size = SIZES[job->type], channels = 2 * job->pairs + job->rest;
     const int64_t bytes = job->batch * job->heads * job->tokens * channels * size;
     bool lines = (uintptr_t)y % LINE == 0 && (!job->half || job->pairs * size % LINE == 0);
@@ -218,11 +221,11 @@ EXPORT void posenc_rotate(const struct Job* job, const void* x, void* y, const v
         call.fresh = is_fresh((char*)y + middle * size);
     }
     rotate(&call, call.fresh ? most(BLOCK, least(FRESH_BLOCK, job->tokens / most(1, job->threads))) : BLOCK);
+    return 0;
 }
 
 // Two calls in one, for steps so short that calling is what they cost.
-EXPORT void posenc_rotate_both(const struct Job* jobs, const void* const* tables, const void* q, void* q_y,
-                               const void* k, void* k_y) {
-    posenc_rotate(jobs, q, q_y, tables[0], tables[1]);
-    posenc_rotate(jobs + 1, k, k_y, tables[2], tables[3]);
+EXPORT int posenc_rotate_both(const struct Job* jobs, const void* const* tables, const void* q, void* q_y,
+                              const void* k, void* k_y) {
+    return posenc_rotate(jobs, q, q_y, tables[0], tables[1]) | posenc_rotate(jobs + 1, k, k_y, tables[2], tables[3]);
 }
