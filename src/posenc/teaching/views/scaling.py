@@ -60,7 +60,6 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         f"pairs slowed {by}": slowest,
         "pairs slowed by less": less,
         "pairs with a full turn, unscaled": complete,
-        "with a full turn, scaled": turns(stretched, original_length),
         "q and k are multiplied by": stretched.attention_factor,
     }
     rest = f" and {less} by less" if less else ""

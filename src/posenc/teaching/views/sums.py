@@ -54,7 +54,7 @@ def apart(
         f"and {place:.0%} of {length} positions",
         (
             Heatmap(
-                "an example in 4 channels: word + position = sum",
+                "an example in 4 channels",
                 added,
                 labelled("vector", ("cat", f"PE({position})", "sum")),
                 counted("dimension", len(CAT)),

@@ -96,7 +96,7 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         title = (
             f"Training splits the first {BLOCK} rows off: their mean cosine with later rows is {plain(apart, 2)}"
         )
-        readouts = {f"cosine of the first {BLOCK} rows with later rows": plain(apart, 2), **readouts}
+        readouts = {f"first {BLOCK} rows with later rows": plain(apart, 2), **readouts}
     return View(title=title, panels=tuple(panels), readouts=readouts)
 
 
