@@ -62,8 +62,11 @@ def test_the_last_bucket_begins_where_it_is_drawn(furthest: str, both: str) -> N
     assert view.readouts["the last bucket begins at"] == int((buckets == count - 1).nonzero()[0])
 
 
+PAIRS = ("neighbours", "other pairs")
+
+
 @pytest.mark.parametrize("task", ["ordering", "language", "needle"])
-def test_neighbours_in_a_trained_table_are_compared_without_its_first_three_rows(
+def test_neighbours_in_a_trained_table_are_compared_without_its_first_two_rows(
     task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(results._shelf, "study", EXAMPLE)
@@ -71,15 +74,19 @@ def test_neighbours_in_a_trained_table_are_compared_without_its_first_three_rows
     _, after = maps(view)
     near: list[float] = []
     other: list[float] = []
-    for i in range(3, len(after)):
+    for i in range(2, len(after)):
         for j in range(i + 1, len(after)):
             (near if j == i + 1 else other).append(float(after[i, j]))
     means = [sum(each) / len(each) for each in (near, other)]
     if task == "ordering":
-        assert [round(mean, 2) for mean in means] == [0.44, 0.33]
-    split = [round(float(after[:3, 3:].mean()), 2)] * ("splits" in view.title)
-    assert told(view) == [3, *split, *(round(mean, 2) for mean in means)]
-    assert bool(split) == (task == "ordering")
+        assert [round(mean, 2) for mean in means] == [0.42, 0.28]
+    assert [float(str(view.readouts[f"cosine of {pairs}, after"]).replace("−", "-")) for pairs in PAIRS] == [
+        round(mean, 2) for mean in means
+    ]
+    split = "splits" in view.title
+    assert split == (task == "ordering")
+    first = float(after[:2, 2:].mean())
+    assert told(view) == [2, *(round(mean, 2) for mean in ([first] if split else means))]
 
 
 @pytest.mark.parametrize("width", stops("sums", "sum"))
@@ -87,8 +94,9 @@ def test_what_a_linear_layer_recovers_is_where_the_curves_end(width: str) -> Non
     view = find("sums").answer({"sum": width, "at": "5"})
     words, positions = (float(curve[-1]) for curve in drawn(view))
     assert view.title == (
-        f"At width {width} a linear layer recovers {words:.0%} of the words and {positions:.0%} of the positions"
+        f"At width {width} a linear layer recovers {words:.0%} of 200 words and {positions:.0%} of 64 positions"
     )
+    assert (view.readouts["words by chance"], view.readouts["positions by chance"]) == ("1 in 200", "1 in 64")
     (rows,) = maps(view)
     torch.testing.assert_close(rows[2], rows[0] + rows[1])
 
@@ -357,11 +365,11 @@ def looks(view: View, state: dict[str, str]) -> None:
         )
         assert far / rows - 0.006 <= shares[name] <= near / rows + 0.006
     least, most = min(shares.values()), max(shares.values())
-    assert told(view)[:2] == [64, 128]
-    assert told(view)[2:] == (
+    assert told(view)[0] == 128
+    assert told(view)[1:] == (
         [round(100 * least), round(100 * most)] if view.readouts["RoPE, beyond 128 bytes"] else []
     )
-    assert all(share in (least, most) for name, share in shares.items() if f" {name} (" in view.title)
+    assert all(share in (least, most) for name, share in shares.items() if f"with {name}" in view.title)
 
 
 def depths(view: View, state: dict[str, str]) -> None:

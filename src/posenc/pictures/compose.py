@@ -73,8 +73,8 @@ def _bar(panels: Sequence[Heatmap]) -> Bar:
 
 
 def _legend(low: float, high: float) -> tuple[Tick, ...]:
-    zero = (0.0,) if 0.3 < -low / (high - low) < 0.7 else ()  # nearer to an end, the two labels would touch
-    return tuple((value, short(float(f"{value:.2g}"))) for value in (low, *zero, high))
+    zero = (0.0,) if 0.4 < -low / (high - low) < 0.6 else ()  # nearer to an end, the two labels would touch
+    return tuple((value, short(float(f"{value:.3g}"))) for value in (low, *zero, high))
 
 
 def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:

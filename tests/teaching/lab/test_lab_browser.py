@@ -226,7 +226,7 @@ def test_every_guess_hides_the_answer_alone_is_judged_in_words_and_asked_once(
     visitor.answered(stage.question, urlencode(guess.after))
     chosen, why = guess.answers[said]
     judged = "right" if said == guess.right else "wrong"
-    assert place.locator(".verdict").inner_text() == f"“{chosen}” is {judged}. {why}"
+    assert place.locator(".verdict").inner_text() == f"{guess.asks} “{chosen}” is {judged}. {why}"
     assert place.locator(".answer").inner_text() == stage.answer(guess.after).title
     page = visitor.open(f"/{room}", stage.question)
     assert place.locator(".guess").count() == 0

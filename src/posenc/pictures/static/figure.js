@@ -59,7 +59,7 @@ function across(panels, holder) {
 // How large a panel is in so many pixels: the type of its numbers, as far as more would help, or its shorter side.
 function size({ kind, shape, texts }, wide, tall) {
   if (kind === "lines") return Math.min(wide / 1.5, tall);
-  if (kind === "plane") return Math.min(wide / 0.9, tall);
+  if (kind === "plane") return Math.min(wide / 1.1, tall);
   const [rows, columns] = shape;
   if (!texts) return Math.min((wide - 44) / Math.min(2, Math.max(0.8, columns / rows)), tall);
   const letters = Math.max(...texts.flat().map((text) => text.length));

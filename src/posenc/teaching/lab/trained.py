@@ -29,6 +29,8 @@ SCORED, POINTS = 64, 16
 """The number of last bytes whose loss is shown, and the points of a curve."""
 MAP = 32
 """Rows and columns of a map of attention."""
+BRIGHT = 0.1
+"""The share of a query's attention that is yellow in such a map; an even spread over it is 1/32."""
 
 PYTHON = """\
 from torch.nn.functional import cross_entropy
@@ -134,14 +136,21 @@ def looks(
         axes = Axis("query", starts, "byte"), Axis("key", starts, "byte")
         label = style(name).label
         far[label] = round(float(weights.tril(-TRAINED)[-SCORED:].sum(-1).mean()), 4)
-        marked = (TRAINED // width,) if length > TRAINED else ()
         panels.append(
-            Heatmap(f"{label}: {far[label]:.0%}", parts, *axes, "magnitude", "share", limit=1.0, marked_rows=marked)
+            Heatmap(
+                f"{label}: {far[label]:.0%}",
+                parts.masked_fill(torch.ones_like(parts).triu(1).bool(), math.nan),
+                *axes,
+                "magnitude",
+                "share",
+                limit=BRIGHT,
+                marked_rows=(TRAINED // width,) if length > TRAINED else (),
+            )
         )
     least, most = min(far, key=lambda name: far[name]), max(far, key=lambda name: far[name])
-    shares = f"least with {least} ({far[least]:.0%}), most with {most} ({far[most]:.0%})"
+    shares = f"{far[least]:.0%} with {least}, {far[most]:.0%} with {most}"
     return View(
-        f"Attention of the last {SCORED} bytes to keys {TRAINED} or more back: {shares if far[most] else 'none'}",
+        f"Attention to keys {TRAINED} or more back: {shares if far[most] else 'none'}",
         tuple(panels),
         {f"{name}, beyond {TRAINED} bytes": far[name] for name in ("RoPE", "ALiBi")},
         LOOKS_PYTHON.format(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 EXAMPLE = Path(__file__).with_name("example_study")
 """The folder of the example, written by ``tools/example.py``: a ledger, and 16-bit weights with their hashes."""
-LABEL = "the example that comes with posenc; “posenc compare” makes your own"
+LABEL = "the example that comes with posenc; to train your own models, type: posenc compare"
 
 
 def shown(study: Path) -> Path:

@@ -86,11 +86,11 @@ def _around(numbers: Tensor, row: int, column: int) -> Heatmap:
         labelled(name, (str(at) * (0 <= at < len(numbers)) for at in range(middle - 1, middle + 2)))
         for name, middle in (("row", row), ("column", column))
     )
-    away = framed - numbers[row, column]
+    away = (framed - numbers[row, column]).abs()
     words = tuple(
         tuple("" if math.isnan(number) else f"{number:.0f}" for number in line) for line in framed.tolist()
     )
-    return Heatmap("numbers around it", away, rows, columns, "signed", words=words)
+    return Heatmap("number in the line; brighter is further away", away, rows, columns, "magnitude", words=words)
 
 
 @lru_cache

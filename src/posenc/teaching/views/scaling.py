@@ -39,7 +39,7 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
     known = to_dict(scaling)["scaling"]
     name = "unscaled" if same else LABELS.get(known, known)
     complete = turns(plain, original_length)
-    mark = ((complete - 0.5, "no full turn in training →"),) if 0 < complete < len(plain) else ()
+    mark = ((complete - 0.5, "one turn in training"),) if 0 < complete < len(plain) else ()
     lines = () if same else (Line("unscaled", wavelengths(plain)),)
     panel = Lines(
         "wavelength",
@@ -60,8 +60,7 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         f"pairs slowed {by}": slowest,
         "pairs slowed by less": less,
         "pairs with a full turn, unscaled": complete,
-        "with a full turn, scaled": turns(stretched, original_length),
-        "attention factor": stretched.attention_factor,
+        "q and k are multiplied by": stretched.attention_factor,
     }
     rest = f" and {less} by less" if less else ""
     return View(

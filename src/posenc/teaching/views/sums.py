@@ -50,10 +50,11 @@ def apart(
     added = torch.cat((cat, encoding.table(at), encoding.at(at).embed(cat[None])[0]))
     word, place = recovered(width, words, length, seed)
     return View(
-        f"At width {width} a linear layer recovers {word:.0%} of the words and {place:.0%} of the positions",
+        f"At width {width} a linear layer recovers {word:.0%} of {words} words "
+        f"and {place:.0%} of {length} positions",
         (
             Heatmap(
-                "word + position in 4 channels",
+                "an example in 4 channels",
                 added,
                 labelled("vector", ("cat", f"PE({position})", "sum")),
                 counted("dimension", len(CAT)),
@@ -69,6 +70,8 @@ def apart(
         {
             "words recovered": word,
             "positions recovered": place,
+            "words by chance": f"1 in {words}",
+            "positions by chance": f"1 in {length}",
         },
         PYTHON.format(width=width, words=words, length=length, seed=seed),
     )

@@ -1,5 +1,5 @@
 // A heatmap on a canvas: one pixel a cell, scaled by the browser; ticks and marks are HTML over it.
-import { EMPTY, arrowKey, bytes, clamp, html, percent, spaced, unit } from "./elements.js";
+import { EMPTY, arrowKey, bytes, clamp, html, letter, percent, spaced, unit } from "./elements.js";
 import { Panel } from "./panel.js";
 import { tones } from "./tones.js";
 
@@ -9,9 +9,10 @@ export class Canvas extends Panel {
   dragged = null;
 
   measure() {
-    const { clientWidth, clientHeight } = this.element;
+    const { element: { clientWidth, clientHeight }, panel: { rows: { ticks } } } = this;
+    this.beside = 12 * unit() + letter() * Math.max(...ticks.map(([, text]) => text.length));
     const around = getComputedStyle(this.element).getPropertyValue("--around"); // ticks, names of axes and bar
-    this.room = [clientWidth - 44 * unit(), clientHeight - this.name.offsetHeight - around * unit()];
+    this.room = [clientWidth - this.beside - 2, clientHeight - this.name.offsetHeight - around * unit()];
   }
 
   paint() {
@@ -24,12 +25,13 @@ export class Canvas extends Panel {
     const width = this.frame(rows, columns);
     coloured(this.canvas, panel.across, bytes(panel.codes), steps);
     this.canvas.classList.toggle("fine", panel.across > width * devicePixelRatio);
-    ticks(this.rowTicks, panel.rows.ticks, "top");
+    ticks(this.rowTicks, spaced(panel.rows.ticks, parseFloat(this.field.style.height), 15 * unit()), "top");
     ticks(this.columnTicks, spaced(panel.columns.ticks, width), "left");
     paintBar(this, steps);
     this.marks.replaceChildren(
       ...panel.marked_columns.map((at) => placed("band", { left: at / columns, width: 1 / columns, top: 0, height: 1 })),
       ...panel.marked_rows.map((at) => placed("band", { top: at / rows, height: 1 / rows, left: 0, width: 1 })),
+      ...(panel.picked === "both" ? [placed("here", { top: panel.marked_rows[0] / rows, height: 1 / rows, left: panel.marked_columns[0] / columns, width: 1 / columns })] : []),
     );
   }
 
@@ -40,7 +42,7 @@ export class Canvas extends Panel {
     const shape = same ? 1 : clamp(wide / tall, 0.5, 2.4);
     const width = Math.min(wide, tall * shape);
     Object.assign(this.field.style, { width: `${width}px`, height: `${width / shape}px` });
-    this.element.style.gridTemplateColumns = `2.6rem ${width}px`; // it stands in the middle of its place
+    this.element.style.gridTemplateColumns = `${this.beside}px ${width}px`; // it stands in the middle of its place
     return width;
   }
 

@@ -35,9 +35,9 @@ export class Matrix extends Panel {
     const { panel, count, index } = this;
     const [rows, columns] = panel.shape;
     const steps = tones(panel.scale);
-    // Of many small panels only the first says what runs where.
+    // Of many small panels only the last says what runs where.
     const runs = [panel.rows.label && `${panel.rows.label} ↓`, `${panel.columns.label} →`].filter(Boolean).join(", ");
-    this.columnsName.textContent = count > 3 && index ? "" : runs;
+    this.columnsName.textContent = count > 3 && index < count - 1 ? "" : runs;
     this.field.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
     this.field.style.setProperty("--columns", columns);
     const picked = panel.picked === "both";

@@ -159,7 +159,7 @@ export class Stage {
   judge({ dataset, children }, chosen) {
     const said = [...children].indexOf(chosen) - 1;
     keep("guesses", { ...recall("guesses", {}), [this.question]: said });
-    this.find(".verdict").replaceChildren(html("strong", {}, `“${chosen.textContent}” is ${said === Number(dataset.right) ? "right" : "wrong"}.`), ` ${chosen.dataset.why}`);
+    this.find(".verdict").replaceChildren(html("span", { class: "quiet" }, children[0].textContent), " ", html("strong", {}, `“${chosen.textContent}” is ${said === Number(dataset.right) ? "right" : "wrong"}.`), ` ${chosen.dataset.why}`);
     this.answered();
     delete this.section.dataset.answered;
     this.state.replace(this.parameters, new URLSearchParams(dataset.after), true);
