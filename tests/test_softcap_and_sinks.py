@@ -162,7 +162,9 @@ def test_parts_take_a_sink_once(sinks: Tensor | None) -> None:
         parts.append(attention(q, k[:, :, keys], v[:, :, keys], here, part, return_logsumexp=True))
     torch.testing.assert_close(merge(parts, sinks=sinks)[0], want, rtol=0, atol=1e-12)
     if sinks is not None:
-        with pytest.raises(InvalidArgument, match=r"must include the sinks only once.*posenc.merge\(parts, sinks=…\)"):
+        with pytest.raises(
+            InvalidArgument, match=r"must include the sinks only once.*posenc.merge\(parts, sinks=…\)"
+        ):
             attention(q, k, v, placed, mask, sinks=sinks, return_logsumexp=True)
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import itertools
 import json
 import os
 import re
@@ -46,6 +47,15 @@ def test_a_pack_holds_what_the_server_answers() -> None:
         probes = [panel.pop("probe") for panel in content[state]["panels"]]
         assert content[state] == answered
         assert probes[0][0].startswith("pair 0: ")
+
+
+def test_the_first_page_holds_every_state_of_its_controls() -> None:
+    held = unpacked((page.STATIC / "first.js").read_text("utf-8").split('"')[-2])
+    controls = find(page.HERO).controls
+    moved = [[(c.name, text) for text in c.settable] for c in controls]
+    defaults = {(c.name, c.default) for c in controls}
+    every = {urlencode([pair for pair in state if pair not in defaults]) for state in itertools.product(*moved)}
+    assert held.keys() == every
 
 
 @pytest.mark.parametrize("stage", EXPORTED, ids=lambda s: s.question)

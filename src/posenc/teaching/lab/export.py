@@ -30,7 +30,7 @@ Texts = tuple[tuple[str, str], ...]
 
 MOST = 135_000
 """The most characters of a stage's pack; page, script and first picture together stay under 300 kB."""
-WHOLE = 160
+WHOLE = 600
 """A page has every combination of its controls up to this number of states."""
 FINE, FEWEST = 65, 4
 """The most stops of a control on a page, and the least for the largest control: its ends, middle and default."""
