@@ -121,7 +121,7 @@ def test_what_cannot_serve(
     run = run_of(shared_study)
     with Ledger(cut := tmp_path / "cut", write=True) as ledger:
         ledger.add(replace(run, plan=replace(run.plan, tokenizer="0123456789abcdef")))
-    with pytest.raises(StudyError, match=r"cut' reads tokens of a tokenizer, .* --tokenizer bytes --output"):
+    with pytest.raises(StudyError, match=r"cut' was trained with a tokenizer, .* --tokenizer bytes --output"):
         open_model(cut, None, "cpu", "float32")
     empty = tmp_path / "empty"
     Ledger(empty, write=True).close()

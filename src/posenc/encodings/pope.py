@@ -55,8 +55,8 @@ class PlacedPoPE(PlacedTables):
         pope, tables = self.encoding, self.key_tables(q, k)
         if q is not None and q.shape[1] != len(self.delta):
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads and the angles are for {len(self.delta)}; a rank with some heads of a "
-                "model uses placed.slice_heads(first, last)"
+                f"q has {q.shape[1]} heads and the angles are for {len(self.delta)}; on a rank that has some of "
+                "the heads, use placed.slice_heads(first, last)"
             )
         wide_q = None if q is None else pope.polar(q, *self.q_tables, self.delta)
         return cast(tuple[Queries, Keys], (wide_q, None if k is None else pope.polar(k, *tables)))
@@ -72,8 +72,8 @@ class PlacedPoPE(PlacedTables):
 
 @final
 class PoPE(Encoding):
-    """Makes every channel of q and k polar: its softplus is the length, its position gives the angle. q and k
-    become wider.
+    """Turns every channel of q and k into a vector of two components, whose length is its softplus and whose angle
+    is given by the position. This widens q and k.
 
     Args:
         head_dim: D, channels of one head, before q and k become wider.

@@ -55,7 +55,7 @@ def rerotate(
     tensors(k=k)
     for encoding in (from_, to):
         if not isinstance(encoding, Encoding):
-            raise InvalidArgument(f"from_ and to must be encodings; got {encoding!r}: posenc.Rotary(…)")
+            raise InvalidArgument(f"from_ and to must be encodings such as posenc.Rotary(…); got {encoding!r}")
     rotations = [_rotations(encoding) for encoding in (from_, to)]
     alike = len(rotations[0]) == len(rotations[1])
     for old_part, new_part in zip(*rotations, strict=True) if alike else product(*rotations):

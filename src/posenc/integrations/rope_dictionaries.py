@@ -72,7 +72,7 @@ def pair_ratio(entry: Mapping[str, Any]) -> float:
 
 
 def sharpening(factor: float, amount: float = 1.0) -> float:
-    """YaRN's attention factor if no other is stated; 1 for a factor below 1."""
+    """YaRN's default attention factor, which is 1 for factors up to 1."""
     return 0.1 * amount * math.log(max(factor, 1)) + 1
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from posenc.integrations.doctor.call import searches, together
+from posenc.integrations.doctor.call import answered, astray, searches, together
 from posenc.integrations.doctor.doctor import expected
-from posenc.integrations.doctor.search import diagnosed
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
@@ -165,6 +164,18 @@ SLOPES = """
 def get_slopes(n):
     return [2 ** (-8 * (i + 1) / n) for i in range(n)]
 """
+ENDING = """
+import torch
+
+def tables(dim=64, end=ROWS, base=500000.0):
+    angles = torch.outer(torch.arange(end), base ** (-torch.arange(0, dim, 2) / dim)).tile(2)
+    return angles.cos(), angles.sin()
+
+def rope(x, positions):
+    cos, sin = tables(x.shape[-1])
+    return x * cos[positions] + torch.cat((-x[..., 32:], x[..., :32]), -1) * sin[positions]
+"""
+"""A port whose own table of cos and sin ends."""
 
 
 HALF, NEIGHBOURS = (f"rotary(base=10000, pairing={pairing})" for pairing in ("half", "interleaved"))
@@ -174,9 +185,9 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
     names: dict[str, Any] = {}
     exec(listing, names)
     types = expected(model)
-    return str(
-        together(types, {layer: diagnosed(searches(names, name, types[layer])) for layer in layers or types})
-    )
+    tried = {layer: searches(names, name, types[layer]) for layer in layers or types}
+    wrong = {layer: astray(names, name, types[layer], found[0]) for layer, found in tried.items()}
+    return str(together(types, {layer: answered(found, wrong[layer]) for layer, found in tried.items()}))
 
 
 @pytest.mark.parametrize(
@@ -246,6 +257,15 @@ def test_positions_have_as_many_axes_as_the_model(listing: str, said: str, text_
     assert ("for text; pictures were not tried" in text) is text_alone
 
 
+@pytest.mark.parametrize(("rows", "reached"), [("80000", ""), ("1024", "1,000"), ("16", "10")])
+def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: str) -> None:
+    """Neither its count of positions is taken for the position, nor is the limit of the test left out."""
+    text = answer("rotary(base=500000, pairing=half)", "rope", ENDING.replace("ROWS", rows))
+    assert text.startswith("right; ")
+    only = f"at positions up to {reached} only; those up to 70,000 raise an error"
+    assert text.endswith(only if reached else "x as (B, H, T, D)")
+
+
 def test_every_layout_of_tables_is_tried() -> None:
     """One in which columns are doubled side by side, read at positions, is the last that is tried but one."""
     text = answer("rotary(base=10000, pairing=interleaved)", "rope", EVERY_TWO)
@@ -273,6 +293,16 @@ def test_a_wrong_rule_of_layers_is_named_by_layer_type(gemma: ModelPositions) ->
     wrong = answer(gemma, "rope", BY_LAYER.replace("FULL", "4"), layers=["full_attention"])
     assert wrong.startswith("sliding_attention: not tested\nfull_attention: ")
     assert "frequencies belong to layer type 'sliding_attention'" in wrong
+
+
+@pytest.mark.parametrize("name", ["rope", "placed", "make_cos_sin"])
+def test_layers_that_differ_from_the_first_of_their_type_are_named(gemma: ModelPositions, name: str) -> None:
+    """A rule that is right for the first layer of each type, and wrong for later ones."""
+    listing = BY_LAYER.replace("layer_idx % 6 == FULL", "layer_idx == 5").replace("FULL", "5")
+    near, full = answer(gemma, name, listing).split("\n")
+    assert near.startswith("sliding_attention: right; ")
+    assert "other numbers" not in near
+    assert ("of layer 5; it computes other numbers for 11, 17, 23, 29" in full) is (name != "placed")
 
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:

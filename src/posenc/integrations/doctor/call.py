@@ -43,6 +43,8 @@ BATCH, X_HEADS, HEADS = 2, 5, 12
 something for all heads. It is not a power of two, for which ALiBi has other slopes."""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 """Positions for functions that take positions; others are called at 0, 1, 2 …"""
+NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
+"""Positions for functions that raise an error at those, usually because their table ends."""
 NEAR = torch.arange(len(FAR))
 OFFSETS = torch.arange(-300, 301)
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
@@ -59,7 +61,7 @@ NAMES = {
     "layer type": r"^(layer|attn|attention)_?type$",
     "channels": r"(^|_)(dims?|model|width|size|d|channels|embed|hidden)(_|$)",
     "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
-    "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|positions|t|l)(_|$)",
+    "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
 }
 """Names of arguments in ports, by their meaning."""
 MAKER = (
@@ -106,7 +108,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
     channels = dict.fromkeys(str(each.recipe.get("head_dim") or HEAD_DIM) for each in asked.values())
     raise InvalidArgument(
-        f"{path}:{name} cannot be called with {' or '.join(channels)} channels per head, as in the model: {last}"
+        f"{path}:{name} gives no numbers with {' or '.join(channels)} channels per head, as in the model: {last}"
     )
 
 
@@ -142,8 +144,8 @@ def values(
         "sin": [table[1] for table in tables if isinstance(table, tuple)],
         "table": [*tables],
         "base": [] if "base" in asked.free else [asked.recipe.get("base")],
-        "layer": [*asked.layer[:1]],
-        "layer type": [*asked.layer[1:]],
+        "layer": [*asked.indices[:1]],
+        "layer type": [asked.layer_type] * bool(asked.layer_type),
         "channels": [asked.recipe.get("head_dim")],
         "heads": [HEADS],
         "length": [len(NEAR)],
@@ -194,7 +196,7 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
     tables, untested = list[tuple[list[Any], str]](), ""
     for name, maker in makers.items():
         errors: list[Exception] = []
-        known = [values(asked) | {"positions": [at]} for at in (NEAR, NEAR.expand(BATCH, -1))]
+        known = [values(asked) | {"positions": [at, len(NEAR)]} for at in (NEAR, NEAR.expand(BATCH, -1))]
         if forms := [table for each in known for table in first(maker, each, errors)]:
             tables.append((forms, f", with {name}"))
         else:
@@ -227,16 +229,37 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": asked.recipe.get("head_dim")}
     axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
     grid = [torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
-    for at in (*grid, FAR, NEAR) if takes(target, "positions") else (NEAR,):
+    wanted = (*grid, FAR, NEARER, NEAR) if takes(target, "positions") else (NEAR,)
+    for at in wanted:
         compared: list[Search] = []
+        limited = f", at positions up to {at.max():,} only; those up to {wanted[0].max():,} raise an error"
         for layout, (forms, whose) in ways:
             random = torch.Generator().manual_seed(0)
             x = torch.randn([sizes[axis] for axis in layout], generator=random) if layout else None
             note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose
+            note += limited * (at.max() < wanted[0].max() and not forms)  # given tables are short
             compared += first(target, values(asked, x, at, forms), errors, partial(_search, asked, x, at, note))
         if compared:
             return compared
     raise errors[0]
+
+
+def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) -> list[int]:
+    """The layers of this type for which the port computes other numbers than for the first."""
+    functions = (each for each in names.values() if inspect.isfunction(each) or each is names[name])
+    if not any(meant(key, "layer") for function in functions for key in inspect.signature(function).parameters):
+        return []
+    others = {i: searches(names, name, replace(asked, indices=(i,)))[0] for i in asked.indices[1:]}
+    return [i for i, other in others.items() if not np.array_equal(other.rows[0]["y"], first.rows[0]["y"])]
+
+
+def answered(tried: Sequence[Search], wrong: Sequence[int]) -> Diagnosis:
+    """The answer for the first layer of a type, which is wrong if the port computes other numbers for some."""
+    answer = diagnosed(tried)
+    if not wrong:
+        return answer
+    layers = f"of layer {tried[0].expected.indices[0]}; it computes other numbers for {', '.join(map(str, wrong))}"
+    return replace(answer, right=False, text=f"{answer}, {layers}")
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
@@ -265,8 +288,10 @@ def main(path: str, name: str, out: str, seconds: str) -> None:
     names = runpy.run_path(path)
     one_of("function", name, [key for key, value in names.items() if callable(value)])
     searched = {layer: searches(names, name, right) for layer, right in asked.items()}
+    wrong = {layer: astray(names, name, asked[layer], tried[0]) for layer, tried in searched.items()}
     signal.alarm(0)
-    Path(out).write_bytes(pickle.dumps({layer: diagnosed(tried) for layer, tried in searched.items()}))
+    answers = {layer: answered(tried, wrong[layer]) for layer, tried in searched.items()}
+    Path(out).write_bytes(pickle.dumps(answers))
 
 
 if __name__ == "__main__":

@@ -85,8 +85,10 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
     ladders = {name: (other.base, other.frequencies) for name, other in table.layers.items() if other.base}
     lengths = tuple(filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length)))
     recipes = {name: canonical(model.recipes[name], full=True) for name in searched}
+    layers = {name: tuple(i for i, kind in enumerate(types) if kind == name) for name in recipes}
     return {
-        name: Expected(recipes[name], frozenset(), ladders, lengths, (types.index(name), name)) for name in recipes
+        name: Expected(recipe, frozenset(), ladders, lengths, name, layers[name])
+        for name, recipe in recipes.items()
     }
 
 

@@ -70,14 +70,15 @@ class Expected:
         free: settings that a port may choose.
         ladders: base and frequencies of all layer types of the model, by name.
         lengths: the lengths that the model's config states; the admitted length is last.
-        layer: the number of the first layer with this encoding, and its type; empty for an encoding's string.
+        layer_type, indices: the type of the layers with this encoding, and their numbers; empty for a string.
     """
 
     recipe: Recipe
     free: frozenset[str] = frozenset()
     ladders: Mapping[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
-    layer: tuple[Any, ...] = ()
+    layer_type: str = ""
+    indices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def _part(config: Any, key: str) -> Any:
 
 
 def text_config(config: Any) -> Any:
-    """The language model's config object in a config object, which may be the object itself."""
+    """Return the config of the language model within a config, or the config itself."""
     part = reduce(_part, path_of_text(config), config)
     try:
         return part.get_text_config()

@@ -1,4 +1,4 @@
-"""The laws of positions that a loaded transformers model must keep; ``check`` tests them."""
+"""Laws of positions that a loaded transformers model must obey. ``check`` tests them."""
 
 import copy
 import inspect

@@ -57,7 +57,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
         what = "image positions" if positions.layout else " and ".join(sorted(names))
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has {what}, which cannot be swapped; only T5's bias and "
-            "rotation by text positions can: assign to the model's own table, or hook its attention"
+            "rotation by text positions can be; change the model's own table, or hook its attention"
         )
     encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:

@@ -27,7 +27,7 @@ Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
 
 
 def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
-    """Recipes by type and the type of each layer, from a rope dictionary and the config around it."""
+    """Return a recipe for each layer type, and the type of each layer."""
     rule, count, types = reader.family.rotates, reader.depth, stated_types(reader)
     if rule.by == "compression":
         return _compressed(reader, parameters, types)

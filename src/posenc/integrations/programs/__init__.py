@@ -180,7 +180,7 @@ def config_of(
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
         raise InvalidArgument(
-            f"{now} changes its base with the length of the input, which only transformers does; {PLAN}"
+            f"{now} changes its base with the length of the input, which only transformers supports; {PLAN}"
         )
     config = write(positions, scaling, max_length=max_length, spelling=spelling)
     return scaled.rotary, config, dict(rope_dictionary(config))

@@ -15,7 +15,7 @@ from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
-"""The last release without ``rope_parameters``, and the release with which families are measured."""
+"""The last release that has no ``rope_parameters``, and the release that families are measured with."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:

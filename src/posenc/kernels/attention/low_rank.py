@@ -128,8 +128,8 @@ def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> boo
 
 
 TOLERANCE = {torch.float32: 2.0**-18, torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}
-"""The tolerance of a weight: scores of a few units, summed over 68 channels in float32, then rounded to the
-dtype."""
+"""The tolerance of an attention weight by dtype. Scores of a few units are summed over 68 channels in float32 and
+then rounded to the dtype."""
 
 
 def _deviation(device: torch.device, dtype: torch.dtype) -> float:

@@ -26,7 +26,7 @@ def _remembered(question: str, texts: tuple[tuple[str, str], ...]) -> View:
 
 
 def value(question: str, texts: dict[str, str]) -> dict[str, str]:
-    """The value at a place of a stage's picture, in words."""
+    """Describe the value at one cell of a stage's picture."""
     place = [texts.pop(name, "0") for name in ("panel", "row", "column")]
     for text in place:
         if not text.isdecimal() or len(text) > 6:
@@ -43,7 +43,7 @@ def claim(name: str) -> dict[str, Any]:
     if name not in CLAIMS:
         raise UnknownName("claim", name[:40], CLAIMS)
     if CLAIMS[name].slow:
-        raise InvalidArgument(f"claim {name} trains a model; run it by: posenc verify --slow --only {name}")
+        raise InvalidArgument(f"claim {name} trains a model; run it with posenc verify --slow --only {name}")
     outcome = run(CLAIMS[name])
     words = f"{'Confirmed' if outcome.stands else 'Not confirmed'}: {CLAIMS[name].verdict}"
     numbers = [

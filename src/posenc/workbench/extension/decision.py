@@ -179,7 +179,7 @@ class Extension:
 
     @property
     def decided(self) -> bool:
-        """False if nothing is changed, or the context is cut, only because there are too few documents."""
+        """Whether enough documents support the decision; a decision to change nothing or to cut may lack them."""
         return not self.open or self.change(self.chosen) not in ("nothing", "cut")
 
     def change(self, candidate: Candidate) -> str:

@@ -115,8 +115,8 @@ def other_tokens(
 ) -> list[list[float]]:
     """1 for each key target of a document from another tokenizer, else 0.
 
-    A target is key if all its characters are in key tokens. ``spans`` has the first character of each token in
-    ``text``, and the one after its last.
+    A target token is a key token if all its characters lie within key tokens. ``spans`` has each token's first
+    character in ``text``, and the one after its last.
     """
     assert not isinstance(model, StudyModel)
     ids, theirs = model.spans(text)

@@ -127,8 +127,8 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     called = str(study)
     if len(read) < len(known):
         raise StudyError(
-            f"{called!r} reads tokens of a tokenizer, but extend needs a study on bytes; "
-            f"posenc compare --tokenizer bytes --output {called} makes one"
+            f"the study {called!r} was trained with a tokenizer, but extend needs a study on bytes; "
+            f"create one with posenc compare --tokenizer bytes --output {called}"
         )
     raise StudyError(f"{called!r} has no rotary run on language; posenc compare --output {called} makes one")
 

@@ -92,7 +92,7 @@ def teach(plan: Plan, text: Text | None, report: Report = ignore_progress, state
 
 
 def task_of(plan: Plan, text: Text | None) -> Task:
-    """The task of a plan, trained and tested at the plan's lengths."""
+    """The plan's task, for its training and test lengths."""
     return task_named(plan.task, text, plan.lengths[-1], plan.train_length)
 
 
@@ -238,6 +238,6 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
 
 
 def _batches(model: Transformer, task: Task, length: int, count: int) -> Iterator[Batch]:
-    """The batches of a test for the model's axes, on the model's device."""
+    """The test batches, on the model's device, with as many position axes as the model has."""
     for batch in task.test_batches(length, count):
         yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

@@ -10,8 +10,8 @@ from posenc.pictures.numbers import count
 
 LEVEL = 0.95
 FEW = 3
-"""The fewest documents for an effective length. With two, the interval reaches thirteen times as far from the mean
-as each of them."""
+"""The minimum number of documents for an effective length. With two documents, half the interval's width is
+thirteen times the distance from each to the mean."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class EffectiveLength:
     Args:
         tokens: this length by the means; 0 if the shortest length is past the limit.
         low: the longest length up to which every length is surely within the limit.
-        high: the last length that is not surely past the limit. The true length is in ``low`` … ``high`` with 95%:
-            low can be too large only if the interval at the first length past the limit is wrong, and high too
-            small only if the interval at the last length within it is wrong.
+        high: the last length that is not surely past the limit. The true length lies between ``low`` and ``high``
+            with 95% confidence. ``low`` is too large only if the interval at the first length past the limit is
+            wrong; ``high`` is too small only if the interval at the last length within the limit is wrong.
         at_least: whether the text ended before the limit was passed.
         undecided: whether there are fewer than ``FEW`` documents.
     """
