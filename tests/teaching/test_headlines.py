@@ -453,6 +453,7 @@ def test_a_headline_says_what_is_drawn_and_json_can_hold_it(
 ) -> None:
     monkeypatch.setitem(results._shelf, "study", EXAMPLE)
     stage = find(question)
+    colours: dict[str, str] = {}
     for state in moved(question, every):
         try:
             view = stage.answer(state)
@@ -465,6 +466,8 @@ def test_a_headline_says_what_is_drawn_and_json_can_hold_it(
             json.dumps(wire.view(view), allow_nan=False)
         except (AssertionError, ValueError) as wrong:
             raise AssertionError(f"{state}: {view.title}: {wrong}") from wrong
+        for line in (line for panel in view.panels if isinstance(panel, Lines) for line in panel.lines):
+            assert colours.setdefault(line.name, line.encoding) == line.encoding, (state, line.name)
 
 
 def passed(view: View, state: dict[str, str]) -> None:

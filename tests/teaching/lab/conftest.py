@@ -50,9 +50,11 @@ class Visitor:
         settle(self.page)
 
     def answered(self, stage: str, query: str) -> None:
-        """Wait until a stage has painted the answer to this query of its own parameters."""
+        """Wait until a stage has painted the answer to this query of its own parameters, and no refusal."""
         address = f"/api/{stage}" + (f"?{query}" if query else "")
         self.page.locator(f'#{stage}[data-answered="{address}"]').wait_for()
+        refused = self.page.locator(f"#{stage} .error").inner_text()
+        assert refused == "", (stage, query)
 
     def readouts(self, stage: str) -> dict[str, str]:
         """Names and texts of a stage's readouts."""

@@ -123,6 +123,21 @@ def test_a_phone_shows_which_room_this_is(visitor: Any) -> None:
     assert box["x"] + box["width"] <= 360
 
 
+CUT = """() => { const svg = document.querySelector(".plane > svg"), box = svg.getBoundingClientRect();
+  const [left, right] = getComputedStyle(svg).overflow === "visible" ? [0, innerWidth] : [box.left, box.right];
+  return [...svg.querySelectorAll(".tip")].map((e) => e.getBoundingClientRect())
+    .filter((tip) => tip.left < left || tip.right > right).length; }"""
+
+
+@pytest.mark.parametrize("visitor", [{"viewport": {"width": 390, "height": 844}}], indirect=True, ids=["390"])
+def test_a_phone_shows_the_words_of_both_arrows_whole(visitor: Any) -> None:
+    for state in ("m=12&offset=0", "m=16&offset=0"):
+        page = visitor.open(f"/?{state}")
+        for width in (390, 320):
+            page.set_viewport_size({"width": width, "height": 740})
+            assert page.evaluate(CUT) == 0, (state, width)
+
+
 def test_the_check_of_a_narrow_window_can_fail(visitor: Any) -> None:
     visitor.page.set_viewport_size({"width": 320, "height": 740})
     page = visitor.open("/rotation")

@@ -11,21 +11,29 @@ pytestmark = pytest.mark.browser
 
 WINDOWS = {
     "1280x720": (1280, 720),
+    "1280x800": (1280, 800),
     "1440x900": (1440, 900),
     "1920x1080": (1920, 1080),
     "2560x1440": (2560, 1440),
+    "768x1024": (768, 1024),
     "390x844": (390, 844),
+    "1280x800 at 150 %": (853, 533),
+    "1440x900 at 150 %": (960, 600),
+    "1920x1080 at 150 %": (1280, 720),
+    "1280x800 at 200 %": (640, 400),
     "1440x900 at 200 %": (720, 450),
+    "1920x1080 at 200 %": (960, 540),
 }
-"""Windows in CSS pixels: laptops, screens, a phone, and a laptop's page at twice its size."""
+"""Windows in CSS pixels: laptops, screens, a tablet, a phone, and pages that a browser enlarges."""
 
-COVERED = """() => {
+COVERED = """(within) => {
   const found = [];
   const parts = "a:not(.skip), button, input, select, textarea, summary, [tabindex='0'], [role=slider]";
   const clips = (e) => getComputedStyle(e).overflow !== "visible";
   const seen = ([left, top, right, bottom], box) => [Math.max(left, box.left), Math.max(top, box.top),
     Math.min(right, box.right), Math.min(bottom, box.bottom)];
   for (const e of document.querySelectorAll(parts)) {
+    if (within && !e.closest(within)) continue;
     if (!e.checkVisibility({ visibilityProperty: true })) continue;
     e.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
     const holders = [];
@@ -54,7 +62,7 @@ COVERED = """() => {
   }
   scrollTo(0, 0);
   return found; }"""
-"""What does not get a click at each of 7 by 7 points of it, and what gets it instead."""
+"""What does not get a click at each of 7 by 7 points of it, of all or within a part, and what gets it instead."""
 
 FIXED = """() => [...document.querySelectorAll("body *")].filter((e) => e.checkVisibility()
   && ["sticky", "fixed"].includes(getComputedStyle(e).position) && !e.closest(".scroll")).map((e) => e.className)"""
@@ -91,9 +99,54 @@ def test_nothing_lies_over_what_can_be_clicked_in_a_room(visitor: Any, room: Any
         in_every_window(page, stage.question)
 
 
-@pytest.mark.parametrize(
-    "window", [pytest.param(w, marks=() if h < 850 else pytest.mark.slow) for w, (_, h) in WINDOWS.items()]
-)
+def test_the_way_to_start_is_seen_without_scrolling(visitor: Any) -> None:
+    page = visitor.open("/")
+    for window, (width, height) in WINDOWS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        box = page.locator(".start .button").bounding_box()
+        assert box["y"] + box["height"] <= height, window
+
+
+@pytest.mark.parametrize("path", ["/", "/rotation"])
+def test_the_open_list_of_rooms_lies_over_the_page(visitor: Any, path: str) -> None:
+    page = visitor.open(path)
+    reveal(page)
+    page.locator(".rooms summary").click()
+    for window, (width, height) in WINDOWS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(60)
+        assert page.evaluate(COVERED, ".rooms") == [], window
+
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+@pytest.mark.parametrize("visitor", [PHONE], indirect=True, ids=["phone"])
+def test_a_thumb_turns_an_arrow_and_scrolls_the_page_beside_it(visitor: Any) -> None:
+    page = visitor.open("/")
+    touch = page.context.new_cdp_session(page)
+
+    def swipe(x: float, y: float, by: tuple[float, float]) -> None:
+        for step in range(9):
+            at = {"x": x + by[0] * step / 8, "y": y + by[1] * step / 8}
+            kind = "touchMove" if step else "touchStart"
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [at]})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    tip = page.locator(".plane .arrow.query .grip").bounding_box()
+    swipe(tip["x"] + tip["width"] + 8, tip["y"] + tip["height"], (40, 60))  # a thumb is no needle
+    visitor.answered("shift-both", "m=0")
+    assert page.evaluate("scrollY") == 0
+    box = page.locator(".plane > svg").bounding_box()
+    swipe(box["x"] + box["width"] - 20, box["y"] + box["height"] - 20, (0, -200))
+    page.wait_for_function("() => scrollY > 50")
+    assert page.url.endswith("?m=0")
+
+
+QUICK = ("1280x720", "390x844", "1440x900 at 200 %")
+
+
+@pytest.mark.parametrize("window", [pytest.param(w, marks=() if w in QUICK else pytest.mark.slow) for w in WINDOWS])
 def test_both_arrows_are_dragged_by_a_mouse(visitor: Any, window: str) -> None:
     """On the first page, by whole positions of π/4: to where the other arrow was not."""
     width, height = WINDOWS[window]

@@ -31,7 +31,7 @@ Texts = tuple[tuple[str, str], ...]
 MOST = 135_000
 """The most characters of a stage's pack; page, script and first picture together stay under 300 kB."""
 WHOLE = 160
-"""A page has every combination of its controls up to this number of states."""
+"""A page has every combination of its controls up to this number of states; the first page always has."""
 FINE, FEWEST = 65, 4
 """The most stops of a control on a page, and the least for the largest control: its ends, middle and default."""
 SHORT = 24
@@ -134,7 +134,7 @@ def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> 
     tried = [dict(t.state) for t in stage.tries]
     guessed = [stage.guess.before, stage.guess.after] if stage.guess else []
     asked = [*tried, *map(dict, guessed)]
-    if math.prod(map(len, moving.values())) <= WHOLE:
+    if stage.question == page.HERO or math.prod(map(len, moving.values())) <= WHOLE:
         asked += [dict(zip(moving, texts, strict=True)) for texts in itertools.product(*moving.values())]
     for centre in [{}, *(tried if tries else ())]:
         asked += [centre, *(centre | {name: text} for name, each in stops.items() for text in each)]

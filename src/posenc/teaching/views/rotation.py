@@ -98,16 +98,16 @@ def arrow(name: str, tip: Tensor, role: Role, **given: Any) -> Arrow:
 
 def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
     """The tip of the vector at each position ``after`` + value."""
-    points = ((value, *rotate_pair(vector, after + value, turn).tolist()) for value in values)
-    return tuple((float(value), x, y) for value, x, y in points)
+    points = rotate_pair(vector, [after + value for value in values], turn).tolist()
+    return tuple((float(value), x, y) for value, (x, y) in zip(values, points, strict=True))
 
 
-def rotate_pair(vector: Tensor, position: int, turn: Turn) -> Tensor:
-    """A vector of one pair, rotated by ``STEPS[turn]`` radians per position."""
+def rotate_pair(vector: Tensor, positions: int | list[int], turn: Turn) -> Tensor:
+    """A vector of one pair, rotated by ``STEPS[turn]`` radians per position: ``(2,)`` or ``(T, 2)``."""
     step = STEPS[turn]
     clock = posenc.Clock(posenc.scaling.Frequencies((step,), (float(step),)))
-    cos, sin = clock(torch.tensor([position]), torch.float64)
-    return rotate(vector[None], cos, sin, "interleaved")[0]
+    cos, sin = clock(torch.tensor(positions), torch.float64)
+    return rotate(vector, cos, sin, "interleaved")
 
 
 @bounded

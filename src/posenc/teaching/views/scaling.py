@@ -37,13 +37,13 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
     same = max(slowed) < 1.0 + 1e-9
     pairs = counted("pair", rotary_dim // 2)
     known = to_dict(scaling)["scaling"]
-    name = "unscaled" if same else LABELS.get(known, known)
+    name = LABELS.get(known, known)
     complete = turns(plain, original_length)
     mark = ((complete - 0.5, "one turn in training"),) if 0 < complete < len(plain) else ()
-    lines = () if same else (Line("unscaled", wavelengths(plain)),)
+    lines = (Line("unscaled", wavelengths(plain)), Line(name, wavelengths(stretched), "rotary"))
     panel = Lines(
         "wavelength",
-        (*lines, Line(name, wavelengths(stretched), "rotary")),
+        lines[:1] if same else lines,
         pairs,
         "wavelength",
         "positions",

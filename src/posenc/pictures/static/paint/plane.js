@@ -54,7 +54,7 @@ export class Plane extends Panel {
       svg("line", { x1: 0, y1: 0, x2: Math.max(0, tip - head), y2: 0 }),
       svg("path", { d: `M${tip} 0L${tip - head} ${head * 0.42}L${tip - head} ${-head * 0.42}Z` }),
     ];
-    if (arrow.moves) parts.push(svg("circle", { class: "grip", cx: tip, r: 11 }));
+    if (arrow.moves) parts.push(svg("circle", { class: "reach", cx: tip, r: 50 }), svg("circle", { class: "grip", cx: tip, r: 11 }));
     // The grip that has the keyboard keeps it: the group stays and only what is in it is drawn anew.
     group.replaceChildren(...parts);
     group.setAttribute("class", `arrow ${look(arrow)}`);
