@@ -46,13 +46,19 @@ def pytest_configure(config: pytest.Config) -> None:
         subprocess.run([sys.executable, build_kernel.__file__], check=False)
 
 
+def never_chosen(expression: str) -> list[str]:
+    """The marks that this expression of ``-m`` excludes, whatever other marks a test has."""
+    terms = expression.split(" and ")
+    return [name for name in ("slow", "real", "programs") if f"not {name}" in terms]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Do not generate cases that this run deselects, because every worker would collect and drop thousands of them.
 
     If all cases of a test are deselected, one is generated, so that the test still counts as deselected.
     """
-    left_out = [name for name in ("slow", "real", "programs") if f"not {name}" in metafunc.config.getoption("-m")]
+    left_out = never_chosen(metafunc.config.getoption("-m"))
     marks = metafunc.definition.own_markers
     whole = any(metafunc.definition.get_closest_marker(name) for name in left_out)
     for place, mark in enumerate(marks):

@@ -2,6 +2,7 @@
 
 python -m tools.add_family seed_oss                  # an entry with which reading and measurement agree
 python -m tools.add_family molmo2_text --like llama  # your own entry, checked against the measurement
+python -m tools.add_family llama                     # checks an entry that is in the table
 """
 
 import argparse
@@ -46,14 +47,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.add_family", description=__doc__.splitlines()[0])
     parser.add_argument("name", help="a model_type of transformers")
     parser.add_argument("--like", help="copy the facts of this family, instead of a suggested entry")
-    parser.add_argument("--facts", nargs="*", default=[], help="additional facts, such as length=n_positions")
+    parser.add_argument("--facts", nargs="*", default=[], help="facts in TOML, such as 'layers = \"n_layers\"'")
     given = parser.parse_args()
-    if given.name in families.FAMILIES:
-        raise SystemExit(f"{given.name} already has an entry")
-    facts = [fact.partition("=")[::2] for fact in given.facts]
-    lines = [f'{given.name}.like = "{given.like}"'] if given.like else suggested(given.name)
-    lines += [f'{given.name}.{key} = "{value}"' for key, value in facts]
     before = TABLE.read_text("utf-8")
+    facts = [f'like = "{given.like}"'] * bool(given.like) + given.facts
+    lines = [f"{given.name}.{fact}" for fact in facts]
+    known = given.name in families.FAMILIES
+    if known and lines:
+        raise SystemExit(f"{given.name} has an entry; edit it in {TABLE}, and omit --like and --facts to check it")
+    if not known and not lines:
+        lines = suggested(given.name)
     TABLE.write_text(inserted(before, given.name, lines), encoding="utf-8")
     print("\n".join(lines))
     tests = ["test_every_family.py", "test_layer_types.py", "test_strict_reading.py", "test_families.py"]
@@ -62,7 +65,7 @@ def main() -> int:
     status = subprocess.run([*command, "-m", "slow or not slow", "-k", chosen], check=False).returncode
     if status:
         TABLE.write_text(before, encoding="utf-8")
-        print(f"{given.name}: the tests above failed; the entry was removed again")
+        print(f"{given.name}: the tests above failed; {TABLE.name} is as it was")
     return status
 
 

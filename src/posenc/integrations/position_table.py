@@ -218,8 +218,9 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
 
 
 def briefly(scaling: Scaling | LengthScaling) -> str:
-    """The string of a scaling, without fields at their defaults."""
-    values = {f.name: getattr(scaling, f.name) for f in fields(scaling) if getattr(scaling, f.name) != f.default}  # type: ignore[arg-type]
+    """The string of a scaling, without fields at their defaults except the factor."""
+    defaults = {f.name: f.default for f in fields(scaling) if f.name != "factor"}  # type: ignore[arg-type]
+    values = {name: value for name, value in vars(scaling).items() if value != defaults.get(name)}
     short = {name: (*value[:2], "…") if isinstance(value, tuple) else value for name, value in values.items()}
     inside = ", ".join(f"{name}={value_text(value)}" for name, value in short.items())
     return f"{to_dict(scaling)['scaling']}({inside})"
