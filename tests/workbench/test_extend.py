@@ -27,6 +27,7 @@ from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import NAMES, Method, methods
 from posenc.workbench.extension.models import StudyModel, Tick, open_model
 from posenc.workbench.report import terminal
+from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Model
@@ -138,8 +139,18 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
         ("yarn", True),
         ("drope", True),
     ]
+    tokens = model.encode(data)[64 : 2 * 64 + 1]
     for curve in found.curves[2:]:  # a repeated pattern: tuned models know it, whatever their positions
         assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())
+        assert curve.plan is not None
+        assert curve.window is not None
+        tuned = model.copied("tuned")
+        tuned.model.load_state_dict(load_weights(tmp_path, curve.plan))
+        for bucket, end in enumerate((52, 56, 60, 64)):  # the targets of the last trained length, each cut to it
+            alone = tuned.losses(tokens[end - 16 : end + 1], curve.method.positions(model, 16))[-4:].mean()
+            assert float(curve.window[1, bucket]) == pytest.approx(float(alone), abs=1e-6)
+        (cut,) = (c for c in found.candidates if c.cut and c.plan is curve.plan)
+        assert found.loss(cut) == pytest.approx(float(curve.window.mean()))
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     calls = model.calls
     measure(model, data, TEXT, asked, ledgers(tmp_path), in_process)
@@ -367,6 +378,37 @@ def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: 
         assert json.loads(patch.read_text()) == model.patch(found.curves[1].method.scaling, 48)
         config = laid_over(json.loads((llama / "config.json").read_text()), json.loads(patch.read_text()))
         assert f"its fingerprint, for CI: {fingerprint(of(huggingface.read(config)))}\n" in out
+
+
+def test_tuned_weights_are_written_with_the_config_that_they_are_read_by(
+    llama: Path, tmp_path: Path, ledgers: Callable[[Path], Ledger]
+) -> None:
+    """The best fine-tune, whole or cut. No config has a remapping; of its fine-tune none is written."""
+    import transformers
+
+    model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
+    asked = Request(128, 1, methods(("none", "yarn", "dca"), model.scaling, 64, 2.0), finetune=1)
+    found = measure(model, data, text, asked, ledgers(tmp_path), in_process)
+    flat = torch.ones_like(found.curves[0].losses)
+    for best, whole, cut, label in (
+        ("none", 1, 0, "no scaling, tuned and cut"),
+        ("yarn", 1, 0, "YaRN, tuned and cut"),
+        ("yarn", 0, 1, "YaRN, tuned"),
+        ("dca", 0, 1, "no scaling, tuned"),
+    ):
+        curves = [
+            replace(c, losses=flat * whole, window=flat[:, :4] * cut)
+            if c.tuned and c.method.name == best
+            else replace(
+                c, losses=flat * (3 if c.method.name == "yarn" else 2), window=flat[:, :4] * 4 if c.tuned else None
+            )
+            for c in found.curves
+        ]
+        extended = written(model, replace(found, curves=tuple(curves)), tmp_path, "posenc extend", 3.0)
+        assert f"tuned   {tmp_path}/tuned/, {label}\n" in repr(extended)
+        config = transformers.AutoConfig.from_pretrained(tmp_path / "tuned")
+        assert config.rope_parameters["rope_type"] == ("yarn" if best == "yarn" else "default")
+        assert config.max_position_embeddings == (64 if "cut" in label else 128)
 
 
 def test_bad_models_are_one_line(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,7 +219,8 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     tokens = Pretrained(model).encode(b"abcdefghij" * 13)[:129]
     with Ledger(tmp_path / "out") as ledger:
         rows = ledger._db.execute("SELECT plan, id FROM runs").fetchall()
-        details = dict(ledger._db.execute("SELECT run, detail FROM cells WHERE measure = 'document 0'"))
+        whole = "SELECT run, detail FROM cells WHERE measure = 'document 0' AND length = 128"
+        details = dict(ledger._db.execute(whole))
     tuned = [details[run] for plan, run in rows if json.loads(plan)["steps"] == 3]
     found = their_losses(told, tokens).view(-1, 16).mean(1).tolist()
     assert any(json.loads(each) == pytest.approx(found, abs=ROUNDED) for each in tuned)

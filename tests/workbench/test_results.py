@@ -55,11 +55,14 @@ def test_encodings_are_ranked_by_the_longest_length_and_only_if_they_converged()
     )
     assert [row.encoding for row in result.rows] == ["nope", "rotary", "learned", "sinusoidal"]
     verdicts = [result.verdict(row) for row in result.rows]
-    assert verdicts == ["best, holds", "falls to 0.60", "no value past 64", "not converged (0 of 1 runs)"]
+    assert verdicts == ["best, holds", "falls to 0.60", "no value past 64", "not converged in 1 of 1 runs"]
     assert [holds(result, row) for row in result.rows] == [True, False, False, False]
     assert "sinusoidal" not in sentence(result)
     assert result.rows[2].refusal == "no row"
     assert "NoPE holds on needle" in answer([result])
+    few = summarise(NEEDLE, [run("rotary", 1.0, 0.6), run("alibi", 0.5, 0.6), run("nope", 0.5, 0.6)])
+    assert answer([few]).startswith("At 8× the trained length, none that converged (1 of 3) holds on needle.")
+    assert "none holds on needle" in answer([summarise(NEEDLE, [run("rotary", 1.0, 0.6)])])
 
 
 def test_what_holds_lost_at_most_a_twentieth_at_the_far_end_of_its_interval() -> None:
@@ -138,7 +141,7 @@ def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
     assert [row.encoding for row in latest.rows] == ["rotary"]
     alone = newest([diverged], "language")
     assert alone is not None
-    assert alone.verdict(alone.rows[0]) == "diverged (1 of 1 runs)"
+    assert alone.verdict(alone.rows[0]) == "diverged in 1 of 1 runs"
 
 
 def test_flat_is_not_called_good() -> None:

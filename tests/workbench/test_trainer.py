@@ -82,7 +82,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) ->
         assert all(run.verdict.startswith("diverged: at step ") for run in runs)
         assert all(run.cells == () and math.isinf(run.final_loss) for run in runs)
         assert all(len(ledger.curve(run.plan.id).losses) < 40 for run in runs)
-    assert {outcome.results[0].verdict(row) for row in outcome.results[0].rows} == {"diverged (1 of 1 runs)"}
+    assert {outcome.results[0].verdict(row) for row in outcome.results[0].rows} == {"diverged in 1 of 1 runs"}
 
 
 def test_a_loss_that_is_infinite_or_nan_ends_a_training_at_its_step() -> None:

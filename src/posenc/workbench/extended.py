@@ -34,7 +34,8 @@ class Extended:
         patch: the keys of config.json that put the decision into effect, as in ``config-patch.json``; None if no
             keys do.
         fingerprint: the fingerprint of the positions under ``patch``; empty without a patch.
-        tuned: the best fine-tune of a pretrained model, stored in ``folder/tuned``; None if there is none.
+        tuned: the fine-tune of a pretrained model that is stored in ``folder/tuned``: the chosen candidate, or else
+            the best one that config.json can express; None if there is none.
     """
 
     extension: Extension
@@ -56,7 +57,7 @@ class Extended:
             yield f"config  {self.folder}/config-patch.json; commands for servers: posenc inspect --for"
             yield f"        its fingerprint, for CI: {self.fingerprint}"
         if self.tuned:
-            yield f"tuned   {self.folder}/tuned/, under {self.tuned.method.label}"
+            yield f"tuned   {self.folder}/tuned/, {self.tuned.label}"
         yield f"page    {self.folder}/report.html"
 
     def __repr__(self) -> str:
@@ -173,7 +174,7 @@ def _announce(console: terminal.Console, model: LanguageModel, request: Request,
 
 
 def written(model: LanguageModel, extension: Extension, folder: Path, command: str, seconds: float) -> Extended:
-    """Write an extension's page and what puts it into effect: the config's keys and the best fine-tune."""
+    """Write an extension's page and what puts it into effect: the config's keys and a fine-tune."""
     extended, patch = Extended(extension, folder), config_patch(model, extension)
     report.write(extension, folder, command, seconds, patch)
     if isinstance(model, StudyModel):
@@ -187,8 +188,9 @@ def written(model: LanguageModel, extension: Extension, folder: Path, command: s
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         mark = fingerprint(of(read(laid_over(model.positions.source, patch))))
         extended = replace(extended, patch=patch, fingerprint=mark)
-    tuned = [c for c in extension.candidates if extension.change(c) in ("weights", "weights and config")]
-    if tuned and tuned[0].plan and tuned[0].method.scaling:
-        extended, weights = replace(extended, tuned=tuned[0]), load_weights(folder, tuned[0].plan)
-        model.save(folder / "tuned", weights, tuned[0].method.scaling, extension.length)
+    for tuned in (extension.chosen, *extension.candidates):  # the rest are sorted by loss
+        if tuned.plan and tuned.method.scaling and not tuned.method.remap:
+            length = extension.original_length if tuned.cut else extension.length
+            model.save(folder / "tuned", load_weights(folder, tuned.plan), tuned.method.scaling, length)
+            return replace(extended, tuned=tuned)
     return extended

@@ -2,9 +2,10 @@
 
 The candidates are changing nothing, cutting the context, and several changes. All are scored on the same targets,
 the last positions of the same documents, so differences are paired. A change is chosen only if it is surely better
-than changing nothing, than cutting, and than the choice among cheaper changes. On a tie, the cheaper one wins. The
-comparisons of each change have an error rate of at most 5% divided by the number of changes, since any change may
-look best by chance (Bonferroni).
+than changing nothing, than cutting, and than the choice among cheaper changes. A tuned method must also be surely
+better than every tuned model that reads the cut text, since a fine-tune gains there too. On a tie, the cheaper one
+wins. The comparisons of each change have an error rate of at most 5% divided by the number of changes, since any
+change may look best by chance (Bonferroni).
 """
 
 import math
@@ -14,6 +15,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -31,7 +33,10 @@ MARGIN = 0.05
 """Losses on the last positions that differ by less than this many nats count as equally good."""
 ERROR = 0.05
 """The probability of choosing a change that gains nothing."""
-CHANGES = ("nothing", "cut", "config", "code", "weights", "weights and config", "weights and code")
+CHANGES = (
+    *("nothing", "cut", "config", "code", "weights and cut", "weights"),
+    *("weights and config and cut", "weights and config", "weights and code and cut", "weights and code"),
+)
 """What a candidate changes, cheapest first: nothing; how much of a text is read; keys of the config; the program's
 code, if no config can express the method; or the weights, by a fine-tune.
 """
@@ -42,24 +47,33 @@ class Candidate:
     """One way to read a text of the whole length.
 
     Args:
-        method: the method, which is named ``"cut"`` for the unchanged model on the last trained length only.
+        method: the method.
         losses: one row per document and one column per bucket of positions; NaN for positions that cutting drops.
         plan: the plan of the fine-tune, under which its weights are stored; None without one.
         tokens: the loss of each token, if these are stored.
+        window: for a tuned model, its losses as in ``Extension.window``.
+        cut: how much of the text it reads, in words; empty if it reads the whole text.
     """
 
     method: Method
     losses: Float[Tensor, "documents buckets"]
     plan: Scoring | None = None
     tokens: Float[Tensor, "documents T"] | None = None
+    window: Float[Tensor, "documents far"] | None = None
+    cut: str = ""
 
     @property
     def tuned(self) -> bool:
         return self.plan is not None
 
     @property
+    def name(self) -> str:
+        return "cut" if self.cut else self.method.name
+
+    @property
     def label(self) -> str:
-        return self.method.label + (", tuned" if self.tuned else "")
+        tuned = f"{self.method.label}, tuned" + (" and cut" if self.cut else "")
+        return tuned if self.tuned else self.cut or self.method.label
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +83,8 @@ class Extension:
     Args:
         width: positions per bucket; bucket i has i·width … (i+1)·width − 1.
         curves: zero-shot candidates, then fine-tuned ones, in the order of the methods.
-        window: the losses on the targets of the last ``far`` buckets, each read with only one trained length of
-            context.
+        window: the unchanged model's losses on the targets of the last ``far`` buckets, each read with only one
+            trained length of context.
         identity: hash of the model's weights, or the id of the study's run.
         finetune: training steps of each fine-tune.
         hardware: hardware of the runs.
@@ -124,13 +138,21 @@ class Extension:
         return by_name.get("own") or by_name["none"]
 
     @cached_property
+    def cuts(self) -> dict[Candidate, Candidate]:
+        """The unchanged model and each tuned one, with the candidate that reads only the last trained length."""
+        words = f"cut to the last {count(self.original_length)} {self.unit}s"
+        windows = {self.unchanged: self.window} | {c: c.window for c in self.curves if c.window is not None}
+        cuts = {}
+        for curve, window in windows.items():
+            dropped = torch.full_like(curve.losses[:, self.inside : -self.far], math.nan)
+            losses = torch.cat((curve.losses[:, : self.inside], dropped, window), 1)
+            cuts[curve] = replace(curve, losses=losses, tokens=None, cut=words)
+        return cuts
+
+    @property
     def cut(self) -> Candidate:
         """The unchanged model on the last trained length only."""
-        losses = self.unchanged.losses.clone()
-        losses[:, self.inside :] = math.nan
-        losses[:, -self.far :] = self.window
-        label = f"cut to the last {count(self.original_length)} {self.unit}s"
-        return Candidate(Method("cut", label, self.unchanged.method.scaling), losses)
+        return self.cuts[self.unchanged]
 
     @cached_property
     def by_length(self) -> dict[Candidate, list[list[float]]]:
@@ -139,7 +161,7 @@ class Extension:
         A loss is the mean over a trained length of positions, or over ``far`` buckets before the whole length.
         """
         table = {}
-        for candidate in (*self.curves, self.cut):
+        for candidate in (*self.curves, *self.cuts.values()):
             parts = [candidate.losses[:, : n // self.width][:, -self.inside :] for n in self.lengths[:-1]]
             table[candidate] = [part.mean(1).tolist() for part in (*parts, candidate.losses[:, -self.far :])]
         return table
@@ -147,7 +169,7 @@ class Extension:
     @cached_property
     def candidates(self) -> list[Candidate]:
         """All candidates, sorted by their loss on the last positions."""
-        return sorted((*self.curves, self.cut), key=self.loss)
+        return sorted(self.by_length, key=self.loss)
 
     @cached_property
     def chosen(self) -> Candidate:
@@ -159,42 +181,45 @@ class Extension:
         """
         chosen = self.unchanged
         for change in CHANGES[1:]:
-            rivals = (self.unchanged, self.cut, chosen)
             equal = (c for c in self.candidates if self.change(c) == change)
-            sure = [c for c in equal if all(self._beats(c, rival) for rival in rivals if rival is not c)]
+            sure = [c for c in equal if all(self._beats(c, rival) for rival in (chosen, *self.rivals(c)))]
             if sure:  # the first has the lowest loss
                 as_good = (c for c in sure if c is sure[0] or self.gap(c, sure[0]).high < MARGIN)
                 chosen = min(as_good, key=lambda c: (round(max(0.0, self.cost(c).mean) / SAME), self.loss(c)))
         return chosen
 
+    def rivals(self, candidate: Candidate) -> list[Candidate]:
+        """What a candidate must beat to be chosen: changing nothing, cutting, and for a tuned model that reads the
+        whole text, every tuned model that reads the cut one."""
+        cuts = self.cuts.values() if candidate.tuned and not candidate.cut else (self.cut,)
+        return [self.unchanged, *(cut for cut in cuts if cut is not candidate)]
+
     @cached_property
     def open(self) -> list[Candidate]:
-        """The candidates that may be better than the chosen one by more than ``MARGIN``.
+        """The candidates that may be better than the chosen one by more than ``MARGIN``, cheapest first.
 
         The interval of the difference allows this, and their mean is lower or documents are too few to decide.
         """
         few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
         gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}
-        return [c for c, gap in gaps.items() if not gap.low > -MARGIN and (gap.mean < 0 or few)]
+        may = [c for c, gap in gaps.items() if not gap.low > -MARGIN and (gap.mean < 0 or few)]
+        return sorted(may, key=lambda c: CHANGES.index(self.change(c)))
 
     @property
     def decided(self) -> bool:
         """Whether enough documents support the decision; a decision to change nothing or to cut may lack them."""
-        return not self.open or self.change(self.chosen) not in ("nothing", "cut")
+        return not self.open or not (self.chosen is self.unchanged or self.chosen.cut)
 
     def change(self, candidate: Candidate) -> str:
         """What a candidate changes, as a word in ``CHANGES``."""
-        if candidate is self.cut:
-            return "cut"
         method, same = candidate.method, candidate.method.name == self.unchanged.method.name
         what = "code" if method.remap or method.scaling is None else "config"
-        if candidate.tuned:
-            return "weights" if same else f"weights and {what}"
-        return "nothing" if same else what
+        parts = ["weights"] * candidate.tuned + [what] * (not same) + ["cut"] * bool(candidate.cut)
+        return " and ".join(parts) or "nothing"
 
     def finite(self, candidate: Candidate) -> bool:
         """Whether all losses of a candidate are finite."""
-        read = candidate.losses[:, -self.far :] if candidate is self.cut else candidate.losses
+        read = candidate.losses[:, -self.far :] if candidate.cut else candidate.losses
         return bool(read.isfinite().all())
 
     def loss(self, candidate: Candidate) -> float:
@@ -203,7 +228,7 @@ class Extension:
 
     def gap(self, ours: Candidate, theirs: Candidate, column: int = -1) -> Interval:
         """The paired difference of two candidates' losses on the last positions, or before another length."""
-        level = 1 - ERROR / len(self.curves)
+        level = 1 - ERROR / (len(self.by_length) - 1)
         return over_pairs(self.by_length[ours][column], self.by_length[theirs][column], level)
 
     def cost(self, candidate: Candidate) -> Interval:

@@ -2,13 +2,15 @@
 
 Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
 document gives the whole curve, since a causal model's loss at position p is its loss with p tokens before it. The
-unchanged model also scores the last targets with only the last trained length of context. A method must beat this
-baseline.
+unchanged model and every tuned one also score the last targets with only the last trained length of context. A
+method must beat these baselines.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -24,13 +26,15 @@ from posenc.workbench.extension.scoring import Read, Scoring, ScoringJob, score_
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Run
+from posenc.workbench.run.plan import Cell
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
 """Buckets per trained length; buckets past it are as wide."""
 TUNE_LENGTHS = 4
 """The longest windows of a fine-tune, in trained lengths."""
+Window: TypeAlias = tuple[Int[Tensor, " n"], int]
+"""Tokens that are read at once, and the number of targets at their end that are scored."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +108,14 @@ def measure(
     practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
     tunings = [grid.tuning(m, practice) for m in tuned]
     named_by = None if evaluator is None else longppl.Evaluator(evaluator)
-    named = [] if named_by is None else longppl.jobs(named_by, model, data, documents, grid.unread, grid.folder)
+    named = longppl.jobs(named_by, model, data, documents, grid.cut(0).plan, grid.folder) if named_by else []
     each = range(len(documents))
     jobs = [*(grid.job(m, i) for m in alike.values() for i in each), *tunings, *map(grid.cut, each), *named]
     expect(sum(job.plan.work for job in jobs))
     runs = score_texts(jobs, ledger, launcher, read)
-    curves = [grid.curve(m, _rows([runs[grid.plan(read_as, (i,))] for i in each])) for m, read_as in shot]
-    curves += [grid.curve(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
-    window = _rows([runs[grid.cut(i).plan] for i in each])
+    curves = [grid.curve(m, [runs[grid.plan(read_as, (i,))].cells[0] for i in each]) for m, read_as in shot]
+    curves += [grid.curve(m, runs[j.plan].cells, j.plan) for m, j in zip(tuned, tunings, strict=True)]
+    window = _rows(runs[grid.cut(i).plan].cells[0] for i in each)
     return Extension(
         model.name,
         model.unit,
@@ -125,7 +129,7 @@ def measure(
         hardware=tuple(sorted({run.hardware for run in runs.values()})),
         identity=model.identity,
         positions=request.positions,
-        key=_rows([runs[job.plan] for job in named]).bool() if named else None,
+        key=_rows(runs[job.plan].cells[0] for job in named).bool() if named else None,
         evaluator=named_by.as_json() if named_by else {},
     )
 
@@ -142,14 +146,9 @@ def _check(model: LanguageModel, request: Request, width: int, length: int) -> N
     model.check_memory(length)
 
 
-def _rows(runs: list[Run]) -> Float[Tensor, "documents buckets"]:
-    """The runs' losses, one row per document."""
-    return torch.tensor([cell.detail for run in runs for cell in run.cells], dtype=torch.float64)
-
-
-def _span(model: LanguageModel, length: int, positions: str) -> int:
-    """The tokens per window of a fine-tune."""
-    return min(length, (TUNE_LENGTHS if positions == "counted" else 1) * model.original_length)
+def _rows(cells: Iterable[Cell]) -> Float[Tensor, "documents buckets"]:
+    """The losses in cells, one row per document."""
+    return torch.tensor([cell.detail for cell in cells], dtype=torch.float64)
 
 
 def _cut(
@@ -170,18 +169,14 @@ def scored(
     tick: Tick,
     *,
     method: Method,
-    documents: list[list[Tensor]],
+    documents: list[list[Window]],
     width: int,
-    buckets: int,
 ) -> list[list[float]]:
-    """The losses of documents under a method, as means over ``buckets`` parts of ``width`` positions.
-
-    A document's windows have the same length and are read one by one; the parts are at their ends.
-    """
-    rows, encoding = [], method.positions(model, len(documents[0][0]) - 1)
+    """The losses of documents, each read window by window under a method, as means over ``width`` positions."""
+    rows = []
     for windows in documents:
-        told, last = part_of(tick, 1 / len(windows)), buckets * width // len(windows)
-        losses = [model.losses(window, encoding, told)[-last:] for window in windows]
+        told, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
+        losses = [model.losses(tokens, encoding, told)[-last:] for tokens, last in windows]
         means: list[float] = torch.cat(losses).double().unflatten(0, (-1, width)).mean(1).tolist()
         rows.append(means)
     return rows
@@ -205,12 +200,15 @@ class _Grid:
         """The folder of states and tuned weights."""
         return self.ledger.folder.resolve() / FOLDER
 
-    def curve(self, method: Method, rows: Tensor, plan: Scoring | None = None) -> Candidate:
-        """The candidate of a method, from the losses of its runs."""
-        means = rows.unflatten(1, (self.length // self.width, -1)).mean(2)
-        return Candidate(method, means, plan, rows if self.by_token else None)
+    def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
+        """The candidate of a method, from the losses of its runs: of whole documents, then of cut ones if any."""
+        count, step = len(self.documents), self.width if self.by_token else 1
+        rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
+        means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]
+        return Candidate(method, means[0], plan, rows[0] if self.by_token else None, *means[1:])
 
     def plan(self, method: Method, documents: tuple[int, ...], steps: int = 0) -> Scoring:
+        longest = self.model.original_length * (TUNE_LENGTHS if self.request.positions == "counted" else 1)
         return Scoring(
             model=self.model.identity,
             method=method.name,
@@ -222,52 +220,49 @@ class _Grid:
             dtype=self.request.dtype,
             device=self.request.device,
             steps=steps,
-            span=_span(self.model, self.length, self.request.positions) if steps else 0,
+            span=min(self.length, longest) if steps else 0,
             positions=self.request.positions if steps else "counted",
+            cut=self.model.original_length if steps else 0,
         )
 
     def job(self, method: Method, document: int) -> ScoringJob:
         """The job of one document under a method, without a fine-tune."""
-        return self._job(self.plan(method, (document,)), method, [[self.documents[document]]])
+        return self._job(self.plan(method, (document,)), method, [[(self.documents[document], self.length)]])
 
     def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
-        """The job of all documents under a method, after a fine-tune under it."""
+        """The job of all documents under a method, whole and cut, after a fine-tune under it."""
         plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
         if len(practice) <= plan.span:
             raise StudyError(
                 f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s to tune on; windows of "
                 f"{plan.span} need more: pass a longer --text, fewer --documents, or --finetune 0"
             )
-        return self._job(plan, method, [[tokens] for tokens in self.documents], practice)
+        whole = [[(tokens, self.length)] for tokens in self.documents]
+        return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)
 
     @property
     def alone(self) -> Method:
         """The method of the unchanged model that reads only its trained length."""
         return Method("cut", "cut", self.model.scaling)
 
-    @property
-    def unread(self) -> Scoring:
-        """A plan without documents."""
-        return self.plan(self.alone, ())
-
     def cut(self, document: int) -> ScoringJob:
         """The job of the targets that judge methods, with only the trained length of context."""
+        windows = self.last(self.documents[document])
+        plan = replace(self.plan(self.alone, (document,)), buckets=len(windows))
+        return self._job(plan, self.alone, [windows])
+
+    def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
+        """The targets that judge methods: one window of the trained length per bucket."""
         context, buckets = self.model.original_length, self.length // self.width
         far = min(context // self.width, buckets - context // self.width)
-        plan, tokens = replace(self.plan(self.alone, (document,)), buckets=far), self.documents[document]
         ends = range(len(tokens) - (far - 1) * self.width, len(tokens) + 1, self.width)
-        return self._job(plan, self.alone, [[tokens[end - context - 1 : end] for end in ends]])
+        return [(tokens[end - context - 1 : end], self.width) for end in ends]
 
     def _job(
-        self, plan: Scoring, method: Method, documents: list[list[Tensor]], practice: Tensor | None = None
+        self, plan: Scoring, method: Method, documents: list[list[Window]], practice: Tensor | None = None
     ) -> ScoringJob:
-        rows = partial(
-            scored,
-            method=method,
-            documents=documents,
-            width=min(self.width, plan.length // plan.buckets),
-            buckets=plan.buckets,
-        )
+        width = min(self.width, plan.length // plan.buckets)
+        rows = partial(scored, method=method, documents=documents, width=width)
         return ScoringJob(
             plan=plan, folder=self.folder, model=self.model, method=method, rows=rows, practice=practice
         )

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar
 
 import torch
@@ -46,6 +47,7 @@ class Scoring(Identified):
         dtype, device: dtype and device of weights and activations.
         steps, span: training steps and window length of the fine-tune before scoring; 0 without one.
         positions: the positions in those windows: ``"counted"``, or ``"pose"``, which draws them below ``length``.
+        cut: tokens of context with which the tuned model scores the last targets again; 0 without a fine-tune.
     """
 
     kind: ClassVar[str] = "scoring"
@@ -61,7 +63,13 @@ class Scoring(Identified):
     steps: int = 0
     span: int = 0
     positions: str = "counted"
+    cut: int = 0
     numerics: int = NUMERICS
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """The most tokens from which targets are predicted, for each time that the documents are scored."""
+        return (self.length, self.cut) if self.cut else (self.length,)
 
     @property
     def name(self) -> str:
@@ -71,7 +79,7 @@ class Scoring(Identified):
     @property
     def work(self) -> float:
         """The number of tokens."""
-        return len(self.documents) * self.length + self.steps * batch(self.span) * self.span
+        return self.length * len(self.documents) * len(self.contexts) + self.steps * batch(self.span) * self.span
 
 
 def batch(span: int) -> int:
@@ -85,7 +93,7 @@ class ScoringJob(Job):
 
     Args:
         rows: a function of the model and a callback for progress (in shares of a document), which returns one row
-            per document.
+            per document, for each of the plan's contexts.
         practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
             ``folder/<plan id>.safetensors``.
     """
@@ -102,7 +110,7 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score in this process. Each document gives one cell, with its row as the detail."""
+        """Score in this process. Each document gives one cell per context, with its row as the detail."""
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:
@@ -110,8 +118,10 @@ class ScoringJob(Job):
 
         model = self.model if self.practice is None else self._tuned(self.practice, report)
         cells = tuple(
-            Cell(plan.length, f"document {number}", sum(row) / len(row), plan.length, tuple(row))
-            for number, row in zip(plan.documents, self.rows(model, tick), strict=True)
+            Cell(context, f"document {number}", sum(row) / len(row), plan.length, tuple(row))
+            for (context, number), row in zip(
+                product(plan.contexts, plan.documents), self.rows(model, tick), strict=True
+            )
         )
         took = time.perf_counter() - started
         return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))

@@ -9,7 +9,7 @@ from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
 from posenc.workbench.report.words import best_inside, by_setting, heading, label, together, verdict
 from posenc.workbench.run.plan import LossCurve, Plan
-from posenc.workbench.study.results import Row, TaskResult, depth_shares
+from posenc.workbench.study.results import Row, TaskResult
 from posenc.workbench.study.statistics import perplexity
 
 EVERYWHERE = 0.95
@@ -20,21 +20,16 @@ POINTS = 50
 
 def over_lengths(result: TaskResult) -> View:
     """The measure of every encoding at every length, with its interval."""
-    loss = result.task.measure == "loss"
+    task, loss = result.task, result.task.measure == "loss"
     axis = Axis("test length", tuple(map(float, result.lengths)), "tokens", log=True)
     trained = ((float(result.lengths[0]), "trained to here"),)
     name = f"perplexity per {result.unit}" if loss else "share of right answers"
     lines = tuple(_line(result, row) for row in result.rows)
-    panel = Lines(result.name, lines, axis, name, y_log=loss, marks=trained, levels=_levels(result))
-    return View(_title(result), (panel,))
-
-
-def _levels(result: TaskResult) -> tuple[tuple[float, str], ...]:
-    """The gate of a task and its chance level."""
-    task = result.task
-    if task.measure == "loss":
-        return ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)
-    return ((task.gate, "gate"), (task.chance, "chance"))
+    guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate of a loss
+    levels = guessed if loss else ((task.gate, "gate"), (task.chance, "chance"))
+    panel = Lines(result.name, lines, axis, name, y_log=loss, marks=trained, levels=levels)
+    best = f"; {label(row)} is best at {result.lengths[0]}" if (row := best_inside(result)) else ""
+    return View(f"{heading(result.name)}: at {result.longest} tokens {verdict(result)}{best}", (panel,))
 
 
 def _line(result: TaskResult, row: Row) -> Line:
@@ -46,11 +41,6 @@ def _line(result: TaskResult, row: Row) -> Line:
     )
     name = label(row) if row.ranked else f"{label(row)}, not converged"
     return Line(name, mean, row.encoding, low, high, hollow=not row.ranked)
-
-
-def _title(result: TaskResult) -> str:
-    best = f"; {label(row)} is best at {result.lengths[0]}" if (row := best_inside(result)) else ""
-    return f"{heading(result.name)}: at {result.longest} tokens {verdict(result)}{best}"
 
 
 def over_positions(result: TaskResult) -> View | None:
@@ -74,14 +64,18 @@ def over_positions(result: TaskResult) -> View | None:
 def by_depth(result: TaskResult) -> View | None:
     """Accuracy by the depth of the answer and the length of the sequence, with one panel per encoding."""
     panels = []
-    for encoding, shares in depth_shares(result).items():
-        lengths = sorted(shares)
-        depths = tuple((i + 0.5) / len(shares[lengths[0]]) for i in range(len(shares[lengths[0]])))
+    for row in result.rows:
+        cells = {n: [c for r in row.runs if (c := r.cell(n, "accuracy_by_depth"))] for n in result.lengths}
+        shares = {n: torch.tensor([c.detail for c in seeds]).mean(0) for n, seeds in cells.items() if seeds}
+        if not shares:
+            continue
+        values = torch.stack([*shares.values()])
+        depths = tuple((i + 0.5) / values.shape[1] for i in range(values.shape[1]))
         panels.append(
             Heatmap(
-                style(encoding).label,
-                torch.tensor([shares[n] for n in lengths]),
-                Axis("test length", tuple(map(float, lengths)), "tokens"),
+                label(row),
+                values,
+                Axis("test length", tuple(map(float, shares)), "tokens"),
                 Axis("depth of the answer", depths, "0 to 1"),
                 "magnitude",
                 "share right",

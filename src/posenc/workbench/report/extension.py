@@ -32,9 +32,11 @@ def headline(extension: Extension) -> str:
     if not extension.finite(chosen):
         return f"No method reads {end} with a finite loss"
     if not extension.decided:
-        return f"Undecided with {_documents(extension)}: {chosen.label}, or {extension.open[0].label}"
-    if chosen is extension.cut:
-        return f"Do not stretch: {chosen.label}"
+        first, *more = extension.open  # the cheapest, and the others
+        may = f"{first.label} may be better" + (f", and {len(more)} more" if more else "")
+        return f"Undecided with {_documents(extension)}: {chosen.label} for now; {may}"
+    if chosen.cut:
+        return f"Do not stretch: {'fine-tune, then ' if chosen.tuned else ''}{chosen.cut}"
     if chosen is extension.unchanged:
         return f"Change nothing to read {end}: {chosen.label} is as good as any change"
     return f"{'Fine-tune and use' if chosen.tuned else 'Use'} {chosen.method.label} to read {end}"
@@ -47,11 +49,12 @@ def answer(extension: Extension) -> str:
         return f"{headline(extension)}."
     unit, far = extension.unit, count(extension.far * extension.width)
     start = count(extension.original_length)
-    changes = [c for c in extension.candidates if c not in (chosen, unchanged, cut)]  # only the best is named
-    named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], cut, unchanged))
-    losses = ", ".join(f"{fixed(extension.loss(c), 2)} {'when' if c is cut else 'with'} {c.label}" for c in named)
+    same = extension.cuts.get(chosen, cut)  # the same weights, cut
+    changes = [c for c in extension.candidates if c not in (chosen, unchanged) and not c.cut]  # the best is named
+    named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], same, cut, unchanged))
+    losses = "; ".join(f"{fixed(extension.loss(c), 2)} {'when' if c is cut else 'with'} {c.label}" for c in named)
     text = [f"Loss on the last {far} {unit}s, in nats per {unit} over {_documents(extension)}: {losses}."]
-    beaten = ((unchanged, "changing nothing"), (cut, "cutting"))
+    beaten = ((unchanged, "changing nothing"), (same, "cutting after the same tuning" if same.tuned else "cutting"))
     text += [
         f"The first is surely better than {words} ({_gap(extension.gap(chosen, other))})."
         for other, words in beaten
@@ -59,7 +62,7 @@ def answer(extension: Extension) -> str:
     ]
     if chosen not in (unchanged, cut):
         text.append(f"Loss on the first {start} {unit}s changes by {_gap(extension.cost(chosen))}.")
-    elif extension.decided:
+    if extension.decided and (chosen is unchanged or chosen.cut):
         text.append("No other change is surely better.")
     text += [
         f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}); "
@@ -81,7 +84,7 @@ def _gap(gap: Interval) -> str:
 
 def lengths(extension: Extension) -> str:
     """The effective lengths of the method to use and of the unchanged model."""
-    named = dict.fromkeys(c for c in (extension.chosen, extension.unchanged) if c is not extension.cut)
+    named = dict.fromkeys(c for c in (extension.chosen, extension.unchanged) if not c.cut)
     reach = "; ".join(f"{extension.effective_length(c)} with {c.label}" for c in named)
     text = (
         f"Effective length in {extension.unit}s (loss within {MARGIN:g} nats of the unchanged model's at "
@@ -103,7 +106,7 @@ def as_json(extension: Extension) -> dict[str, Any]:
         "length": extension.length,
         "documents": len(extension.window),
         "text_sha256": extension.text.sha256,
-        "use": extension.chosen.method.name,
+        "use": extension.chosen.name,
         "change": extension.change(extension.chosen),
         "decided": extension.decided,
         "candidates": [_numbers(extension, candidate) for candidate in extension.candidates],
@@ -114,17 +117,21 @@ def as_json(extension: Extension) -> dict[str, Any]:
 
 
 def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
-    """The numbers of a candidate. Cutting has neither an effective length nor a LongPPL."""
-    cut, scored = candidate is extension.cut, candidate.tokens is not None
+    """The numbers of a candidate. Cutting has neither an effective length nor a LongPPL.
+
+    ``to_cut`` is the difference from the same weights on the cut text; for a cut text, from the unchanged model's.
+    """
+    scored, same = candidate.tokens is not None, extension.cuts.get(candidate, extension.cut)
     return {
-        "name": candidate.method.name,
+        "name": candidate.name,
+        "label": candidate.label,
         "change": extension.change(candidate),
         "standing": extension.standing(candidate),
         "loss": number(extension.loss(candidate)),
         "losses": dict(zip(extension.lengths, map(number, means(extension, candidate)), strict=True)),
         "to_nothing": extension.gap(candidate, extension.unchanged).as_json(),
-        "to_cut": extension.gap(candidate, extension.cut).as_json(),
-        "effective_length": None if cut else extension.effective_length(candidate).as_json(),
+        "to_cut": extension.gap(candidate, same).as_json(),
+        "effective_length": None if candidate.cut else extension.effective_length(candidate).as_json(),
         "longppl": longppl.longppl(extension, candidate).as_json() if scored else None,
     }
 
@@ -137,8 +144,11 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
     mark = ((float(extension.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{extension.unit}s")
     title = f"After {extension.tuning}" if tuned else headline(extension)
-    cut = ((extension.loss(extension.cut), extension.cut.label),) if extension.finite(extension.cut) else ()
-    return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark, levels=cut),))
+    cuts = [c for c in extension.cuts.values() if c.tuned == tuned and c.method == extension.unchanged.method]
+    levels = tuple((extension.loss(c), c.label) for c in cuts if extension.finite(c))
+    return View(
+        title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark, levels=levels),)
+    )
 
 
 def _curve(curve: Candidate, chosen: bool, unchanged: Candidate) -> view.Line:
@@ -166,7 +176,7 @@ def caption(extension: Extension) -> str:
 def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
     """A candidate's row: its effective length and interval, and its losses with differences from no change."""
     unchanged, losses = extension.unchanged, means(extension, candidate)
-    reach = ("–", "") if candidate is extension.cut else extension.effective_length(candidate).parts
+    reach = ("–", "") if candidate.cut else extension.effective_length(candidate).parts
     gaps = [extension.gap(candidate, unchanged, i) for i in range(len(losses))]
     small = [_gap(gap) if math.isfinite(gap.mean) and candidate is not unchanged else "" for gap in gaps]
     return reach, *zip(map(fixed, losses), small, strict=True)

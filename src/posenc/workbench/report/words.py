@@ -170,7 +170,8 @@ def verdict(result: TaskResult) -> str:
     unsure = [label(row) for row in ranked if undecided(result, row)]
     parts += [f"{together(unsure)} {'is' if len(unsure) == 1 else 'are'} undecided"] if unsure else []
     parts += [f"{label(row)} stays flat from a worse start ({_at_trained(result, row)})" for row in flat]
-    return ", ".join(parts) if parts else "none holds"
+    judged = f" that converged ({len(ranked)} of {len(result.rows)})" if len(ranked) < len(result.rows) else ""
+    return ", ".join(parts) or f"none{judged} holds"
 
 
 def _reads_well(result: TaskResult, row: Row) -> bool:

@@ -104,11 +104,11 @@ class TaskResult:
     def verdict(self, row: Row) -> str:
         """How this encoding does at the longest length, in a few words."""
         if row.diverged:
-            return f"diverged ({row.diverged} of {row.converged[1]} runs)"
+            return f"diverged in {row.diverged} of {row.converged[1]} runs"
         if row.not_finite:
             return f"loss not finite at {row.not_finite[0]}"
         if not row.ranked:
-            return f"not converged ({row.converged[0]} of {row.converged[1]} runs)"
+            return f"not converged in {row.converged[1] - row.converged[0]} of {row.converged[1]} runs"
         if self.longest not in row.values:
             return f"no value past {max(row.values)}"
         if holds(self, row):
@@ -312,15 +312,3 @@ def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) ->
         return None
     level = 1 - (1 - LEVEL) / compared
     return _differences([(mine[seed], theirs[seed]) for seed in shared], level)
-
-
-def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:
-    """Accuracy by tenth of depth, per encoding and length, averaged over seeds. Empty for tasks without depths."""
-    shares: dict[str, dict[int, list[float]]] = {}
-    for row in result.rows:
-        for length in result.lengths:
-            cells = [c for r in row.runs if (c := r.cell(length, "accuracy_by_depth"))]
-            if cells:
-                means = [fmean(values) for values in zip(*(c.detail for c in cells), strict=True)]
-                shares.setdefault(row.encoding, {})[length] = means
-    return shares
