@@ -78,8 +78,8 @@ def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
     layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask is already narrowed
     if type(mask) is not Mask:  # parts of a sequence have a mask of their own, without this one's fields and rule
         T, S = q.shape[2], k.shape[2]
-        visible = mask.visible(0, T, S, T, S, q.device)
-        mask = mask.become(Mask, dense=None if visible is None else visible.expand(-1, -1, T, S))
+        dense = mask.visible(0, T, S, T, S, q.device)
+        mask = mask.become(Mask, dense=None if dense is None else dense.expand(-1, -1, T, S))
     calls: list[Call] = []
     for part in placed.remaps:
         visible = RemappedMask.of_part(mask, placed.k_positions, part.q_from, part.q_until)

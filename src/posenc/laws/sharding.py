@@ -54,7 +54,7 @@ def sharded_is_whole(subject: Subject) -> None:
     for layer, want in unsharded(subject):
         for division, shards in divisions(layer.q.shape[2]).items():
             # Every rank rotates its own keys; rotated keys are gathered in the order of ranks.
-            keys = torch.cat(shards)
+            keys = torch.cat(list(shards))
             rotated = [call(layer, tokens, tokens)[1] for tokens in shards]
             for tokens in shards:
                 q, _, v, here, mask = call(layer, tokens, keys)

@@ -32,7 +32,7 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.doctor import expected, search
-from posenc.integrations.doctor.search import Diagnosis, Expected, Search, diagnosed
+from posenc.integrations.doctor.search import Array, Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
 SECONDS, MEMORY = 60, 8 * 2**30
@@ -297,15 +297,14 @@ def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) 
     functions = (each for each in names.values() if inspect.isfunction(each) or each is names[name])
     if not any(takes(function, "layer", needs=False) for function in functions):
         return ""
-    unlike = [
-        {i: rows["y"] for i in layers for rows in searches(names, name, replace(asked, indices=(i,)))[0].rows}
-        for layers in (asked.indices[1:], asked.unrotated)
-    ]
-    rows = first.rows[0]
-    wrong, rotated = (
-        ", ".join(str(i) for i, y in found.items() if not np.array_equal(y, right))
-        for found, right in zip(unlike, (rows["y"], rows.get("x")), strict=True)
-    )
+    own = first.rows[0]
+
+    def unlike(layers: Iterable[int], right: Array) -> str:
+        tried = {i: searches(names, name, replace(asked, indices=(i,)))[0] for i in layers}
+        return ", ".join(str(i) for i, each in tried.items() if not np.array_equal(each.rows[0]["y"], right))
+
+    wrong = unlike(asked.indices[1:], own["y"])
+    rotated = unlike(asked.unrotated, own.get("x", np.zeros_like(own["y"])))
     text = f"; it computes other numbers for layers {wrong}" * bool(wrong)
     return text + f"; it rotates layers {rotated}, which have no positions in the model" * bool(rotated)
 

@@ -86,13 +86,16 @@ def _jobs(
     kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
 ) -> ctypes.Array[Job] | None:
     """The kernel calls of a step, without the tables; None if the kernel cannot rotate q or k."""
-    jobs = []
+    jobs: list[Job] = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(
             torch.empty_strided(shape, strides, dtype=torch.uint8)
         ).stride()  # the meta device imports sympy
-        jobs.append(_job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads))
-    return None if None in jobs else (Job * 2)(*jobs)
+        job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads)
+        if job is None:
+            return None
+        jobs.append(job)
+    return (Job * 2)(*jobs)
 
 
 def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
