@@ -15,7 +15,7 @@ from posenc.errors import UnknownName
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.inspection import inspect
+from posenc.integrations.inspection import inspect, measured
 from posenc.integrations.sources import table
 from posenc.pictures.view import Lines
 from posenc.scaling import Default, Proportional, YaRN
@@ -217,6 +217,16 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "Llama's rule does not fit it: its config has 'no_rope_layer_interval'" in said.output
     refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
     assert "--output 'a.svg' cannot be combined with --measure" in str(refused.exception)
+
+
+def test_a_model_without_attention_is_not_compared(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "mamba_n_heads": 8, "vocab_size": 99}
+    path = tmp_path / "config.json"
+    types = {"num_hidden_layers": 2, "layer_types": ["mamba"] * 2}
+    path.write_text(json.dumps({"model_type": "granitemoehybrid", **types, **sizes}))
+    said, differs = measured(path)
+    assert said.splitlines()[-1] == "Not compared: no layer with attention was measured."
+    assert not differs
 
 
 def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

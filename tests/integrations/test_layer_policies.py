@@ -12,6 +12,7 @@ import transformers
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
+from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.huggingface import differences, measure, patched, read, write
 from posenc.integrations.huggingface.families import NOT_IN_CONFIG
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -289,10 +290,23 @@ def test_no_positions_at_all() -> None:
     assert read(jamba).as_layers().name == "nope"
     granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"], attention_multiplier=0.5))
     assert granite.assumed == (
-        "no layer has positions, because position_embedding_type is missing",
+        "no layer has positions, because position_embedding_type is None and not 'rope'",
         "layers without positions scale their scores by 0.5: pass it as scale=",
     )
     assert granite.as_layers().acts_on == ()
+
+
+@pytest.mark.parametrize("stated", [None, "nope", "absolute", "rope"])
+def test_granite_rotates_if_its_model_has_a_rotary_module(stated: str | None) -> None:
+    types = {"layer_types": ["mamba", "attention"], "position_embedding_type": stated}
+    given = config("granitemoehybrid", 2, attention_multiplier=0.5, **types)
+    with torch.device("meta"):
+        made = transformers.GraniteMoeHybridModel(transformers.GraniteMoeHybridConfig.from_dict(given))
+    assert bool(read(given).rotary_recipes) == (made.rotary_emb is not None)
+    rope = read({**given, "position_embedding_type": "rope"})
+    assert (fingerprint(position_table.of(read(given))) == fingerprint(position_table.of(rope))) == (
+        stated == "rope"
+    )
 
 
 def test_scales_of_queries_are_read_beside() -> None:

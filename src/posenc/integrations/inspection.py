@@ -123,7 +123,9 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
     except InvalidArgument as error:
         return "\n".join([*lines, f"Not compared: {str(error).partition(';')[0]}."]), False
     off = differences(measurement, positions)
-    lines += [f"Differs: {text}." for text in off] or ["The reading of the config agrees."]
+    seen = measurement.layers or measurement.tables
+    agrees = "The reading of the config agrees." if seen else "Not compared: no layer with attention was measured."
+    lines += [f"Differs: {text}." for text in off] or [agrees]
     return "\n".join(lines), bool(off)
 
 

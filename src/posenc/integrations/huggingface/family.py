@@ -52,8 +52,8 @@ class Rotates:
             list with a nonzero entry for each rotating layer. ``"indices"``: ``key`` lists the attention layers
             (the others are recurrent). ``"others"``: ``key`` lists the layers that do not rotate, as they attend
             to images. ``"bases"``: ``key`` lists the base of every layer, 0 for no rotation. ``"scaled"``:
-            all layers rotate; those that ``key`` lists use the scaling. ``"switch"``: without ``key``, no layer
-            rotates or has a table; with it, attention layers rotate.
+            all layers rotate; those that ``key`` lists use the scaling. ``"switch"``: attention layers rotate if
+            ``key`` is ``"rope"``, and a picture has a table if ``key`` is true.
         key: the key that the rule reads.
     """
 

@@ -6,7 +6,7 @@ rope_scaling_layers, the layers that use the scaling                Molmo 2
 layer_types, or two entries named main and compress                 DeepSeek-V4
 layer_rope_theta, the base of each layer, or 0 for no rotation      Granite-SWA, Muse
 only sliding layers rotate                                          Cohere 2, EXAONE 4
-position_embedding_type, without which no layer rotates             Granite hybrid
+position_embedding_type, with "rope" if attention layers rotate     Granite hybrid
 attn_layer_indices, the indices of the attention layers             Bamba
 cross_attention_layers, the indices of layers that do not rotate    Llama 3.2 Vision
 """
@@ -33,8 +33,8 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
         return _compressed(reader, parameters, types)
     if any(isinstance(value, Mapping) or key in types for key, value in parameters.items()):
         return _typed(reader, parameters, types)
-    if rule.by == "switch" and reader.get(rule.key) is None:
-        reader.assumed.append(f"no layer has positions, because {rule.key} is missing")
+    if rule.by == "switch" and (stated := reader.get(rule.key)) != "rope":
+        reader.assumed.append(f"no layer has positions, because {rule.key} is {stated!r} and not 'rope'")
         return {"nope": NOPE}, ("nope",) * count
     recipe = reader.rotary(parameters)
     scaled = reader.get(rule.key) if rule.by == "scaled" else None
