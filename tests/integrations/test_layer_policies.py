@@ -282,7 +282,10 @@ def test_every_layer_has_a_table_of_its_own() -> None:
     said = {"num_heads": 4, "d_model": 64, "num_layers": 2, "n_positions": 64}
     assert read({"model_type": "t5", **said}).layer_types == ("encoder", "encoder", "decoder", "decoder")
     own = read({"model_type": "umt5", **said})
-    assert own.layer_types == tuple(own.recipes) == ("encoder 0", "encoder 1", "decoder 0", "decoder 1")
+    names = ("encoder layer 0", "encoder layer 1", "decoder layer 0", "decoder layer 1")
+    assert own.layer_types == tuple(own.recipes) == names
+    assert own.types_by_window == ("encoder", "encoder", "decoder", "decoder")
+    assert len({id(own.as_layers().layer(i)) for i in range(4)}) == 4
 
 
 def test_no_positions_at_all() -> None:

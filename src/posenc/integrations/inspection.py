@@ -85,7 +85,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         *(
             f"{name}: {risk}" if len(rotary) > 1 else risk
             for name, recipe in rotary.items()
-            for risk in _rotary_risks(recipe, positions)
+            for risk in _rotary_risks(recipe, positions, positions.windows_of(name))
         ),
         *(
             f"an input longer than {count(encoding.position_limit)} tokens fails, as the table has no more rows; "
@@ -140,8 +140,9 @@ def _reads(config: object, as_type: str | None) -> bool:
 
 def _answer(positions: ModelPositions, table: PositionTable) -> str:
     if not positions.rotary_recipes:
-        encodings = dict.fromkeys(encoding_in_words(layer.encoding) for layer in table.layers.values())
-        return f"{positions.model_type}: {'; '.join(encodings)}."
+        encodings = {layer.encoding: encoding_in_words(layer.encoding) for layer in table.layers.values()}
+        words = "; ".join((encodings | {"nope": "no layer has positions"})[name] for name in encodings)
+        return f"{positions.model_type}: {words}."
     layers: dict[str, int] = {}
     for name, recipe in positions.rotary_recipes.items():
         words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
@@ -177,7 +178,7 @@ def _shipped(scaling: object, positions: ModelPositions) -> bool:
     return isinstance(scaling, Llama3) and scaling.factor in (8, 32) and lengths == (8192, 131_072)
 
 
-def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:
+def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | None]) -> Iterator[str]:
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     length, longest = positions.original_length, positions.max_length
     factor = getattr(scaling, "factor", None)
@@ -205,7 +206,8 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:
             "32\u2009768 for the answer plus 8\u2009192 for the prompt"
         )
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
-    if slow and scaling == Default():
+    farthest = max(window or positions.chunk or math.inf for window in windows)  # keys that a query sees
+    if slow and scaling == Default() and farthest > length:
         yield (
             f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
             "expect the loss to rise there without scaling"

@@ -141,7 +141,7 @@ class Family:
         head_dim: the key of the channels per head, which are width / heads if the config lacks the key. Empty if
             the class always uses width / heads.
         full_head_dim: the key of the channels per head in full layers, if they differ.
-        defaults: values for keys that the config leaves out, which every released model of the family shares;
+        defaults: values for keys that the config leaves out, which the class or the code has as defaults;
             ``ModelPositions.assumed`` names each default that was used.
         windows: the width of windows, and which layers have one.
         rotates: which layers rotate, if not all do.

@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS, 
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import check_keys, check_made, rope_dictionary
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
-from posenc.integrations.huggingface.scaling import ORIGINAL, ntk_from, rope_type, scaling_from
+from posenc.integrations.huggingface.scaling import ORIGINAL, PAIR, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
 from posenc.scaling import Proportional
 
@@ -80,7 +80,7 @@ class Reader:
         self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # attn_config is MPT's
 
     def check_stated(self, key: str, stated: bool) -> None:
-        """Refuse a missing trained value, unless all released models of the family share it."""
+        """Refuse a missing trained value, unless the family has a default."""
         if stated:
             return
         if key not in self.family.defaults:
@@ -90,7 +90,18 @@ class Reader:
                 f"and a default would be a guess; add the {noun} that the model was trained with"
                 + (", or pass base=… (--base on the command line)" if base else "")
             )
-        self.assumed.append(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
+        self.note_default(key, self.family.defaults[key])
+
+    def note_default(self, key: str, value: Any) -> None:
+        """Add a note about a value that the config leaves out."""
+        number = f"{value:.12g}" if isinstance(value, float) else value
+        lacks = key == self.family.length and not hasattr(self.made, key)
+        source = (
+            "posenc's own value, as the class has none"
+            if lacks
+            else f"the default of transformers {class_version()}"
+        )
+        self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
         """Whether the config states a key, under the class's name or the standard name."""
@@ -103,9 +114,7 @@ class Reader:
             return None
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
         if value is not False and value == self.fields.get(key) and not self.is_stated(key):
-            self.assumed.append(
-                f"{key} = {value}, the default of transformers {class_version()} for {self.model_type}"
-            )
+            self.note_default(key, value)
         if key == "layer_types" and len(set(value)) > 1 and key not in self.stated:
             self.assumed.append(
                 f"layer_types computed by the class of transformers {class_version()} from other keys"
@@ -196,6 +205,12 @@ class Reader:
             parameters[ORIGINAL] = outer  # transformers' rotary module prefers this value
         if self.family.mscale_scores and ("mscale" not in parameters or kind != "yarn"):
             parameters.pop("mscale_all_dim", None)  # it affects only scores
+        alone = [key for key in PAIR if parameters.get(key)]
+        if kind == "yarn" and len(alone) == 1:
+            self.assumed.append(
+                f"transformers ignores {alone[0]} = {parameters[alone[0]]} alone in the attention factor, which "
+                f"{PAIR[0]} and {PAIR[1]} set together"
+            )
         by_alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if by_alpha else scaling_from(parameters, self.length)
         if starts and self.stated_rope:

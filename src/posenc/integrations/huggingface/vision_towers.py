@@ -118,11 +118,12 @@ def t5(reader: Reader) -> Recipes:
         buckets=reader.need("relative_attention_num_buckets"),
         max_distance=reader.need("relative_attention_max_distance"),
         softmax_scale=1.0,
+        shared=False if reader.family.tables.per_layer else None,
     )
     kinds, layers = _stacks(reader, bias.with_(two_sided=True), bias)
     if not reader.family.tables.per_layer:
         return kinds, layers
-    names = tuple(f"{kind} {i}" for kind in kinds for i in range(layers.count(kind)))
+    names = tuple(f"{kind} layer {i}" for kind in kinds for i in range(layers.count(kind)))
     return {name: kinds[kind] for name, kind in zip(names, layers, strict=True)}, names
 
 
