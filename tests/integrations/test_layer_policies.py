@@ -169,6 +169,12 @@ def config(model_type: str, layers: int, **more: Any) -> dict[str, Any]:
         (config("exaone4", 6, sliding_window=4096), [3]),
         (config("exaone4", 30, sliding_window=None, layer_types=["full_attention"] * 30), []),
         (config("granitemoehybrid", 3, layer_types=["mamba", "attention", "mamba"]), [0, 1, 2]),
+        (config("bamba", 3, attn_layer_indices=[1]), [0, 2]),
+        (config("bamba", 3, attn_layer_indices=[1], attn_rotary_emb=8), [0, 2]),
+        (config("olmo_hybrid", 4), [0, 1, 2]),
+        ({**config("olmo_hybrid", 4), "rope_theta": None}, [0, 1, 2, 3]),
+        ({**config("olmo_hybrid", 4, rope_parameters={"rope_theta": None}), "rope_theta": None}, [0, 1, 2, 3]),
+        (config("recurrent_gemma", 6, head_dim=16, partial_rotary_factor=0.5), [0, 1, 3, 4]),
         (
             config(
                 "granitemoehybrid", 3, layer_types=["mamba", "attention", "mamba"], position_embedding_type="rope"
@@ -293,7 +299,7 @@ def test_no_positions_at_all() -> None:
     assert read(jamba).as_layers().name == "nope"
     granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"], attention_multiplier=0.5))
     assert granite.assumed == (
-        "no layer has positions, because position_embedding_type is None and not 'rope'",
+        "no layer has positions, because position_embedding_type is None",
         "layers without positions scale their scores by 0.5: pass it as scale=",
     )
     assert granite.as_layers().acts_on == ()

@@ -1,7 +1,7 @@
 """Applies Llama's rule to model types that were not measured, and checks it against their rotary modules.
 
-By that rule, every layer rotates, scores are divided by √D, and a window size is a number of tokens back. The
-checks do not run the model. They cover the pairs that functions in the model file rotate, and the frequencies and
+By that rule, every attention layer rotates, scores are divided by √D, and a window size is a number of tokens
+back. The checks do not run the model. They cover the pairs that functions in the model file rotate, and the frequencies and
 attention factor of its rotary module. Only ``measure`` finds the rest, such as what a window size means.
 """
 
@@ -47,6 +47,8 @@ def by_rule(model_type: str) -> Family:
         MissingExtra, InvalidArgument: transformers is not installed, or has no such type.
         NotByRule: the rule does not fit the type.
     """
+    if "text_config" in class_keys(model_type):
+        raise NotByRule(model_type, "its language model is described by text_config, which is missing")
     if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
         raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's config lacks")
     try:

@@ -58,8 +58,8 @@ class Reader:
         self.assumed: list[str] = []
         if self.family.by_rule:
             self.assumed.append(
-                f"read by Llama's rule (every layer rotates, a window counts tokens back), not measured in "
-                f"transformers {class_version()}; run posenc inspect PATH --measure"
+                "read by Llama's rule (every attention layer rotates, a window counts tokens back), not measured "
+                f"in transformers {class_version()}; run posenc inspect PATH --measure"
             )
         if as_type is None and named in ON_HUB:
             self.assumed.append(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
@@ -77,7 +77,14 @@ class Reader:
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
         check_made(self.stated, self.names, stated.get("rope_parameters") or {})
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
-        self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # attn_config is MPT's
+        types = getattr(made, "layer_types", None)  # some classes compute them and do not store them
+        computed = {"layer_types": types if isinstance(types, list) else None}
+        self.config = {
+            **(stated.get("attn_config") or {}),
+            **computed,
+            **stated,
+            **standard,
+        }  # attn_config is MPT's
 
     def check_stated(self, key: str, stated: bool) -> None:
         """Refuse a missing trained value, unless the family has a default."""
@@ -96,11 +103,7 @@ class Reader:
         """Add a note about a value that the config leaves out."""
         number = f"{value:.12g}" if isinstance(value, float) else value
         lacks = key == self.family.length and not hasattr(self.made, key)
-        source = (
-            "posenc's own value, as the class has none"
-            if lacks
-            else f"the default of transformers {class_version()}"
-        )
+        source = "posenc's own value" if lacks else f"the default of transformers {class_version()}"
         self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
@@ -205,6 +208,13 @@ class Reader:
             parameters[ORIGINAL] = outer  # transformers' rotary module prefers this value
         if self.family.mscale_scores and ("mscale" not in parameters or kind != "yarn"):
             parameters.pop("mscale_all_dim", None)  # it affects only scores
+        if self.family.mscale_by_length and kind == "longrope":
+            short, long = (parameters.pop(key, None) for key in ("short_mscale", "long_mscale"))
+            if short != long:
+                raise InvalidArgument(
+                    f"short_mscale={short} and long_mscale={long} must be equal; correct one of them"
+                )
+            parameters["attention_factor"] = short
         alone = [key for key in PAIR if parameters.get(key)]
         if kind == "yarn" and len(alone) == 1:
             self.assumed.append(

@@ -42,6 +42,8 @@ def learned(reader: Reader) -> Recipes:
     if tables.padding_rows:
         rows -= reader.need(tables.padding_rows) + 1
     encoder_rows = reader.need(tables.encoder_length) if tables.encoder_length else rows
+    if tables.encoder_length:
+        reader.assumed.append(f"the encoder has {encoder_rows} positions, by {tables.encoder_length}")
     stack = "encoder" if reader.family.decoder else "all"
     return _stacks(reader, _table(reader, stack, encoder_rows), _table(reader, "decoder", rows))
 
