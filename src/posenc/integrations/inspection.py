@@ -123,8 +123,11 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
     except InvalidArgument as error:
         return "\n".join([*lines, f"Not compared: {str(error).partition(';')[0]}."]), False
     off = differences(measurement, positions)
-    seen = measurement.layers or measurement.tables
-    agrees = "The reading of the config agrees." if seen else "Not compared: no layer with attention was measured."
+    agrees = (
+        "The reading of the config agrees."
+        if measurement.layers or measurement.tables
+        else "Not compared: no layer with attention was measured."
+    )
     lines += [f"Differs: {text}." for text in off] or [agrees]
     return "\n".join(lines), bool(off)
 
@@ -140,9 +143,11 @@ def _reads(config: object, as_type: str | None) -> bool:
 
 def _answer(positions: ModelPositions, table: PositionTable) -> str:
     if not positions.rotary_recipes:
-        encodings = {layer.encoding: encoding_in_words(layer.encoding) for layer in table.layers.values()}
-        words = "; ".join((encodings | {"nope": "no layer has positions"})[name] for name in encodings)
-        return f"{positions.model_type}: {words}."
+        encodings = dict.fromkeys(
+            "no layer has positions" if layer.encoding == "nope" else encoding_in_words(layer.encoding)
+            for layer in table.layers.values()
+        )
+        return f"{positions.model_type}: {'; '.join(encodings)}."
     layers: dict[str, int] = {}
     for name, recipe in positions.rotary_recipes.items():
         words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
@@ -183,8 +188,12 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     length, longest = positions.original_length, positions.max_length
     factor = getattr(scaling, "factor", None)
     stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    shipped = _shipped(scaling, positions)  # among the facts
-    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
+    if (
+        stated
+        and factor
+        and not math.isclose(factor * length, longest, rel_tol=0.01)
+        and not _shipped(scaling, positions)  # that one is among the facts
+    ):
         yield (
             f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
             f"{count(factor * length)}, but the config allows {count(longest)}"
@@ -206,8 +215,11 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             "32\u2009768 for the answer plus 8\u2009192 for the prompt"
         )
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
-    farthest = max(window or positions.chunk or math.inf for window in windows)  # keys that a query sees
-    if slow and scaling == Default() and farthest > length:
+    if (
+        slow
+        and scaling == Default()
+        and any((window or positions.chunk or math.inf) > length for window in windows)
+    ):
         yield (
             f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
             "expect the loss to rise there without scaling"

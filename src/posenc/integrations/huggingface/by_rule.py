@@ -1,8 +1,9 @@
 """Applies Llama's rule to model types that were not measured, and checks it against their rotary modules.
 
 By that rule, every attention layer rotates, scores are divided by √D, and a window size is a number of tokens
-back. The checks do not run the model. They cover the pairs that functions in the model file rotate, and the frequencies and
-attention factor of its rotary module. Only ``measure`` finds the rest, such as what a window size means.
+back. The checks do not run the model. They cover the pairs that functions in the model file rotate, and the
+frequencies and attention factor of its rotary module. Only ``measure`` finds the rest, such as what a window size
+means.
 """
 
 import importlib
@@ -47,8 +48,6 @@ def by_rule(model_type: str) -> Family:
         MissingExtra, InvalidArgument: transformers is not installed, or has no such type.
         NotByRule: the rule does not fit the type.
     """
-    if "text_config" in class_keys(model_type):
-        raise NotByRule(model_type, "its language model is described by text_config, which is missing")
     if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
         raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's config lacks")
     try:
@@ -109,7 +108,10 @@ def _module(config: Any) -> nn.Module:
     ]
     if len(kinds) != 1:
         raise NotByRule(
-            config.model_type, f"its model file has {len(kinds) or 'no'} rotary modules for this config"
+            config.model_type,
+            "its language model is described by text_config, which is missing"
+            if "text_config" in class_keys(config.model_type)
+            else f"its model file has {len(kinds) or 'no'} rotary modules for this config",
         )
     return cast(nn.Module, kinds[0](config))
 

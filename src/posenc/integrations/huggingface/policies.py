@@ -103,8 +103,11 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     back, after = SEEN[two_sided or rule.counts](int(stated))
     types = () if reader.family.rotates.by == "compression" else stated_types(reader)
     if types and NEAR not in types:
-        computed = "layer_types" not in reader.stated and reader.get("max_window_layers")
-        why = f"max_window_layers = {computed}" if computed else "layer_types has no sliding_attention"
+        why = (
+            "layer_types has no sliding_attention"
+            if "layer_types" in reader.stated or not reader.get("max_window_layers")
+            else f"max_window_layers = {reader.get('max_window_layers')}"
+        )
         reader.assumed.append(f"sliding_window = {stated} limits no layer, because {why}")
     return tuple(back if kind == NEAR else None for kind in types or (NEAR,) * reader.depth), after
 
@@ -164,8 +167,10 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
             f"rope_parameters has {sorted(parameters)}, but layer_types has {sorted(set(types))}; every layer type "
             "needs its own entry"
         )
-    default = class_form({"model_type": reader.model_type}).rope_parameters or {}
-    if not any(isinstance(value, Mapping) for value in default.values()):
+    if not any(
+        isinstance(value, Mapping)
+        for value in (class_form({"model_type": reader.model_type}).rope_parameters or {}).values()
+    ):
         raise InvalidArgument(
             f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
             "rope dictionary for all layers; state its keys directly in rope_parameters"

@@ -77,14 +77,9 @@ class Reader:
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
         check_made(self.stated, self.names, stated.get("rope_parameters") or {})
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
-        types = getattr(made, "layer_types", None)  # some classes compute them and do not store them
-        computed = {"layer_types": types if isinstance(types, list) else None}
-        self.config = {
-            **(stated.get("attn_config") or {}),
-            **computed,
-            **stated,
-            **standard,
-        }  # attn_config is MPT's
+        computed = {} if isinstance(made, type) else {"layer_types": getattr(made, "layer_types", None)}
+        # attn_config is MPT's
+        self.config = {**(stated.get("attn_config") or {}), **computed, **stated, **standard}
 
     def check_stated(self, key: str, stated: bool) -> None:
         """Refuse a missing trained value, unless the family has a default."""
@@ -102,8 +97,11 @@ class Reader:
     def note_default(self, key: str, value: Any) -> None:
         """Add a note about a value that the config leaves out."""
         number = f"{value:.12g}" if isinstance(value, float) else value
-        lacks = key == self.family.length and not hasattr(self.made, key)
-        source = "posenc's own value" if lacks else f"the default of transformers {class_version()}"
+        source = (
+            "posenc's own value"
+            if key == self.family.length and not hasattr(self.made, key)
+            else f"the default of transformers {class_version()}"
+        )
         self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
@@ -215,11 +213,10 @@ class Reader:
                     f"short_mscale={short} and long_mscale={long} must be equal; correct one of them"
                 )
             parameters["attention_factor"] = short
-        alone = [key for key in PAIR if parameters.get(key)]
-        if kind == "yarn" and len(alone) == 1:
+        if kind == "yarn" and len({bool(parameters.get(key)) for key in PAIR}) == 2:
             self.assumed.append(
-                f"transformers ignores {alone[0]} = {parameters[alone[0]]} alone in the attention factor, which "
-                f"{PAIR[0]} and {PAIR[1]} set together"
+                "mscale and mscale_all_dim change YaRN's attention factor only together in transformers, and "
+                "one of them alone has no effect on it"
             )
         by_alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if by_alpha else scaling_from(parameters, self.length)

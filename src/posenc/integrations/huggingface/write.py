@@ -153,8 +153,9 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
             f"it cannot state {scaling}"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
-    two = model_type == "phi3" or family.mscale_by_length  # these allow two types
-    refused = two and entry["rope_type"] not in ("default", "longrope")
+    refused = entry["rope_type"] not in ("default", "longrope") and (  # Phi-3 and PhiMoE allow only these
+        model_type == "phi3" or family.mscale_by_length
+    )
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
     if family.mscale_by_length and entry["rope_type"] == "longrope":
