@@ -252,7 +252,7 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"model_type": "jamba"}, "jamba: no layer has positions.\n"),
+        ({"model_type": "jamba", "max_position_embeddings": 64}, "jamba: no layer has positions.\n"),
         (
             {"model_type": "umt5", "num_layers": 3, "num_decoder_layers": 2},
             "\n  3 layers of encoder with t5: 6 heads",
