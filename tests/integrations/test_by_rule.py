@@ -66,7 +66,7 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
     apart = {f.name for f in fields(want) if getattr(got, f.name) != getattr(want, f.name)} - NOT_SAID
     assert apart <= ({"windows", "window_after"} if model_type in COUNTED_OTHERWISE else set())
     assert got.assumed[0].startswith(
-        "read by Llama's rule (every layer rotates, a window counts tokens back), not measured in"
+        "read by Llama's rule (every attention layer rotates, a window counts tokens back), not measured in"
     )
 
 

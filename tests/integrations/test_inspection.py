@@ -15,7 +15,7 @@ from posenc.errors import UnknownName
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.inspection import inspect
+from posenc.integrations.inspection import inspect, measured
 from posenc.integrations.sources import table
 from posenc.pictures.view import Lines
 from posenc.scaling import Default, Proportional, YaRN
@@ -45,7 +45,6 @@ SAYS: dict[str, tuple[str, ...]] = {
         "no scaling",
         "60 of 64 pairs",
         "base 10 000; a token sees itself and 4 095 before.",
-        "past 32 768 tokens the 4 slowest pairs reach angles never seen",
     ),
     "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
     "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys become stale"),
@@ -54,7 +53,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "29 layers of sliding_attention",
         "base 10 000; a token sees itself and 1 023 before.",
         "full_attention: Wavelengths run from 50.27 to",
-        "assumed: rope_theta = 1000000, as in every released gemma3_text",
+        "assumed: rope_theta = 1000000, the default of transformers",
         "before or after scaling by 8",
     ),
     "pythia-1.4b": ("the first 32 of 128 channels", "11 of 16 pairs"),
@@ -75,6 +74,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "base 100 000, no scaling",
         "Trained length 8 192, the longest input, as the config states no other.",
         "20 of 32 pairs",
+        "past 8 192 tokens the 12 slowest pairs reach angles never seen",
     ),
     "smollm3-3b": ("no positions in the others", "27 layers with rotary", "9 layers without positions"),
     "bloom-7b1": (
@@ -97,7 +97,7 @@ NEVER: dict[str, tuple[str, ...]] = {
     "smollm3-3b": ("window",),
     "gpt-oss-20b": ("factor mismatch",),
     "deepseek-v3": ("factor mismatch",),
-    "mistral-7b": ("assumed", "pieces"),
+    "mistral-7b": ("assumed", "pieces", "slowest pairs"),
     "bloom-7b1": ("pieces",),
     "falcon-7b": ("16 tables",),
 }
@@ -219,6 +219,16 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "--output 'a.svg' cannot be combined with --measure" in str(refused.exception)
 
 
+def test_a_model_without_attention_is_not_compared(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "mamba_n_heads": 8, "vocab_size": 99}
+    path = tmp_path / "config.json"
+    types = {"num_hidden_layers": 2, "layer_types": ["mamba"] * 2}
+    path.write_text(json.dumps({"model_type": "granitemoehybrid", **types, **sizes}))
+    said, differs = measured(path)
+    assert said.splitlines()[-1] == "Not compared: no layer with attention was measured."
+    assert not differs
+
+
 def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the whole model, though the one that is measured has fewer layers, and windows of a few tokens."""
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
@@ -242,6 +252,11 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("config", "said"),
     [
+        ({"model_type": "jamba", "max_position_embeddings": 64}, "jamba: no layer has positions.\n"),
+        (
+            {"model_type": "umt5", "num_layers": 3, "num_decoder_layers": 2},
+            "\n  3 layers of encoder with t5: 6 heads",
+        ),
         (
             {"model_type": "bart", "d_model": 64, "max_position_embeddings": 1024}
             | {"encoder_layers": 2, "decoder_layers": 3},
@@ -253,3 +268,32 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
 )
 def test_models_of_two_stacks_and_towers_are_told(config: dict[str, object], said: str) -> None:
     assert said in inspect(config).text()
+    assert "shared" not in inspect(config).text()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "cohere2", "sliding_window": 8, "num_hidden_layers": 8},
+        {"model_type": "gemma2", "sliding_window": 8, "num_hidden_layers": 8},
+        {"model_type": "olmo3", "sliding_window": 64, "num_hidden_layers": 8},
+        {"model_type": "llama4_text", "attention_chunk_size": 8, "num_hidden_layers": 8, "head_dim": 16},
+        {"model_type": "mistral", "sliding_window": 65},
+        {"model_type": "mistral", "sliding_window": None},
+    ],
+    ids=str,
+)
+def test_angles_are_new_only_for_layers_that_see_further_than_the_trained_length(config: dict[str, object]) -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 64, "rope_theta": 1e4}
+    inspection = inspect({**sizes, **config})
+    rotating = {name: layer for name, layer in inspection.table.layers.items() if layer.frequencies}
+    far = {layer.base for layer in rotating.values() if (layer.window or layer.chunk or 65) > 64}
+    assert sum("slowest pairs" in risk for risk in inspection.risks) == len(far)
+
+
+def test_a_value_has_at_most_one_source() -> None:
+    """A default is told once: of the class, which need not be what every release of the family has."""
+    for name in SAYS:
+        notes = [note.partition(",") for note in inspect(CONFIGS / f"{name}.json").table.notes]
+        assert len({value for value, _, _ in notes}) == len(notes)
+        assert not any("every released" in source for _, _, source in notes)

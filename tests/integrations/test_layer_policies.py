@@ -12,6 +12,7 @@ import transformers
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
+from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.huggingface import differences, measure, patched, read, write
 from posenc.integrations.huggingface.families import NOT_IN_CONFIG
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -168,6 +169,12 @@ def config(model_type: str, layers: int, **more: Any) -> dict[str, Any]:
         (config("exaone4", 6, sliding_window=4096), [3]),
         (config("exaone4", 30, sliding_window=None, layer_types=["full_attention"] * 30), []),
         (config("granitemoehybrid", 3, layer_types=["mamba", "attention", "mamba"]), [0, 1, 2]),
+        (config("bamba", 3, attn_layer_indices=[1]), [0, 2]),
+        (config("bamba", 3, attn_layer_indices=[1], attn_rotary_emb=8), [0, 2]),
+        (config("olmo_hybrid", 4), [0, 1, 2]),
+        ({**config("olmo_hybrid", 4), "rope_theta": None}, [0, 1, 2, 3]),
+        ({**config("olmo_hybrid", 4, rope_parameters={"rope_theta": None}), "rope_theta": None}, [0, 1, 2, 3]),
+        (config("recurrent_gemma", 6, head_dim=16, partial_rotary_factor=0.5), [0, 1, 3, 4]),
         (
             config(
                 "granitemoehybrid", 3, layer_types=["mamba", "attention", "mamba"], position_embedding_type="rope"
@@ -281,7 +288,10 @@ def test_every_layer_has_a_table_of_its_own() -> None:
     said = {"num_heads": 4, "d_model": 64, "num_layers": 2, "n_positions": 64}
     assert read({"model_type": "t5", **said}).layer_types == ("encoder", "encoder", "decoder", "decoder")
     own = read({"model_type": "umt5", **said})
-    assert own.layer_types == tuple(own.recipes) == ("encoder 0", "encoder 1", "decoder 0", "decoder 1")
+    names = ("encoder layer 0", "encoder layer 1", "decoder layer 0", "decoder layer 1")
+    assert own.layer_types == tuple(own.recipes) == names
+    assert own.types_by_window == ("encoder", "encoder", "decoder", "decoder")
+    assert len({id(own.as_layers().layer(i)) for i in range(4)}) == 4
 
 
 def test_no_positions_at_all() -> None:
@@ -289,10 +299,23 @@ def test_no_positions_at_all() -> None:
     assert read(jamba).as_layers().name == "nope"
     granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"], attention_multiplier=0.5))
     assert granite.assumed == (
-        "no layer has positions, because position_embedding_type is missing",
+        "no layer has positions, because position_embedding_type is None",
         "layers without positions scale their scores by 0.5: pass it as scale=",
     )
     assert granite.as_layers().acts_on == ()
+
+
+@pytest.mark.parametrize("stated", [None, "nope", "absolute", "rope"])
+def test_granite_rotates_if_its_model_has_a_rotary_module(stated: str | None) -> None:
+    types = {"layer_types": ["mamba", "attention"], "position_embedding_type": stated}
+    given = config("granitemoehybrid", 2, attention_multiplier=0.5, **types)
+    with torch.device("meta"):
+        made = transformers.GraniteMoeHybridModel(transformers.GraniteMoeHybridConfig.from_dict(given))
+    assert bool(read(given).rotary_recipes) == (made.rotary_emb is not None)
+    rope = read({**given, "position_embedding_type": "rope"})
+    assert (fingerprint(position_table.of(read(given))) == fingerprint(position_table.of(rope))) == (
+        stated == "rope"
+    )
 
 
 def test_scales_of_queries_are_read_beside() -> None:

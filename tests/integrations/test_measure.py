@@ -333,6 +333,9 @@ def test_what_no_position_depends_on_is_shrunk() -> None:
         "intermediate_size": [64, 64],
         **dict.fromkeys(recurrent, 16),
     }.items() <= made.items()
+    late = {"num_hidden_layers": 32, "layer_types": ["mamba"] * 10 + ["attention"] * 22}
+    assert shrunk(late)["layer_types"] == ["mamba"] * 10 + ["attention"]
+    assert shrunk({"num_hidden_layers": 32, "attn_layer_indices": [9, 18]})["num_hidden_layers"] == 10
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import transformers
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.config import contents
 from posenc.integrations.huggingface.families import FAMILIES, SKIPS_SHARE
 from posenc.integrations.huggingface.schema import KEYS, RARE
@@ -15,6 +15,13 @@ from posenc.scaling import Default, Linear, YaRN
 from support.field.case import DATA
 
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "max_position_embeddings": 64}
+BY_TYPE = {name: {"rope_theta": 1e4} for name in ("sliding_attention", "full_attention")}
+LONG = {
+    "type": "longrope",
+    "original_max_position_embeddings": 16,
+    "short_factor": [1.0] * 8,
+    "long_factor": [4.0] * 8,
+}
 LINEAR = {"rope_type": "linear", "factor": 4.0}
 
 
@@ -146,6 +153,23 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         config("git", text_config=config("llama")),
         "text_config is not allowed in model_type 'git', whose class reads the whole config",
     ),
+    (config("bamba", attn_rotary_emb=4), "attn_rotary_emb=4 contradicts partial_rotary_factor=0.5 of 16 channels"),
+    (
+        {"model_type": "roformer", "rotary_value": True},
+        "rotary_value=True also rotates values, which posenc does not compute",
+    ),
+    *(
+        (
+            config(name, rope_parameters=BY_TYPE),
+            f"'full_attention', 'sliding_attention'.*model_type '{name}' has one rope dictionary for all layers",
+        )
+        for name in ("exaone4", "cohere2")
+    ),
+    ({"model_type": "ernie4_5_vl_moe"}, "its language model is described by text_config, which is missing"),
+    (
+        config("phimoe", rope_scaling={**LONG, "short_mscale": 1.1, "long_mscale": 1.2}),
+        "short_mscale=1.1 and long_mscale=1.2 must be equal",
+    ),
     (config("glm4", partial_rotary_factor=None), "no 'partial_rotary_factor', and a default would be a guess"),
     (config("llama", sliding_window=8), "unknown key of model_type 'llama' 'sliding_window'"),
     (config("llama", rope_theta=""), "rope_theta='' must be a number above 0 and below .*; correct it"),
@@ -228,6 +252,34 @@ def test_flags_that_are_off_and_keys_that_say_the_same_do_no_harm(given: dict[st
 
 
 NEAR = "sliding_attention"
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        (config("qwen3", use_sliding_window=True, sliding_window=8), "because max_window_layers = 28"),
+        (config("qwen2", use_sliding_window=True, sliding_window=8, max_window_layers=4), "max_window_layers = 4"),
+        (config("cohere2", sliding_window=8, layer_types=["full_attention"] * 4), "layer_types has no sliding"),
+    ],
+    ids=str,
+)
+def test_a_window_that_limits_no_layer_is_a_note(given: dict[str, Any], note: str) -> None:
+    positions = read(given)
+    assert not any(positions.windows)
+    assert any(told.startswith("sliding_window = 8 limits no layer") and note in told for told in positions.assumed)
+
+
+def test_other_names_that_a_class_accepts_are_read() -> None:
+    assert read({"model_type": "bloom", "n_embed": 64, "n_head": 4, "n_layer": 2}).recipes
+    gemma = read(config("gemma3n_text", rope_local_base_freq=2e4, num_hidden_layers=5))
+    assert {kind: recipe.get("base") for kind, recipe in gemma.recipes.items()} == {
+        "full_attention": 1e4,
+        "sliding_attention": 2e4,
+    }
+    phi = read(config("phimoe", rope_scaling={**LONG, "short_mscale": 1.2, "long_mscale": 1.2}))
+    assert phi.rotary.get("scaling").attention_factor == 1.2
+    assert read(write(phi)).recipes == phi.recipes
+    assert "the encoder has 1500 positions, by max_source_positions" in read(WHISPER).assumed
 
 
 def test_a_pairing_that_the_code_does_not_ask_for_is_refused() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from typer.testing import CliRunner
 
 from posenc.commands.app import app
@@ -184,8 +186,18 @@ def test_a_second_number_of_zero_leaves_the_attention_factor_of_yarn() -> None:
     layer = vectors(read(PUBLISHED["Devstral-2-123B-Instruct"]["config"])).header["layers"]["all"]
     assert layer["attention_factor"] == pytest.approx(0.1 * math.log(64) + 1)
     assert (layer["softmax_factor"], layer["query_scale"]) == (1.0, None)
-    with pytest.raises(InvalidArgument, match="pass both or neither"):
-        read(llama(rope_scaling={**YARN, "mscale": 0.7, "mscale_all_dim": 0.0}))
+
+
+@pytest.mark.parametrize(
+    "alone", [{"mscale": 0.7}, {"mscale_all_dim": 0.7}, {"mscale": 0.7, "mscale_all_dim": 0.0}]
+)
+def test_one_number_alone_leaves_the_attention_factor_of_yarn(alone: dict[str, float]) -> None:
+    """As transformers computes it; DeepSeek's code reads mscale_all_dim alone for its scores."""
+    given = llama(rope_scaling={**YARN, **alone})
+    positions = read(given)
+    own = ROPE_INIT_FUNCTIONS["yarn"](CONFIG_MAPPING["llama"].from_dict(given))[1]
+    assert vectors(positions).header["layers"]["all"]["attention_factor"] == own == pytest.approx(1.1386, abs=1e-4)
+    assert any("alone" in note for note in positions.assumed)
 
 
 def test_a_length_chooses_the_list_of_longrope() -> None:

@@ -203,3 +203,17 @@ def test_the_type_and_the_notes_are_told() -> None:
     assert inspection.answer.startswith(f"{inspection.table.model_type}: ")
     assert inspection.table.notes
     assert all(note in inspection.text() for note in inspection.table.notes)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "says"),
+    [("proportional(fraction=0.5)", "2 do not."), (None, "2 rotate too slowly to be measured, or not at all.")],
+)
+def test_measured_pairs_without_a_frequency_may_be_slow(scaling: str | None, says: str) -> None:
+    layer = LayerTable(
+        scaling=scaling, frequencies=(1.0, 0.1, 0.0, 0.0), pairing="half", head_dim=8, rotary_dim=8, base=None
+    )
+    if scaling is not None:
+        layer = replace(layer, base=1e4, unscaled=(1.0, 0.1, 0.01, 0.001))
+    line = sentences(PositionTable("llama", {"all": layer}, ("all",), None, 0, 0))[0]
+    assert says in line.replace(", base 10\u2009000", "")

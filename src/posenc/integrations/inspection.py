@@ -85,7 +85,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         *(
             f"{name}: {risk}" if len(rotary) > 1 else risk
             for name, recipe in rotary.items()
-            for risk in _rotary_risks(recipe, positions)
+            for risk in _rotary_risks(recipe, positions, positions.windows_of(name))
         ),
         *(
             f"an input longer than {count(encoding.position_limit)} tokens fails, as the table has no more rows; "
@@ -123,7 +123,12 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
     except InvalidArgument as error:
         return "\n".join([*lines, f"Not compared: {str(error).partition(';')[0]}."]), False
     off = differences(measurement, positions)
-    lines += [f"Differs: {text}." for text in off] or ["The reading of the config agrees."]
+    agrees = (
+        "The reading of the config agrees."
+        if measurement.layers or measurement.tables
+        else "Not compared: no layer with attention was measured."
+    )
+    lines += [f"Differs: {text}." for text in off] or [agrees]
     return "\n".join(lines), bool(off)
 
 
@@ -138,7 +143,10 @@ def _reads(config: object, as_type: str | None) -> bool:
 
 def _answer(positions: ModelPositions, table: PositionTable) -> str:
     if not positions.rotary_recipes:
-        encodings = dict.fromkeys(encoding_in_words(layer.encoding) for layer in table.layers.values())
+        encodings = dict.fromkeys(
+            "no layer has positions" if layer.encoding == "nope" else encoding_in_words(layer.encoding)
+            for layer in table.layers.values()
+        )
         return f"{positions.model_type}: {'; '.join(encodings)}."
     layers: dict[str, int] = {}
     for name, recipe in positions.rotary_recipes.items():
@@ -175,13 +183,17 @@ def _shipped(scaling: object, positions: ModelPositions) -> bool:
     return isinstance(scaling, Llama3) and scaling.factor in (8, 32) and lengths == (8192, 131_072)
 
 
-def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:
+def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | None]) -> Iterator[str]:
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     length, longest = positions.original_length, positions.max_length
     factor = getattr(scaling, "factor", None)
     stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    shipped = _shipped(scaling, positions)  # among the facts
-    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
+    if (
+        stated
+        and factor
+        and not math.isclose(factor * length, longest, rel_tol=0.01)
+        and not _shipped(scaling, positions)  # that one is among the facts
+    ):
         yield (
             f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
             f"{count(factor * length)}, but the config allows {count(longest)}"
@@ -203,7 +215,11 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:
             "32\u2009768 for the answer plus 8\u2009192 for the prompt"
         )
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
-    if slow and scaling == Default():
+    if (
+        slow
+        and scaling == Default()
+        and any((window or positions.chunk or math.inf) > length for window in windows)
+    ):
         yield (
             f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
             "expect the loss to rise there without scaling"

@@ -83,8 +83,8 @@ class YaRN(Scaling):
             )
         if (self.mscale is None) != (self.mscale_all_dim is None):
             raise InvalidArgument(
-                f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim}: pass both or neither; every "
-                "implementation ignores one without the other"
+                f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim}: pass both or neither, as "
+                "implementations read one alone differently"
             )
         if self.attention_factor is not None and self.mscale is not None:
             raise InvalidArgument(

@@ -1,8 +1,9 @@
 """Applies Llama's rule to model types that were not measured, and checks it against their rotary modules.
 
-By that rule, every layer rotates, scores are divided by √D, and a window size is a number of tokens back. The
-checks do not run the model. They cover the pairs that functions in the model file rotate, and the frequencies and
-attention factor of its rotary module. Only ``measure`` finds the rest, such as what a window size means.
+By that rule, every attention layer rotates, scores are divided by √D, and a window size is a number of tokens
+back. The checks do not run the model. They cover the pairs that functions in the model file rotate, and the
+frequencies and attention factor of its rotary module. Only ``measure`` finds the rest, such as what a window size
+means.
 """
 
 import importlib
@@ -107,7 +108,10 @@ def _module(config: Any) -> nn.Module:
     ]
     if len(kinds) != 1:
         raise NotByRule(
-            config.model_type, f"its model file has {len(kinds) or 'no'} rotary modules for this config"
+            config.model_type,
+            "its language model is described by text_config, which is missing"
+            if "text_config" in class_keys(config.model_type)
+            else f"its model file has {len(kinds) or 'no'} rotary modules for this config",
         )
     return cast(nn.Module, kinds[0](config))
 

@@ -1,7 +1,7 @@
 """Reads the positions of a Hugging Face config strictly.
 
 Every position key is either used or refused with an error that names it and the nearest valid key. A missing base
-is also an error, unless all released models of the family have the same base.
+is also an error, unless the family has a default base.
 """
 
 import json

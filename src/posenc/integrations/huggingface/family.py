@@ -52,12 +52,15 @@ class Rotates:
             list with a nonzero entry for each rotating layer. ``"indices"``: ``key`` lists the attention layers
             (the others are recurrent). ``"others"``: ``key`` lists the layers that do not rotate, as they attend
             to images. ``"bases"``: ``key`` lists the base of every layer, 0 for no rotation. ``"scaled"``:
-            all layers rotate; those that ``key`` lists use the scaling. ``"switch"``: without ``key``, no layer
-            rotates or has a table; with it, attention layers rotate.
+            all layers rotate; those that ``key`` lists use the scaling. ``"switch"``: attention layers rotate if
+            ``key`` is ``"rope"``, and a picture has a table if ``key`` is true. ``"base"``: attention
+            layers rotate, unless ``key``, the base in the rope dictionary, is null.
         key: the key that the rule reads.
     """
 
-    by: Literal["all", "windows", "flags", "indices", "others", "bases", "scaled", "switch", "compression"] = "all"
+    by: Literal[
+        "all", "windows", "flags", "indices", "others", "bases", "scaled", "switch", "base", "compression"
+    ] = "all"
     key: str | None = None
 
 
@@ -141,7 +144,7 @@ class Family:
         head_dim: the key of the channels per head, which are width / heads if the config lacks the key. Empty if
             the class always uses width / heads.
         full_head_dim: the key of the channels per head in full layers, if they differ.
-        defaults: values for keys that the config leaves out, which every released model of the family shares;
+        defaults: values for keys that the config leaves out, which the class or the code has as defaults;
             ``ModelPositions.assumed`` names each default that was used.
         windows: the width of windows, and which layers have one.
         rotates: which layers rotate, if not all do.
@@ -155,6 +158,7 @@ class Family:
         softcap: c in c·tanh(score/c), which its code applies if attn_logit_softcapping is missing.
         sinks: the layers with a trained sink per head in their softmax.
         mscale_scores: whether scores are scaled by YaRN's mscale_all_dim.
+        mscale_by_length: whether short_mscale, or long_mscale past the original length, multiplies cos and sin.
         divides_alibi: whether its code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
         scales_before_rotation: whether its code scales queries before they rotate, which hides the factor on
             cos and sin.
@@ -194,6 +198,7 @@ class Family:
     softcap: float | None = None
     sinks: Literal["none", "all", "windows"] = "none"
     mscale_scores: bool = False
+    mscale_by_length: bool = False
     divides_alibi: bool = False
     scales_before_rotation: bool = False
     norm_after_rotation: str | None = None

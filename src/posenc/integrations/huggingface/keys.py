@@ -106,6 +106,10 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
                     if config.get(meant) is not None
                     else f"{key}={value!r} must be named {meant!r} in model_type {model_type!r}; rename it"
                 )
+        elif key == "rotary_value":
+            raise InvalidArgument(
+                f"{key}={value!r} also rotates values, which posenc does not compute; use transformers' own model"
+            )
         elif key == "dual_chunk_attention_config":
             raise InvalidArgument(
                 f"{key}={value!r} requests Dual Chunk Attention (used to serve Qwen2.5-1M), which transformers "

@@ -47,7 +47,7 @@ class ModelPositions:
         original_length: the trained length before any scaling, if the config states it; else max_length.
         max_length: the longest input that the config allows.
         scales: the query scale of each layer type that has one; ``as_layers`` stacks it on the type's encoding.
-        assumed: notes on each value that the config leaves out and all released models of the family share, and on
+        assumed: notes on each value that the config leaves out and the class or the family has by default, and on
             anything that ``as_layers`` cannot express.
         layout: for a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
             whose ``positions`` its encoding needs.
@@ -126,10 +126,11 @@ class ModelPositions:
 
     @property
     def types_by_window(self) -> tuple[str, ...]:
-        """The type of every layer, with separate types for windows of different widths."""
-        several = {name for name in self.recipes if len(self._windows_of(name)) > 1}
+        """The type of every layer, with separate types for windows of different widths, and one type for layers
+        that have tables of their own."""
+        several = {name for name in self.recipes if len(self.windows_of(name)) > 1}
         return tuple(
-            f"{kind} within {window}" if kind in several and window else kind
+            f"{kind} within {window}" if kind in several and window else kind.partition(" layer ")[0]
             for kind, window in zip(self.layer_types, self.windows, strict=True)
         )
 
@@ -141,7 +142,7 @@ class ModelPositions:
         near = {
             name
             for name in self.rotary_recipes
-            if name in (NEAR, "main") or (name != "compress" and all(self._windows_of(name)))
+            if name in (NEAR, "main") or (name != "compress" and all(self.windows_of(name)))
         }
         return stretched(tuple(self.rotary_recipes), near)
 
@@ -195,7 +196,11 @@ class ModelPositions:
         windows = {name: window for name, window in zip(types, self.windows, strict=True) if window}
         rotating = {name for name, kind in zip(types, self.layer_types, strict=True) if kind in self.rotary_recipes}
         return Layers(
-            by_type, types, windows=windows, chunks=dict.fromkeys(rotating, self.chunk) if self.chunk else None
+            by_type,
+            types,
+            windows=windows,
+            chunks=dict.fromkeys(rotating, self.chunk) if self.chunk else None,
+            layers=len(types) if any(encoding.per_layer for encoding in by_type.values()) else None,
         )
 
     def _stacked(self, name: str, encoding: Encoding) -> Encoding:
@@ -203,6 +208,6 @@ class ModelPositions:
         recipes = [recipe for recipe in (self.added_table, self.scales.get(name)) if recipe is not None]
         return Stack(encoding, *(build(recipe, ModelShape()) for recipe in recipes)) if recipes else encoding
 
-    def _windows_of(self, name: str) -> set[int | None]:
+    def windows_of(self, name: str) -> set[int | None]:
         """The windows of the layers of a type."""
         return {window for kind, window in zip(self.layer_types, self.windows, strict=True) if kind == name}

@@ -6,8 +6,9 @@ rope_scaling_layers, the layers that use the scaling                Molmo 2
 layer_types, or two entries named main and compress                 DeepSeek-V4
 layer_rope_theta, the base of each layer, or 0 for no rotation      Granite-SWA, Muse
 only sliding layers rotate                                          Cohere 2, EXAONE 4
-position_embedding_type, without which no layer rotates             Granite hybrid
+position_embedding_type, with "rope" if attention layers rotate     Granite hybrid
 attn_layer_indices, the indices of the attention layers             Bamba
+rope_theta, without which no layer rotates                          Olmo hybrid
 cross_attention_layers, the indices of layers that do not rotate    Llama 3.2 Vision
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config_class import class_form
 from posenc.integrations.huggingface.family import SEEN
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
@@ -33,8 +35,9 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
         return _compressed(reader, parameters, types)
     if any(isinstance(value, Mapping) or key in types for key, value in parameters.items()):
         return _typed(reader, parameters, types)
-    if rule.by == "switch" and reader.get(rule.key) is None:
-        reader.assumed.append(f"no layer has positions, because {rule.key} is missing")
+    stated = reader.get(rule.key) if rule.by == "switch" else parameters.get("rope_theta")
+    if (rule.by == "switch" and stated != "rope") or (rule.by == "base" and stated is None):
+        reader.assumed.append(f"no layer has positions, because {rule.key} is {stated!r}")
         return {"nope": NOPE}, ("nope",) * count
     recipe = reader.rotary(parameters)
     scaled = reader.get(rule.key) if rule.by == "scaled" else None
@@ -99,6 +102,13 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
     back, after = SEEN[two_sided or rule.counts](int(stated))
     types = () if reader.family.rotates.by == "compression" else stated_types(reader)
+    if types and NEAR not in types:
+        why = (
+            "layer_types has no sliding_attention"
+            if "layer_types" in reader.stated or not reader.get("max_window_layers")
+            else f"max_window_layers = {reader.get('max_window_layers')}"
+        )
+        reader.assumed.append(f"sliding_window = {stated} limits no layer, because {why}")
     return tuple(back if kind == NEAR else None for kind in types or (NEAR,) * reader.depth), after
 
 
@@ -156,6 +166,14 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
         raise InvalidArgument(
             f"rope_parameters has {sorted(parameters)}, but layer_types has {sorted(set(types))}; every layer type "
             "needs its own entry"
+        )
+    if not any(
+        isinstance(value, Mapping)
+        for value in (class_form({"model_type": reader.model_type}).rope_parameters or {}).values()
+    ):
+        raise InvalidArgument(
+            f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
+            "rope dictionary for all layers; state its keys directly in rope_parameters"
         )
     wide, recipes = {FULL: reader.full_head_dim()}, {}
     for key, value in used.items():

@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS, 
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import check_keys, check_made, rope_dictionary
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
-from posenc.integrations.huggingface.scaling import ORIGINAL, ntk_from, rope_type, scaling_from
+from posenc.integrations.huggingface.scaling import ORIGINAL, PAIR, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
 from posenc.scaling import Proportional
 
@@ -58,8 +58,8 @@ class Reader:
         self.assumed: list[str] = []
         if self.family.by_rule:
             self.assumed.append(
-                f"read by Llama's rule (every layer rotates, a window counts tokens back), not measured in "
-                f"transformers {class_version()}; run posenc inspect PATH --measure"
+                "read by Llama's rule (every attention layer rotates, a window counts tokens back), not measured "
+                f"in transformers {class_version()}; run posenc inspect PATH --measure"
             )
         if as_type is None and named in ON_HUB:
             self.assumed.append(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
@@ -77,10 +77,12 @@ class Reader:
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
         check_made(self.stated, self.names, stated.get("rope_parameters") or {})
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
-        self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # attn_config is MPT's
+        computed = {} if isinstance(made, type) else {"layer_types": getattr(made, "layer_types", None)}
+        # attn_config is MPT's
+        self.config = {**(stated.get("attn_config") or {}), **computed, **stated, **standard}
 
     def check_stated(self, key: str, stated: bool) -> None:
-        """Refuse a missing trained value, unless all released models of the family share it."""
+        """Refuse a missing trained value, unless the family has a default."""
         if stated:
             return
         if key not in self.family.defaults:
@@ -90,7 +92,17 @@ class Reader:
                 f"and a default would be a guess; add the {noun} that the model was trained with"
                 + (", or pass base=… (--base on the command line)" if base else "")
             )
-        self.assumed.append(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
+        self.note_default(key, self.family.defaults[key])
+
+    def note_default(self, key: str, value: Any) -> None:
+        """Add a note about a value that the config leaves out."""
+        number = f"{value:.12g}" if isinstance(value, float) else value
+        source = (
+            "posenc's own value"
+            if key == self.family.length and not hasattr(self.made, key)
+            else f"the default of transformers {class_version()}"
+        )
+        self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
         """Whether the config states a key, under the class's name or the standard name."""
@@ -103,9 +115,7 @@ class Reader:
             return None
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
         if value is not False and value == self.fields.get(key) and not self.is_stated(key):
-            self.assumed.append(
-                f"{key} = {value}, the default of transformers {class_version()} for {self.model_type}"
-            )
+            self.note_default(key, value)
         if key == "layer_types" and len(set(value)) > 1 and key not in self.stated:
             self.assumed.append(
                 f"layer_types computed by the class of transformers {class_version()} from other keys"
@@ -196,6 +206,18 @@ class Reader:
             parameters[ORIGINAL] = outer  # transformers' rotary module prefers this value
         if self.family.mscale_scores and ("mscale" not in parameters or kind != "yarn"):
             parameters.pop("mscale_all_dim", None)  # it affects only scores
+        if self.family.mscale_by_length and kind == "longrope":
+            short, long = (parameters.pop(key, None) for key in ("short_mscale", "long_mscale"))
+            if short != long:
+                raise InvalidArgument(
+                    f"short_mscale={short} and long_mscale={long} must be equal; correct one of them"
+                )
+            parameters["attention_factor"] = short
+        if kind == "yarn" and len({bool(parameters.get(key)) for key in PAIR}) == 2:
+            self.assumed.append(
+                "mscale and mscale_all_dim change YaRN's attention factor only together in transformers, and "
+                "one of them alone has no effect on it"
+            )
         by_alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if by_alpha else scaling_from(parameters, self.length)
         if starts and self.stated_rope:

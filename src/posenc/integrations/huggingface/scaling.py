@@ -114,8 +114,7 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
         )
     if kind in ("yarn", "longrope"):
         given.setdefault("factor", max_length / given[ORIGINAL])
-    is_plain = given.get("mscale_all_dim") == 0 and given.get("mscale") == 1  # every program computes 0.1·ln s + 1
-    unsaid = {"finetuned", *(key for key in PAIR if is_plain or not given.get(key))}
+    unsaid = {"finetuned", *(() if all(map(given.get, PAIR)) else PAIR)}  # transformers reads both or neither
     return scaling(
         **{
             FIELDS.get(key, key): tuple(value) if isinstance(value, list) else value

@@ -73,7 +73,7 @@ def _of(values: Values, keys: str) -> dict[str, Values]:
 
 SHAPES: dict[str, Values] = {
     **_of(SIZE, "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads"),
-    **_of(SIZE, "num_key_value_heads hidden_size n_embd d_model"),
+    **_of(SIZE, "num_key_value_heads hidden_size n_embd n_embed d_model"),
     **_of(DEPTH, "num_hidden_layers n_layer n_layers num_layers encoder_layers num_decoder_layers decoder_layers"),
     "pad_token_id": WINDOW,
 }
@@ -101,7 +101,9 @@ KEYS: dict[str, Values] = {
     **_of(SWITCH, "rotary use_rope use_rotary_pos_emb use_position_ids attn_temperature_tuning"),
     **_of(NUMBER, "factor scaling_factor attention_factor"),
     **_of(listed(POSITIVE), "short_factor long_factor"),
-    **_of(SIZE, "head_dim global_head_dim kv_channels qk_rope_head_dim qk_nope_head_dim rotary_dim"),
+    **_of(
+        SIZE, "head_dim global_head_dim kv_channels qk_rope_head_dim qk_nope_head_dim rotary_dim attn_rotary_emb"
+    ),
     **_of(SIZE, "relative_attention_num_buckets relative_attention_max_distance"),
     **_of(FLAG, "rope_interleave rope_interleaved learned_pos_emb alibi use_alibi logn_attn use_logn_attn"),
     **_of(FLAG, "use_sliding_window relative_attention mla_use_nope use_mrope"),

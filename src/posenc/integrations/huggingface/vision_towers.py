@@ -42,8 +42,13 @@ def learned(reader: Reader) -> Recipes:
     if tables.padding_rows:
         rows -= reader.need(tables.padding_rows) + 1
     encoder_rows = reader.need(tables.encoder_length) if tables.encoder_length else rows
-    stack = "encoder" if reader.family.decoder else "all"
-    return _stacks(reader, _table(reader, stack, encoder_rows), _table(reader, "decoder", rows))
+    if tables.encoder_length:
+        reader.assumed.append(f"the encoder has {encoder_rows} positions, by {tables.encoder_length}")
+    return _stacks(
+        reader,
+        _table(reader, "encoder" if reader.family.decoder else "all", encoder_rows),
+        _table(reader, "decoder", rows),
+    )
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:
@@ -118,11 +123,12 @@ def t5(reader: Reader) -> Recipes:
         buckets=reader.need("relative_attention_num_buckets"),
         max_distance=reader.need("relative_attention_max_distance"),
         softmax_scale=1.0,
+        shared=False if reader.family.tables.per_layer else None,
     )
     kinds, layers = _stacks(reader, bias.with_(two_sided=True), bias)
     if not reader.family.tables.per_layer:
         return kinds, layers
-    names = tuple(f"{kind} {i}" for kind in kinds for i in range(layers.count(kind)))
+    names = tuple(f"{kind} layer {i}" for kind in kinds for i in range(layers.count(kind)))
     return {name: kinds[kind] for name, kind in zip(names, layers, strict=True)}, names
 
 

@@ -12,6 +12,7 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
+from posenc.integrations.rope_dictionaries import with_mscales
 from posenc.scaling import Default, DynamicNTK, LengthScaling, Scaling
 
 Spelling = Literal["v5", "v4"]
@@ -152,9 +153,13 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
             f"it cannot state {scaling}"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
-    refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # Phi-3 allows only these
+    refused = entry["rope_type"] not in ("default", "longrope") and (  # Phi-3 and PhiMoE allow only these
+        model_type == "phi3" or family.mscale_by_length
+    )
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
+    if family.mscale_by_length and entry["rope_type"] == "longrope":
+        entry = with_mscales(entry, scaling, positions.max_length)
     factor = softmax_factor(recipe)
     if family.mscale_scores and not math.isclose(factor, 1.0) and "mscale_all_dim" not in entry:
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)

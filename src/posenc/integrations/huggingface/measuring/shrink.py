@@ -2,7 +2,7 @@
 names of its keys.
 
 Everything that determines positions is kept: channels per head, bases, factors, lengths, and the order of layer
-types. Widths and numbers of heads shrink together, depth shrinks to one period of layer types, and experts,
+types. Widths and numbers of heads shrink together, depth shrinks to one period with each layer type, and experts,
 vocabularies and windows shrink to small numbers.
 """
 
@@ -89,8 +89,10 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
 
 
 def _ended(config: Mapping[str, Any], depth: int) -> int:
-    """The depth; if layer types have settings, reduced until the last layer has its type in the whole model."""
-    kinds = config.get("layer_types") or [None]
+    """The depth, large enough for a layer of each type; if layer types have settings, reduced until the last layer
+    has its type in the whole model."""
+    kinds = config.get("layer_types") or config.get("layers_block_type") or [None]
+    depth = 1 + max(depth - 1, min(config.get("attn_layer_indices") or [0]), *map(kinds.index, kinds))
     ends = [i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1]]
     return ends[-1] if ends and config.get("per_layer_config") else depth
 
