@@ -136,11 +136,9 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
         apart = differences(of(read(config)), table, names=("the config", "the program"))
     except PosencError as error:
         return ("refused", [str(error)]) if "not run" in str(error) else ("not read", [])
-    if table.not_asked:
-        return "not asked", []
     apart = [each for each in apart if each.what not in LENGTHS]
-    if not apart:
-        return "equal", []
+    if not apart or "model file" in table.not_asked:
+        return "not asked" if table.not_asked else "equal", []
     worst = max((error.cos for each in apart for error in each.errors), default=0.0)
     fields = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in apart))
     layer_types: dict[str, list[str]] = {}

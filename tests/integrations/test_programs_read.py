@@ -6,13 +6,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import version as installed
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, PosencError
 from posenc.integrations import programs
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
@@ -22,6 +23,7 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import exllamav3, llama_cpp, mlx, sglang, transformers, vllm
 from posenc.integrations.rope_dictionaries import kind_of
+from posenc.integrations.words import has_windows
 from posenc.scaling import LongRoPE
 from support.served import (
     BASE,
@@ -295,6 +297,52 @@ def test_the_converter_of_llama_cpp_reads_the_original_length_outside() -> None:
     assert by_name(llama_cpp.read(shipped), shipped) == []
     unrounded = rope(**YARN, truncate=False)
     assert by_name(llama_cpp.read(unrounded), unrounded) == ["frequencies"]
+
+
+QWEN = {"use_sliding_window": True, "max_window_layers": 0}
+
+
+@pytest.mark.parametrize(
+    ("program", "model_type", "applied"),
+    [
+        (mlx, "mistral", "none"),
+        *((program, name, "none") for program in (mlx, exllamav3) for name in ("phi3", "qwen3")),
+        (mlx, "qwen2", "none"),
+        (mlx, "olmo3", "not asked"),
+        (mlx, "gpt_oss", "not asked"),
+        (llama_cpp, "mistral", "not asked"),
+        (sglang, "mistral", "none"),
+        (vllm, "mistral", "applied"),
+    ],
+)
+def test_a_window_is_applied_or_denied_or_not_asked(program: Any, model_type: str, applied: str) -> None:
+    qwen = QWEN if model_type.startswith("qwen") else {}
+    config = {**PLAIN, "head_dim": 16, "sliding_window": 8, **qwen, "model_type": model_type}
+    table = program.read(config)
+    found = [one for one in differences(of(read(config)), table) if one.what == "window"]
+    assert bool(found) == (applied == "none")
+    assert not found or "applies no window to these layers" in "".join(table.notes)
+    assert ("windows" in table.not_asked) == (applied == "not asked")
+    wider = program.read({**config, "sliding_window": LENGTH})
+    assert "no window" not in "".join(wider.notes) or model_type == "mistral"
+    assert not wider.not_asked
+
+
+def test_every_window_of_a_program_whose_model_files_were_not_run_is_denied_or_not_asked() -> None:
+    """By every published config, so that no answer says that windows are equal."""
+    published = (CONFIGS.parent / "published_configs.jsonl").read_text("utf-8").splitlines()
+    configs = [json.loads(line)["config"] for line in published]
+    found = set()
+    for program in (mlx, exllamav3, llama_cpp):
+        for config, version in product(configs, program.RELEASES.versions):
+            try:
+                table, wanted = program.read(config, version), of(read(config))
+            except PosencError:
+                continue
+            if has_windows(wanted):
+                found.add((config["model_type"], bool(table.not_asked)))
+                assert table.not_asked or not has_windows(table), (config["model_type"], version)
+    assert found >= {("gpt_oss", True), ("mistral", False), ("mistral", True)}
 
 
 def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:

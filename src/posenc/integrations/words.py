@@ -101,6 +101,11 @@ def within(length: int, layer: LayerTable) -> LayerTable:
     return replace(layer, window=None) if layer.window and 0 < length <= layer.window else layer
 
 
+def has_windows(table: PositionTable) -> bool:
+    """Whether a layer has a window smaller than the longest input."""
+    return any(within(table.admitted_length, layer).window for layer in table.layers.values())
+
+
 def _type(name: str) -> str:
     """The layer type in a name of ``types_by_window``."""
     return name.partition(" within ")[0]

@@ -26,6 +26,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.rope_dictionaries import ORIGINAL, family_of, sharpening, with_mscales, with_pair
+from posenc.integrations.words import has_windows
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
 TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
@@ -311,7 +312,8 @@ def table_of(
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
     if takes == "transformers5":  # the rope dictionary takes precedence over keys outside it
         part = {key: value for key, value in part.items() if inside.get(key) not in stated}
-    for key, value in defaults(takes).get(model_type, {}).items():
+    known = defaults(takes).get(model_type, {})
+    for key, value in known.items():
         if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
             part[key] = value
             notes.append(f"{key} = {value:.10g}, the default of {program}, as no key that it reads states it")
@@ -325,8 +327,11 @@ def table_of(
     table = position_table.of(
         positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)
     )
+    if known.get("sliding_window") is False and has_windows(table):
+        departing = [*departing, model_files.NO_WINDOWS]
+    table = model_files.applied(table, departing)
     return replace(
-        model_files.applied(table, departing),
+        table,
         pretrained_length=table.pretrained_length and table.pretrained_length // times,
-        not_asked=model_files.unasked(name, version, config),
+        not_asked=model_files.unasked(name, version, config, has_windows(table)),
     )
