@@ -3,8 +3,8 @@
     python tools/program_defaults.py              # transformers 5, the installed one, and mlx-lm in build/programs
     PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, laid out in FOLDER
 
-The file has one line per program and family; ``rope_parameters`` says whether a release of mlx-lm reads that key, and
-``sliding_window`` whether the model file of mlx-lm or ExLlamaV3 has the key of windows.
+The file has one line per program and family; ``rope_parameters`` says whether a release of mlx-lm reads that key,
+and ``sliding_window`` whether the model file of mlx-lm or ExLlamaV3 has the key of windows.
 """
 
 import ast

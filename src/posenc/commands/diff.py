@@ -71,7 +71,7 @@ def diff(
         typer.echo(json.dumps([asdict(one) for one in (*parted, *not_asked)], ensure_ascii=False, indent=1))
     else:
         console = screen(soft_wrap=True)
-        equal = f"no differences{' in what was asked' if not_asked else ''}"
+        equal = "no differences in what was asked" if not_asked else "no differences"
         console.print("\n".join(map(str, parted)) or equal, markup=False, highlight=False)
         for source, table_of in (("ours", first), ("theirs", second)):
             unasked = [f"not asked: {table_of.not_asked}"] if table_of.not_asked else []

@@ -116,12 +116,10 @@ def departing_from(
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
     """The table with these departures applied, and a note with the source line for each."""
-    layers = table.layers
     for departure in departing:
-        layers = {name: departure.of(layer) for name, layer in layers.items()}
+        table = table.with_layers(departure.of)
     return replace(
         table,
-        layers=layers,
         notes=(*table.notes, *(f"{table.program} {departure.says} ({departure.line})" for departure in departing)),
     )
 
@@ -137,7 +135,5 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
     if types is None:  # its model files were not run; those of transformers are measured with each family
         return f"the windows of {model_type!r}" if windows and program != "transformers" else ""
-    unchecked = (
-        f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"
-    )
-    return "" if model_type in types else unchecked
+    checked = "its rotary files were checked, but not its windows, scales and layers"
+    return "" if model_type in types else f"the model file of {model_type!r}: {checked}"

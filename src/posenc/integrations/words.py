@@ -254,5 +254,6 @@ TABLE: Mapping[str, Phrase] = {
     "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
     "notes": Phrase(),
     "not_asked": Phrase(lambda table: f"Not asked: {table.not_asked}." if table.not_asked else ""),
+    "short": Phrase(),
 }
 """Every field of ``PositionTable``; ``inspect`` begins with the model's type and lists notes among the risks."""

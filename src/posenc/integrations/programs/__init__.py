@@ -85,7 +85,7 @@ PROVED = ("axes", "encoding", "query_scale")
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
     """The differences in positions, except windows and lengths, for inputs of the table's length."""
     wanted = position_table.of(positions, length=table.admitted_length)
-    every = differences(wanted, table, names=("the model", table.program))
+    every = differences(replace(wanted, short=None), replace(table, short=None), names=("the model", table.program))
     return [str(one) for one in every if one.errors or one.what in PROVED]
 
 
@@ -282,6 +282,7 @@ def table_of(
     admitted: Callable[[ModelPositions, Mapping[str, Any]], int] | None = None,
     unread: Sequence[str] = (),
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
+    long_list: str = "",
 ) -> PositionTable:
     """The table that a program computes from a config, with its defaults and its reading of rope dictionaries.
 
@@ -296,6 +297,7 @@ def table_of(
             program allows by default; if omitted, the config's length.
         unread: keys of the config that the program does not know.
         rotated: a function that changes the positions after reading, if no dictionary can state the change.
+        long_list: for which requests the program uses LongRoPE's long list, in words; empty if by their own length.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
@@ -305,6 +307,8 @@ def table_of(
     notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
     for one in departing:
         part = {**(one.default or {}), **part}
+    if long_list and given.get("short_factor") != given.get("long_factor"):
+        notes.append(f"{program} uses the long list of factors {long_list}")
     times = math.prod(one.times_original for one in departing)
     part, stated = _changed(part, change, times)
     model_type = str(part.get("model_type"))
