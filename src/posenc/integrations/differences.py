@@ -168,9 +168,14 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
         (what in ("pairing", "head_dim", "query_dim") and None in values)
         or (what in ("pairing", "axes", "rotary_dim") and not all(pairs))
         or (what == "axes" and pairs[0] != pairs[1])
+        or (
+            what == "softmax_factor"
+            and first.encoding != second.encoding
+            and "nope" in (first.encoding, second.encoding)
+        )
         or (what == "window_after" and None in (first.window, second.window))
     )
-    if all(isinstance(value, float) for value in values):
+    if not incomparable and all(isinstance(value, float) for value in values):
         return math.isclose(*values, rel_tol=CLOSE)
     return incomparable or bool(values[0] == values[1])
 

@@ -306,7 +306,7 @@ def table_of(
     unread = (*unread, *(key for one in departing for key in one.unread))
     notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
     for one in departing:
-        part = {**(one.default or {}), **part}
+        part |= {key: value for key, value in (one.default or {}).items() if part.get(key) is None}
     if long_list and given.get("short_factor") != given.get("long_factor"):
         notes.append(f"{program} uses the long list of factors {long_list}")
     times = math.prod(one.times_original for one in departing)

@@ -70,9 +70,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
                 f"{ORIGINAL}; add it, or use YaRN"
             )
         entry = dict(read_as)
-        if kind_of(entry) == "dynamic" and not entry.get(
-            "alpha"
-        ):  # its base is computed for the unmultiplied length
+        if kind_of(entry) == "dynamic" and not entry.get("alpha"):
+            # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
         unscored = not older and entry.get("attention_factor") == 1  # vLLM detects the Llama form by it
