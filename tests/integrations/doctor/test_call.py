@@ -178,6 +178,73 @@ def rope(x, positions):
 """A port whose own table of cos and sin ends."""
 
 
+TURN = """
+import torch
+
+def turned(x):
+    return torch.cat((-x[..., x.shape[-1] // 2 :], x[..., : x.shape[-1] // 2]), -1)
+
+def angles(x, positions, base=500000.0):
+    theta = base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    return torch.as_tensor(positions)[..., None].float() * theta
+"""
+"""Rotation of half pairs, for ports of the mistakes below."""
+PORTS = {
+    "keys that mix in queries": """
+def rope(q, k, positions):
+    cos, sin = angles(q, positions).tile(2).cos(), angles(q, positions).tile(2).sin()
+    return q * cos + turned(q) * sin, k * cos + turned(q) * sin
+""",
+    "keys that stay": """
+def rope(q, k, positions):
+    at = angles(q, positions).tile(2)
+    return q * at.cos() + turned(q) * at.sin(), k
+""",
+    "queries alone": """
+def rope(q, k, positions):
+    at = angles(q, positions).tile(2)
+    return q * at.cos() + turned(q) * at.sin(), None
+""",
+    "a start that is ignored": """
+def rope(x, start_pos=0):
+    at = angles(x, torch.arange(x.shape[-2])).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "a start": """
+def rope(x, start_pos=0):
+    at = angles(x, torch.arange(start_pos, start_pos + x.shape[-2])).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "repeated angles": """
+def rope(x, positions):
+    at = angles(x, positions).repeat_interleave(2, -1)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "an overwritten half": """
+def rope(x, positions):
+    at, half = angles(x, positions), x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    a[:] = a * at.cos() - b * at.sin()
+    b[:] = b * at.cos() + a * at.sin()
+    return x
+""",
+    "another default": """
+def rope(x, positions, theta=10000.0):
+    at = angles(x, positions, theta).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "a table as long as the model": """
+def precompute(seqlen):
+    theta = 500000.0 ** (-torch.arange(0, 64, 2) / 64)
+    at = torch.outer(torch.arange(seqlen), theta if seqlen >= 4096 else 2 * theta)
+    return at.tile(2).cos(), at.tile(2).sin()
+
+def rope(x, cos, sin):
+    return x * cos + turned(x) * sin
+""",
+}
+
+
 HALF, NEIGHBOURS = (f"rotary(base=10000, pairing={pairing})" for pairing in ("half", "interleaved"))
 
 
@@ -266,6 +333,41 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
     assert text.endswith(only if reached else "x as (B, H, T, D)")
 
 
+@pytest.mark.parametrize(
+    ("port", "said"),
+    [
+        ("keys that mix in queries", "nothing that was tried gives these numbers, of the keys, x as"),
+        ("keys that stay", "it does not rotate at all; this reproduces all 7,040 numbers exactly, of the keys"),
+        ("queries alone", "right; "),
+        (
+            "a start that is ignored",
+            "these numbers cannot tell apart: counts rows 0, 1, 2 … and ignores the positions; or its positions "
+            "are off by -7",
+        ),
+        ("a start", "right; "),
+        ("repeated angles", "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs"),
+        ("an overwritten half", "the second channel of each pair is computed from the first after its rotation"),
+        ("another default", "right; "),
+        ("a table as long as the model", "right; "),
+    ],
+)
+def test_what_strangers_planted_is_named(port: str, said: str) -> None:
+    text = answer("rotary(base=500000, pairing=half)", "rope", TURN + PORTS[port])
+    assert text.startswith(said)
+    assert ("with theta=500000 instead of its default 10000" in text) is (port == "another default")
+
+
+def test_layers_without_positions_are_called_too() -> None:
+    smollm3 = read(Path(__file__).parents[2] / "data" / "configs" / "smollm3-3b.json")
+    rotates = "def rope(x, positions, layer_idx):\n    at = angles(x, positions, 5e6).tile(2)\n"
+    whole = rotates + "    return x * at.cos() + turned(x) * at.sin()\n"
+    text = answer(smollm3, "rope", TURN + whole)
+    assert text.startswith("layer 0: right; ")
+    assert "; it rotates layers 3, 7, 11, 15, 19, 23, 27, 31, 35, which have no positions" in text
+    kept = whole.replace("    return", "    if layer_idx % 4 == 3:\n        return x\n    return")
+    assert answer(smollm3, "rope", TURN + kept).startswith("right; ")
+
+
 def test_every_layout_of_tables_is_tried() -> None:
     """One in which columns are doubled side by side, read at positions, is the last that is tried but one."""
     text = answer("rotary(base=10000, pairing=interleaved)", "rope", EVERY_TWO)
@@ -302,7 +404,8 @@ def test_layers_that_differ_from_the_first_of_their_type_are_named(gemma: ModelP
     near, full = answer(gemma, name, listing).split("\n")
     assert near.startswith("sliding_attention: right; ")
     assert "other numbers" not in near
-    assert ("of layer 5; it computes other numbers for 11, 17, 23, 29" in full) is (name != "placed")
+    assert full.startswith("full_attention: layer 5: right; ") is (name != "placed")
+    assert full.endswith("; it computes other numbers for layers 11, 17, 23, 29") is (name != "placed")
 
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.arguments import one_of
+from posenc.arguments import one_of, parameters_of
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
@@ -46,12 +46,18 @@ FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
 """Positions for functions that raise an error at those, usually because their table ends."""
 NEAR = torch.arange(len(FAR))
+START = 7
+LATER = START + NEAR
+"""Positions for functions that take the first one as an integer."""
+LONGEST = 2**18
+"""The maximum number of positions for which a function of the file makes a table."""
 OFFSETS = torch.arange(-300, 301)
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 NAMES = {
     "vector": r"^(x|q|k|t|v|xq|xk|(q|k)_(embed|pe|rot|rope)|quer(y|ies)|keys?"
-    r"|vec(tor)?|tensor|inp(ut)?|hidden\w*|\w+_states)$",
+    r"|vec(tor)?|tensor|inp|inputs?|hidden\w*|\w+_states)$",
     "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m|start_pos)$",
+    "start": r"^(start(_pos\w*|_idx|_index)?|offset|pos(ition)?_offset|(past|cache)_len\w*)$",
     "offsets": r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$",
     "cos": r"^(freqs_)?cos(ine)?(_\w+)?$",
     "sin": r"^(freqs_)?sin(e)?(_\w+)?$",
@@ -64,6 +70,10 @@ NAMES = {
     "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
 }
 """Names of arguments in ports, by their meaning."""
+KEYS = r"^(x?k(_|$)|key)"
+"""Names of keys, which are twice the queries, so that a port that mixes them up is found."""
+OVERRIDDEN = ("base", "layer", "layer type", "start")
+"""Meanings of arguments that are passed even if they have a default."""
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
@@ -120,10 +130,11 @@ def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagno
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
 
 
-def takes(function: Callable[..., Any], *meanings: str) -> bool:
-    """Whether the function needs an argument of one of these meanings."""
-    needed = [name for name, each in inspect.signature(function).parameters.items() if each.default is each.empty]
-    return any(meant(name, meaning) for name in needed for meaning in meanings)
+def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> bool:
+    """Whether the function takes an argument of one of these meanings, without a default if ``needs``."""
+    parameters = inspect.signature(function).parameters.items()
+    names = [name for name, each in parameters if not needs or each.default is each.empty]
+    return any(meant(name, meaning) for name in names for meaning in meanings)
 
 
 def meant(name: str, meaning: str) -> bool:
@@ -138,7 +149,8 @@ def values(
     batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
     return {
         "vector": [] if x is None else [x],
-        "positions": [*((at, batch) if at.ndim == 1 else (batch, at)), *([0] if at is NEAR else [])],
+        "positions": [START] if at is LATER else [*((at, batch) if at.ndim == 1 else (batch, at))],
+        "start": [START] * (at is LATER),
         "offsets": [OFFSETS],
         "cos": [table[0] for table in tables if isinstance(table, tuple)],
         "sin": [table[1] for table in tables if isinstance(table, tuple)],
@@ -147,7 +159,7 @@ def values(
         "layer": [*asked.indices[:1]],
         "layer type": [asked.layer_type] * bool(asked.layer_type),
         "channels": [asked.recipe.get("head_dim")],
-        "heads": [HEADS],
+        "heads": [asked.recipe.get("heads") or HEADS],
         "length": [len(NEAR)],
     }
 
@@ -157,10 +169,11 @@ def first(
     known: Mapping[str, list[Any]],
     errors: list[Exception],
     made: Callable[[Any], Any] = lambda result: result,
+    overridden: Sequence[str] = OVERRIDDEN,
 ) -> list[Any]:
     """Call a function with every possible meaning of its arguments, and apply ``made`` to the first result.
 
-    The list is empty if all calls fail. Parameters keep their defaults, except the model's base and the layer.
+    The list is empty if all calls fail. Parameters keep their defaults, except those that are overridden.
     """
     wanted = {
         name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]
@@ -168,9 +181,11 @@ def first(
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         and (
             parameter.default is parameter.empty
-            or any(known[meaning] and meant(name, meaning) for meaning in ("base", "layer", "layer type"))
+            or any(known[meaning] and meant(name, meaning) for meaning in overridden)
         )
     }
+    vectors = [name for name in wanted if meant(name, "vector")]
+    wanted |= {name: [2 * x for x in wanted[name]] for name in vectors[1:] if re.match(KEYS, name.lower())}
     if unknown := [name for name, values in wanted.items() if not values]:
         errors.append(
             TypeError(
@@ -187,6 +202,14 @@ def first(
     return []
 
 
+def shortened(table: Any, rows: int) -> Any:
+    """The first rows of a table, or of several, for the positions that functions of tables are called at."""
+    if isinstance(table, tuple):
+        return tuple(shortened(part, rows) for part in table)
+    axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
+    return table[tuple(axes)] if hasattr(table, "shape") else table
+
+
 def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
     """The tables that the file's functions make, or the model's if there are none, in the usual layouts of ports.
 
@@ -194,10 +217,14 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
     functions of the file that were not tested.
     """
     tables, untested = list[tuple[list[Any], str]](), ""
+    rows = min(max(asked.lengths, default=4096), LONGEST)
+    first_rows, over = partial(shortened, rows=rows), ("length", *OVERRIDDEN)
     for name, maker in makers.items():
         errors: list[Exception] = []
-        known = [values(asked) | {"positions": [at, len(NEAR)]} for at in (NEAR, NEAR.expand(BATCH, -1))]
-        if forms := [table for each in known for table in first(maker, each, errors)]:
+        known = [
+            values(asked) | {"positions": [at, rows], "length": [rows]} for at in (NEAR, NEAR.expand(BATCH, -1))
+        ]
+        if forms := [table for each in known for table in first(maker, each, errors, first_rows, over)]:
             tables.append((forms, f", with {name}"))
         else:
             untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}"
@@ -214,7 +241,8 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
     """Searches over what the function returns for every layout and table that works, at positions it accepts."""
-    asked = replace(asked, recipe=asked.recipe.with_(head_dim=asked.recipe.get("head_dim") or HEAD_DIM))
+    channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
+    asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
     target, errors = names[name], list[Exception]()
     if inspect.isclass(target):
         made = first(target, values(asked), errors)
@@ -229,47 +257,80 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": asked.recipe.get("head_dim")}
     axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
     grid = [torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
-    wanted = (*grid, FAR, NEARER, NEAR) if takes(target, "positions") else (NEAR,)
-    for at in wanted:
-        compared: list[Search] = []
+    begins = (LATER,) * takes(target, "start")
+    wanted = (*grid, FAR, NEARER, *begins, NEAR) if takes(target, "positions", "start") else (NEAR,)
+
+    functions = [each for each in (target, *names.values()) if inspect.isroutine(each)]
+    replaced = {
+        f", with {key}={base:g} instead of its default {each.default:g}"
+        for function in functions
+        for key, each in parameters_of(function).items()
+        for base in values(asked)["base"]
+        if meant(key, "base") and isinstance(each.default, int | float) and each.default != base
+    }
+    remark = "".join(sorted(replaced))
+
+    def found(at: Tensor, ways: Iterable[tuple[str, tuple[list[Any], str]]]) -> Iterator[tuple[Any, Search]]:
         limited = f", at positions up to {at.max():,} only; those up to {wanted[0].max():,} raise an error"
         for layout, (forms, whose) in ways:
             random = torch.Generator().manual_seed(0)
             x = torch.randn([sizes[axis] for axis in layout], generator=random) if layout else None
-            note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose
-            note += limited * (at.max() < wanted[0].max() and not forms)  # given tables are short
-            compared += first(target, values(asked, x, at, forms), errors, partial(_search, asked, x, at, note))
-        if compared:
-            return compared
-    raise errors[0]
+            note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose + remark
+            short = at.max() < wanted[0].max() and at is not LATER and not forms  # given tables are short
+            searched = partial(_search, asked, x, at, note + limited * short)
+            for each in first(target, values(asked, x, at, forms), errors, searched):
+                yield (layout, (forms, whose)), each
+
+    compared = next(filter(None, (list(found(at, ways)) for at in wanted)), None)
+    if compared is None:
+        raise errors[0]
+    right = [way for way, each in compared if each.fits({})]
+    if right and not begins and takes(target, "start", needs=False):
+        compared = list(found(LATER, right)) or compared
+    keys = [each for _, each in compared if each.note.startswith(", of the keys")]  # the queries are right
+    return keys or [each for _, each in compared]
 
 
-def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) -> list[int]:
-    """The layers of this type for which the port computes other numbers than for the first."""
+def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) -> str:
+    """The layers of this type for which the port computes other numbers than for the first, and those that it
+    rotates although the model does not."""
     functions = (each for each in names.values() if inspect.isfunction(each) or each is names[name])
-    if not any(meant(key, "layer") for function in functions for key in inspect.signature(function).parameters):
-        return []
-    others = {i: searches(names, name, replace(asked, indices=(i,)))[0] for i in asked.indices[1:]}
-    return [i for i, other in others.items() if not np.array_equal(other.rows[0]["y"], first.rows[0]["y"])]
+    if not any(takes(function, "layer", needs=False) for function in functions):
+        return ""
+    unlike = [
+        {i: rows["y"] for i in layers for rows in searches(names, name, replace(asked, indices=(i,)))[0].rows}
+        for layers in (asked.indices[1:], asked.unrotated)
+    ]
+    rows = first.rows[0]
+    wrong, rotated = (
+        ", ".join(str(i) for i, y in found.items() if not np.array_equal(y, right))
+        for found, right in zip(unlike, (rows["y"], rows.get("x")), strict=True)
+    )
+    text = f"; it computes other numbers for layers {wrong}" * bool(wrong)
+    return text + f"; it rotates layers {rotated}, which have no positions in the model" * bool(rotated)
 
 
-def answered(tried: Sequence[Search], wrong: Sequence[int]) -> Diagnosis:
-    """The answer for the first layer of a type, which is wrong if the port computes other numbers for some."""
+def answered(tried: Sequence[Search], wrong: str) -> Diagnosis:
+    """The answer for the first layer of a type, with what is wrong in other layers."""
     answer = diagnosed(tried)
     if not wrong:
         return answer
-    layers = f"of layer {tried[0].expected.indices[0]}; it computes other numbers for {', '.join(map(str, wrong))}"
-    return replace(answer, right=False, text=f"{answer}, {layers}")
+    return replace(answer, right=False, text=f"layer {tried[0].expected.indices[0]}: {answer}{wrong}")
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
     """The search for a returned value, whose shape determines its meaning."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
-    array, *others = (torch.as_tensor(part).detach() for part in (returned if several else [returned]))
+    parts = [part for part in returned if part is not None] if several else [returned]
+    array, *others = (torch.as_tensor(part).detach() for part in parts)
     if x is not None and array.shape == x.shape:
         numbers = {"positions": at, "x": x, "rotated": array}
-        if others and torch.equal(others[0], array):  # queries and keys
-            asked = replace(asked, free=asked.free | {"written"})
+        if others and others[0].shape == x.shape:
+            if torch.equal(others[0], 2 * array):
+                return search(replace(asked, free=asked.free | {"written"}), numbers, note)
+            queries = search(asked, numbers, f", of the queries{note}")
+            keys = {"positions": at, "x": 2 * x, "rotated": others[0]}
+            return search(asked, keys, f", of the keys{note}") if queries.fits({}) else queries
     elif asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
         cos, sin = (array, *others) if others else (array.real, array.imag)
         numbers = {"positions": at, "cos": cos, "sin": sin}

@@ -86,8 +86,9 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
     lengths = tuple(filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length)))
     recipes = {name: canonical(model.recipes[name], full=True) for name in searched}
     layers = {name: tuple(i for i, kind in enumerate(types) if kind == name) for name in recipes}
+    unrotated = tuple(i for i, kind in enumerate(types) if model.recipes[kind].name == "nope")
     return {
-        name: Expected(recipe, frozenset(), ladders, lengths, name, layers[name])
+        name: Expected(recipe, frozenset(), ladders, lengths, name, layers[name], unrotated)
         for name, recipe in recipes.items()
     }
 

@@ -61,6 +61,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             sign=[-right.sign],
             products=PRODUCTS,
             per_channel=[True],
+            crossed=[True],
             factor=(1.0, f**2, f**0.5, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s),
             shift=(1, -1, 2),
             multiple=(2.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 0.0),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Self
 
 import numpy as np
@@ -61,6 +61,10 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
         "the first channel of each pair lacks its minus sign: (a·cos + b·sin, b·cos + a·sin)",
         lambda a, b, cos, sin, sign: (a * cos + sign * b * sin, b * cos + sign * a * sin),
     ),
+    "overwritten": (
+        "the second channel of each pair is computed from the first after its rotation, which overwrote it",
+        lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * (a * cos - sign * b * sin) * sin),
+    ),
     "exchanged": (
         "cos and sin are swapped",
         lambda a, b, cos, sin, sign: (a * sin - sign * b * cos, b * sin + sign * a * cos),
@@ -87,6 +91,8 @@ class Rotation:
         series: a change of the frequencies, a key of ``SERIES``.
         products: the product of a pair, a key of ``PRODUCTS``.
         per_channel: whether frequencies are indexed by channel instead of by pair.
+        crossed: whether angles are laid out for the other pairing: repeated (0, 0, 1, 1, …) for half pairs, or
+            tiled (0, 1, …, 0, 1, …) for interleaved ones.
         counted: what counts as the position: ``position``, or ``row`` or ``head``, the index along an axis of x.
         shift, multiple: a number added to positions, and their multiplier after that; 0 disables rotation.
         last, period: the position at which positions are clamped, and the number after which they restart at 0.
@@ -107,6 +113,7 @@ class Rotation:
     series: str = ""
     products: str = ""
     per_channel: bool = False
+    crossed: bool = False
     counted: str = "position"
     shift: int = 0
     multiple: float = 1.0
@@ -175,7 +182,7 @@ class Rotation:
 
     def keeps_lengths(self, rows: Rows) -> bool:
         """Whether a rotation by some angles gives these rows: pairs keep their lengths, up to the factor."""
-        if "pair" in rows or self.per_channel or self.products == "reflected":
+        if "pair" in rows or self.per_channel or self.crossed or self.products in ("reflected", "overwritten"):
             return True
         (a, b), (c, d) = self.both_channels
         before = self.factor * np.hypot(rows["x"][:, a], rows["x"][:, b])
@@ -192,8 +199,17 @@ class Rotation:
         later = angles * self.base ** (-self.per_channel / self.span)
         cos, sin = (self.factor * self.rounded(turned, "cos and sin") for turned in (np.cos(later), np.sin(angles)))
         ours, room = x.copy(), (CLOSE + rows["step"]) * np.abs(x)
-        ours[:, c], ours[:, d] = PRODUCTS[self.products][1](x[:, a], x[:, b], cos, sin, self.sign)
-        wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
+        product = partial(PRODUCTS[self.products][1], x[:, a], x[:, b], sign=self.sign)
+        ours[:, c], ours[:, d] = product(cos, sin)
+        if self.crossed:
+            first, second = (channel % self.pairs if self.layout[1] == 2 else channel // 2 for channel in (a, b))
+            ours[:, c], ours[:, d] = (
+                product(cos[:, first], sin[:, first])[0],
+                product(cos[:, second], sin[:, second])[1],
+            )
+        wide = (
+            CLOSE * (2 + (np.abs(angles).max(1, keepdims=True) if self.crossed else np.abs(angles))) + rows["step"]
+        ) * self.factor
         room[:, c] = room[:, d] = wide * (np.abs(x[:, a]) + np.abs(x[:, b]))
         return ours, room
 

@@ -96,6 +96,11 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
     "products": lambda port, right: PRODUCTS[port.products][0],
     "per_channel": lambda port, right: "every channel has its own frequency, but two should share one",
+    "crossed": lambda port, right: (
+        "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs, but it rotates half pairs"
+        if port.layout[1] == 1
+        else "its angles are tiled (0, 1, …, 0, 1, …), as for half pairs, but it rotates interleaved pairs"
+    ),
     "axes": lambda port, right: (
         f"its pairs rotate by {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
     ),
@@ -129,7 +134,7 @@ ROTARY = Kind(
     probe=probe,
     mistakes=mistakes,
     phrases=PHRASES,
-    outer=frozenset(("layout", "written", "turning", "factor", "products", "per_channel")),
+    outer=frozenset(("layout", "written", "turning", "factor", "products", "per_channel", "crossed")),
     possible=Rotation.keeps_lengths,
     wanted="Pass positions 0, 1, 2 and some past the trained length, and all channels.",
     free={

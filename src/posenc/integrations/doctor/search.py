@@ -71,6 +71,7 @@ class Expected:
         ladders: base and frequencies of all layer types of the model, by name.
         lengths: the lengths that the model's config states; the admitted length is last.
         layer_type, indices: the type of the layers with this encoding, and their numbers; empty for a string.
+        unrotated: the numbers of the layers without positions.
     """
 
     recipe: Recipe
@@ -79,6 +80,7 @@ class Expected:
     lengths: tuple[int, ...] = ()
     layer_type: str = ""
     indices: tuple[int, ...] = ()
+    unrotated: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -243,8 +245,10 @@ class Search:
         return Diagnosis(
             False,
             (),
-            f"nothing that was tried gives these numbers: {off.sum():,} of {off.size:,} differ; from {count} "
-            f"{first:,} on, by up to {apart.max():.3g} at {count} {most:,}" + f"; {means}" * (count == "position"),
+            f"nothing that was tried gives these numbers{self.note}: {off.sum():,} of {off.size:,} differ; from "
+            f"{count} {first:,} on, by up to {apart.max():.3g} at {count} {most:,}"
+            + f"; {means}"
+            * (count == "position"),
         )
 
 
