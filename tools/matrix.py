@@ -5,6 +5,7 @@ computed from stored files; no program is started, and no checkpoint is loaded.
 """
 
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: no,
 with the largest error of cos up to four times the trained length. A field's name: that field differs.
-*refused*: the release does not run the config. *not read*: posenc has no rules for this family in this release.
+*refused*: the release does not run the config. *not read*: posenc has no rules for it.
 *not asked*: its model file was not run. `python -m tools.matrix` writes this page
 ([how releases are tested](one-config.md#programs)).
 
@@ -110,7 +111,7 @@ def changes() -> list[str]:
             if len(tables) == 2 and not any(table.not_asked for table in tables):
                 apart = differences(*tables, names=(older, newer))
                 found = {each.what: each.text for each in apart if each.what not in LENGTHS[:2]}
-            elif len(tables) == 1 and any("not run" in str(answer) for answer in answers):
+            elif len(tables) == 1 and not tables[0].not_asked and any("not run" in str(one) for one in answers):
                 refusing = newer if isinstance(answers[0], PositionTable) else older
                 found = {refusing: f"{refusing} does not run it"}
             for what, text in found.items():
@@ -136,16 +137,14 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
         apart = differences(of(read(config)), table, names=("the config", "the program"))
     except PosencError as error:
         return ("refused", [str(error)]) if "not run" in str(error) else ("not read", [])
-    if table.not_asked:
-        return "not asked", []
     apart = [each for each in apart if each.what not in LENGTHS]
-    if not apart:
-        return "equal", []
+    if not apart or "model file" in table.not_asked:
+        return "not asked" if table.not_asked else "equal", []
     worst = max((error.cos for each in apart for error in each.errors), default=0.0)
     fields = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in apart))
     layer_types: dict[str, list[str]] = {}
     for each in apart:
-        sentence = str(each).removeprefix(f"{each.layer_type}: ")
+        sentence = re.sub(": base [^;]*longrope.*;", ";", str(each).removeprefix(f"{each.layer_type}: "))
         layer_types.setdefault(sentence, []).extend([each.layer_type] if each.layer_type else [])
     sentences = [": ".join(filter(None, (", ".join(types), text))) for text, types in layer_types.items()]
     return f"cos {worst:.2g}" if worst else fields, sentences

@@ -3,7 +3,8 @@
     python tools/program_defaults.py              # transformers 5, the installed one, and mlx-lm in build/programs
     PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, laid out in FOLDER
 
-The file has one line per program and family; ``rope_parameters`` says whether a release of mlx-lm reads that key.
+The file has one line per program and family; ``rope_parameters`` says whether a release of mlx-lm reads that key,
+and ``sliding_window`` whether the model file of mlx-lm or ExLlamaV3 has the key of windows.
 """
 
 import ast
@@ -13,7 +14,7 @@ from typing import Any
 
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.programs import mlx
+from posenc.integrations.programs import exllamav3, mlx
 
 ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
 EXLLAMAV3 = ("apertus", "arcee", "hyperclovax", "llama", "mixtral", "phi3", "qwen3", "qwen3_moe", "smollm3")
@@ -84,7 +85,18 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
             key: ast.literal_eval(value) for key, value in fields.items() if isinstance(value, ast.Constant)
         }
         table[name] = {key: constants[key] for key in keys_of(name, family) if constants.get(key) is not None}
-        table[name]["rope_parameters"] = "rope_parameters" in fields
+        table[name] |= {"rope_parameters": "rope_parameters" in fields, "sliding_window": "sliding_window" in text}
+    return table
+
+
+def of_exllamav3() -> dict[str, dict[str, Any]]:
+    """Return the default base by family, and whether a release's model file reads the key of windows."""
+    folders = [ROOT / "build" / "programs" / f"exllamav3-{version}" for version in exllamav3.RELEASES.versions]
+    table = {}
+    for name in EXLLAMAV3:
+        files = [folder / "exllamav3" / "architecture" / f"{name}.py" for folder in folders]
+        windows = any("sliding_window" in file.read_text() for file in files)
+        table[name] = {"rope_theta": 10000.0, "sliding_window": windows}
     return table
 
 
@@ -94,7 +106,7 @@ def asked() -> dict[str, dict[str, dict[str, Any]]]:
 
     every = {
         "llama_cpp": {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")},  # of one architecture
-        "exllamav3": {name: {"rope_theta": 10000.0} for name in EXLLAMAV3},
+        "exllamav3": of_exllamav3(),
         "transformers" + transformers.__version__[0]: of_transformers(),
     }
     for version in mlx.RELEASES.versions:

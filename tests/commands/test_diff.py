@@ -123,6 +123,16 @@ def test_llama_3_1_in_a_gguf_file(tmp_path: Path) -> None:
     assert "frequencies" in {one["what"] for one in compared(str(CONFIGS / "llama-3.1-8b.json"), lost)[1]}
 
 
+def test_what_was_not_asked_is_in_the_answer(tmp_path: Path) -> None:
+    config = saved(
+        tmp_path, "config.json", {**MODEL, "model_type": "olmo3", "rope_theta": 5e5, "sliding_window": 8}
+    )
+    status, (entry,), lines = compared(config, f"mlx:{config}")
+    assert (status, entry["what"], entry["ours"]) == (0, "not_asked", "")
+    assert entry["text"] == "not asked: the windows of 'olmo3'"
+    assert lines.startswith("no differences in what was asked\nnote on theirs: not asked: the windows of 'olmo3'\n")
+
+
 def test_a_draft_with_another_table(tmp_path: Path) -> None:
     target = saved(tmp_path, "target.json", {**MODEL, "rope_parameters": YARN})
     plain = saved(tmp_path, "plain.json", {**MODEL, "num_hidden_layers": 1, "rope_theta": 5e5})

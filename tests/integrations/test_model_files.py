@@ -21,9 +21,10 @@ from posenc.integrations import model_files
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import sglang, vllm
+from posenc.integrations.programs import exllamav3, mlx, sglang, vllm
 from posenc.scaling import YaRN
 from support.model_files import KEPT, apart, configs, lines
+from support.served import PLAIN
 
 NOTE = model_files.Departure("", (), "", "")
 ROOT = Path(__file__).parents[2]
@@ -240,17 +241,26 @@ def test_gemma_3_in_sglang_depends_on_the_processor() -> None:
     assert note.endswith("on a CPU with AMX full layers rotate unscaled (sglang/srt/models/gemma3_causal.py:269)")
 
 
+T5 = ("t5", "umt5")
+WITHOUT_T5 = ((vllm, "0.33.0"), (sglang, "0.5.15"), (sglang, "0.5.23"))
+
+
 @pytest.mark.parametrize(
     ("program", "version", "model_type", "why"),
     [
         *((sglang, "0.5.15", name, "there is no model file, and") for name in ("bamba", "mpt")),
         *((sglang, "0.5.23", name, "there is no model file, and") for name in ("bamba", "mpt")),
         (vllm, "0.33.0", "mpt", "the layer does not dispatch"),
+        *(
+            (program, version, name, "there is no model file, and")
+            for program, version in WITHOUT_T5
+            for name in T5
+        ),
     ],
 )
 def test_what_a_release_does_not_run_is_refused(program: Any, version: str, model_type: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=f"{re.escape(version)} does not run '{model_type}': {why}"):
-        program.read(config_of(f"{model_type} as its class writes it"), version)
+        program.read(config_of(model_type if model_type in T5 else f"{model_type} as its class writes it"), version)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +275,49 @@ def test_what_a_release_does_not_run_is_refused(program: Any, version: str, mode
 def test_what_was_not_asked_is_said(program: Any, config: str, model_type: str) -> None:
     said = program.read(config_of(config)).not_asked
     assert said.partition(":")[0] == (f"the model file of {model_type!r}" if model_type else "")
+
+
+@pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
+def test_smollm_3_without_its_list_of_layers_does_not_run_in_exllamav3(version: str) -> None:
+    config = {**PLAIN, "model_type": "smollm3", "no_rope_layer_interval": 2, "pad_token_id": 0}
+    with pytest.raises(InvalidArgument, match=rf"{version} does not run 'smollm3': .* add no_rope_layers"):
+        exllamav3.read(config, version)
+    assert exllamav3.read({**config, "no_rope_layers": [1, 0]}, version).layer_types == ("rotary", "nope")
+
+
+@pytest.mark.parametrize("version", mlx.RELEASES.versions)
+@pytest.mark.parametrize("stated", [{}, {"position_embedding_type": None}], ids=["missing", "null"])
+def test_granite_4_rotates_by_default_in_mlx(version: str, stated: dict[str, Any]) -> None:
+    config = {
+        **PLAIN,
+        "model_type": "granitemoehybrid",
+        "layer_types": ["attention"] * 2,
+        **stated,
+    }
+    table = mlx.read(config, version)
+    assert what(table, config) == {"encoding"}
+    assert any("granitemoehybrid.py:60" in note for note in table.notes)
+    stating = {**config, "position_embedding_type": "rope"}
+    assert what(mlx.read(stating, version), stating) == set()
+
+
+@pytest.mark.programs
+def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_file() -> None:
+    """Of mlx-lm and ExLlamaV3, of whose model files no answers are kept: by a word of the line."""
+    words = {"smollm3": "no_rope_layers", "granitemoehybrid": "position_embedding_type", "mistral": "mistral"}
+    folders = {"mlx": "mlx-lm", "exllamav3": "exllamav3"}
+    found = [departure for departure in model_files.departures() if departure.program in folders]
+    for departure in found:
+        (release,) = (
+            program.RELEASES.versions[-1] for program in (mlx, exllamav3) if departure.program in program.__name__
+        )
+        file, _, number = departure.line.partition(",")[0].rpartition(":")
+        folder = ROOT / "build" / "programs" / f"{folders[departure.program]}-{release}"
+        if not folder.exists():
+            pytest.skip("no release here; type: python tools/programs.py")
+        line = (folder / file).read_text("utf-8").splitlines()[int(number) - 1]
+        assert words[departure.types[0]] in line
+    assert len(found) == len(words)
 
 
 @pytest.mark.parametrize(

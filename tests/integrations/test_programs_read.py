@@ -6,13 +6,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import version as installed
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, PosencError
 from posenc.integrations import programs
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
@@ -21,7 +22,8 @@ from posenc.integrations.huggingface.config_class import TRIED
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import exllamav3, llama_cpp, mlx, sglang, transformers, vllm
-from posenc.integrations.rope_dictionaries import kind_of
+from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
+from posenc.integrations.words import has_windows
 from posenc.scaling import LongRoPE
 from support.served import (
     BASE,
@@ -171,6 +173,7 @@ def test_mlx_computes_what_is_read_of_it(version: str) -> None:
     for config, table, answer in zip(configs, tables, answers, strict=True):
         if (config.get("rope_scaling") or {}).get("rope_type") != "dynamic":  # whose base follows every call
             same(table, answer["tables"], POSITIONS)
+            same(table.short or table, answer["tables"], POSITIONS)
         assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
 
 
@@ -234,7 +237,9 @@ def test_fields_of_a_gguf_file_are_read_back(scaling: Any) -> None:
     file = llama_cpp.write(positions, scaling, max_length=4 * LENGTH)
     model = {"general.architecture": "llama", "llama.embedding_length": 64, "llama.attention.head_count": 4}
     file = llama_cpp.Fields({**model, "llama.block_count": 2, **file.values}, file.tensors)
-    wanted = of(positions.with_scaling(scaling), length=4 * LENGTH)
+    wanted = replace(
+        of(positions.with_scaling(scaling), length=4 * LENGTH), short=None
+    )  # the file is served longer
     assert not {"frequencies", "attention_factor", "pairing"} & {
         d.what for d in differences(wanted, llama_cpp.read(file))
     }
@@ -295,6 +300,90 @@ def test_the_converter_of_llama_cpp_reads_the_original_length_outside() -> None:
     assert by_name(llama_cpp.read(shipped), shipped) == []
     unrounded = rope(**YARN, truncate=False)
     assert by_name(llama_cpp.read(unrounded), unrounded) == ["frequencies"]
+
+
+@pytest.mark.parametrize(
+    ("program", "fields", "uses"),
+    [
+        (transformers, [], ""),
+        (sglang, [], "for every request of a batch in which one is longer"),
+        (vllm, ["admitted_length"], "for every request if --max-model-len exceeds the original length"),
+        (mlx, ["frequencies"], "for every request"),
+        (exllamav3, ["frequencies"], "for every request"),
+    ],
+    ids=["transformers", "sglang", "vllm", "mlx", "exllamav3"],
+)
+def test_lists_of_factors_are_compared_for_short_requests_too(program: Any, fields: list[str], uses: str) -> None:
+    """transformers uses the short list up to the original length, and the others at different lengths."""
+    config = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_scaling": LONG, ORIGINAL: LENGTH}
+    table = program.read(config)
+    found = differences(of(read(config)), table, [1, LENGTH - 1, LENGTH, 3 * LENGTH])
+    assert [one.what for one in found] == fields
+    assert [[error.position for error in one.errors] for one in found if one.errors] == [[1, 63]] * (
+        fields == ["frequencies"]
+    )
+    assert [note for note in table.notes if "the long list of factors" in note and uses in note] or not uses
+    both = {**config, "rope_scaling": {**LONG, "short_factor": LONG["long_factor"]}}
+    assert "frequencies" not in by_name(program.read(both), both)
+    assert not any("long list" in note for note in program.read(both).notes)
+
+
+def test_short_requests_are_compared_by_what_each_program_does_with_them() -> None:
+    """vLLM without the original length outside the dictionary admits all, and then uses the long list for all."""
+    config = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_scaling": LONG}
+    (found,) = differences(of(read(config)), vllm.read(config), [0, 63, 64])
+    assert (found.what, [error.position for error in found.errors]) == ("frequencies", [0, 63])
+    assert differences(vllm.read(config), vllm.read(config)) == []
+    half = {**LONG, "long_factor": [3.0] * 8}
+    other = {**config, "rope_scaling": half}
+    (only_long,) = differences(of(read(config)), of(read(other)), [0, 63, 64])
+    assert [error.position for error in only_long.errors] == [0, 63, 64]
+
+
+QWEN = {"use_sliding_window": True, "max_window_layers": 0}
+
+
+@pytest.mark.parametrize(
+    ("program", "model_type", "applied"),
+    [
+        (mlx, "mistral", "none"),
+        *((program, name, "none") for program in (mlx, exllamav3) for name in ("phi3", "qwen3")),
+        (mlx, "qwen2", "none"),
+        (mlx, "olmo3", "not asked"),
+        (mlx, "gpt_oss", "not asked"),
+        (llama_cpp, "mistral", "not asked"),
+        (sglang, "mistral", "none"),
+        (vllm, "mistral", "applied"),
+    ],
+)
+def test_a_window_is_applied_or_denied_or_not_asked(program: Any, model_type: str, applied: str) -> None:
+    qwen = QWEN if model_type.startswith("qwen") else {}
+    config = {**PLAIN, "head_dim": 16, "sliding_window": 8, **qwen, "model_type": model_type}
+    table = program.read(config)
+    found = [one for one in differences(of(read(config)), table) if one.what == "window"]
+    assert bool(found) == (applied == "none")
+    assert not found or "applies no window to these layers" in "".join(table.notes)
+    assert ("windows" in table.not_asked) == (applied == "not asked")
+    wider = program.read({**config, "sliding_window": LENGTH})
+    assert "no window" not in "".join(wider.notes) or model_type == "mistral"
+    assert not wider.not_asked
+
+
+def test_every_window_of_a_program_whose_model_files_were_not_run_is_denied_or_not_asked() -> None:
+    """By every published config, so that no answer says that windows are equal."""
+    published = (CONFIGS.parent / "published_configs.jsonl").read_text("utf-8").splitlines()
+    configs = [json.loads(line)["config"] for line in published]
+    found = set()
+    for program in (mlx, exllamav3, llama_cpp):
+        for config, version in product(configs, program.RELEASES.versions):
+            try:
+                table, wanted = program.read(config, version), of(read(config))
+            except PosencError:
+                continue
+            if has_windows(wanted):
+                found.add((config["model_type"], bool(table.not_asked)))
+                assert table.not_asked or not has_windows(table), (config["model_type"], version)
+    assert found >= {("gpt_oss", True), ("mistral", False), ("mistral", True)}
 
 
 def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:

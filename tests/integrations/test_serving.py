@@ -212,9 +212,9 @@ def test_a_list_of_factors_is_taken_out_of_the_file() -> None:
 def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Path) -> None:
     folder = model(tmp_path, PLAIN)
     refusals = {
-        ("vllm", "dynamic(4)"): "only transformers does; use scaling.plan(total_length)",
+        ("vllm", "dynamic(4)"): "only transformers supports; use scaling.plan(total_length)",
         ("mlx-lm", "yarn(4, truncate=False)"): "mlx-lm 0.32.2 would compute differently: all: frequencies of",
-        ("llama.cpp", "dynamic(4)"): "only transformers does",
+        ("llama.cpp", "dynamic(4)"): "only transformers ",
     }
     for (program, scaling), reason in refusals.items():
         answer = serving(program, folder, scaling)
@@ -229,6 +229,17 @@ def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Pa
         serving("vllm@0.1", folder)
     with pytest.raises(UnknownName, match="unknown scaling 'yarm'"):
         serving("vllm", folder, "yarm(4)")
+
+
+@pytest.mark.parametrize("program", ["mlx-lm", "llama.cpp"])
+def test_no_command_is_printed_if_windows_were_not_asked(program: str, tmp_path: Path) -> None:
+    config = {**PLAIN, "model_type": "mistral", "sliding_window": 8, "layer_types": ["sliding_attention"] * 2}
+    answer = serving(program, model(tmp_path, config))
+    assert answer["command"] == ""
+    assert f"{NOT_ASKED}the windows of 'mistral'" in answer["notes"]
+    without = serving(program, model(tmp_path, {**config, "sliding_window": None}))
+    assert without["command"]
+    assert not any("windows of" in note for note in without["notes"])
 
 
 def test_a_length_that_is_left_out_is_the_trained_one() -> None:

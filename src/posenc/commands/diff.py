@@ -48,7 +48,7 @@ def diff(
 ) -> None:
     """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 if they differ."""
     check_there(*(source for source in (ours, theirs, draft) if source is not None))
-    from posenc.integrations.differences import differences, parting
+    from posenc.integrations.differences import Difference, differences, parting
     from posenc.integrations.fingerprint import fingerprint, is_stated
     from posenc.integrations.sources import table
 
@@ -65,11 +65,14 @@ def diff(
     parted = differences(first, second, at)
     if draft is not None:  # a different model, with its own heads and layers
         parted = [one for one in parted if one.what not in NOT_OF_A_DRAFT]
+    both = (first.not_asked, second.not_asked)
+    not_asked = [Difference("not_asked", None, *both, f"not asked: {' and '.join(filter(None, both))}")] * any(both)
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in parted], ensure_ascii=False, indent=1))
+        typer.echo(json.dumps([asdict(one) for one in (*parted, *not_asked)], ensure_ascii=False, indent=1))
     else:
         console = screen(soft_wrap=True)
-        console.print("\n".join(map(str, parted)) or "no differences", markup=False, highlight=False)
+        equal = "no differences in what was asked" if not_asked else "no differences"
+        console.print("\n".join(map(str, parted)) or equal, markup=False, highlight=False)
         for source, table_of in (("ours", first), ("theirs", second)):
             unasked = [f"not asked: {table_of.not_asked}"] if table_of.not_asked else []
             for note in (*unasked, *table_of.notes):

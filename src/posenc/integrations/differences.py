@@ -15,6 +15,7 @@ position 0 and grows with the distance between two tokens, so short texts do not
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -88,7 +89,8 @@ def differences(
     """All differences between two tables: those of layer types first, then those of lengths.
 
     Layers are compared by number, regardless of the names of their types. A window as wide as the input counts as
-    no window. Frequencies differ if their relative difference exceeds eight roundings of float32.
+    no window. Frequencies differ if their relative difference exceeds eight roundings of float32. If a scaling
+    depends on the length, requests up to the original length are also compared.
 
     Args:
         positions: the positions at which errors are computed; default 0, L/2, L and 4·L, where L is the pretrained
@@ -109,16 +111,25 @@ def differences(
         )
         result.append(Difference(what, layer_type, *values, sentence, errors))
 
-    for one, other in dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)):
-        first = within(ours.admitted_length, ours.layers[one])
-        second = within(theirs.admitted_length, theirs.layers[other])
+    shorts = (ours.short or ours, theirs.short or theirs)
+    end, reach = (min(table.admitted_length for table in both) for both in (shorts, (ours, theirs)))
+    requests = [shorts] if end == reach else [(ours, theirs), shorts]
+    for (one, other), (before, after) in product(
+        dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)), requests
+    ):
+        first = within(before.admitted_length, before.layers[one])
+        second = within(after.admitted_length, after.layers[other])
+        reached = [p for p in at if p < end or (before, after) == (ours, theirs)]
+        layer_type = other if " in layer" in other else one
         for what in sorted(PHRASES, key=lambda name: name != "frequencies"):
             values = (getattr(first, what), getattr(second, what))
             text = "" if _same(what, first, second) else PHRASES[what].differs
             if what == "frequencies" and (text := _frequencies(first, second)):
                 values = _origin(first), _origin(second)
-            if text:
-                add(what, other if " in layer" in other else one, values, text, _errors(what, first, second, at))
+            if text and (what, layer_type, *values) not in [
+                (d.what, d.layer_type, d.ours, d.theirs) for d in result
+            ]:
+                add(what, layer_type, values, text, _errors(what, first, second, reached))
     counts = (len(ours.layer_types), len(theirs.layer_types))
     for what, phrase in TABLE.items():
         values = counts if what == "layer_types" else (getattr(ours, what), getattr(theirs, what))
@@ -157,9 +168,14 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
         (what in ("pairing", "head_dim", "query_dim") and None in values)
         or (what in ("pairing", "axes", "rotary_dim") and not all(pairs))
         or (what == "axes" and pairs[0] != pairs[1])
+        or (
+            what == "softmax_factor"
+            and first.encoding != second.encoding
+            and "nope" in (first.encoding, second.encoding)
+        )
         or (what == "window_after" and None in (first.window, second.window))
     )
-    if all(isinstance(value, float) for value in values):
+    if not incomparable and all(isinstance(value, float) for value in values):
         return math.isclose(*values, rel_tol=CLOSE)
     return incomparable or bool(values[0] == values[1])
 
@@ -191,8 +207,11 @@ def _turn(first: LayerTable, second: LayerTable) -> bool:
 
 def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
     """The errors of the first table with the second's value of this field."""
-    several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
-    if what not in TURNING or several or not _turn(first, second):
+    if (
+        what not in TURNING
+        or (what == "frequencies" and len(first.frequencies) != len(second.frequencies))
+        or not _turn(first, second)
+    ):
         return ()
     first = replace(first, pairing=first.pairing or second.pairing)  # use the other's if this one is unknown
     second = replace(first, **{name: getattr(second, name) or getattr(first, name) for name in TURNING[what]})

@@ -63,6 +63,12 @@ class Departure:
         return replace(layer, **{key: value for key, value in values.items() if getattr(layer, key) is not None})
 
 
+NO_WINDOWS = Departure(
+    "", (), "applies no window to these layers", "its model file has no sliding_window", sets={"window": "none"}
+)
+"""The departure of a model file that does not read the key of windows."""
+
+
 @cache
 def departures() -> tuple[Departure, ...]:
     """All known departures."""
@@ -110,20 +116,28 @@ def departing_from(
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
     """The table with these departures applied, and a note with the source line for each."""
-    layers = table.layers
     for departure in departing:
-        layers = {name: departure.of(layer) for name, layer in layers.items()}
+        table = table.with_layers(departure.of)
     return replace(
         table,
-        layers=layers,
         notes=(*table.notes, *(f"{table.program} {departure.says} ({departure.line})" for departure in departing)),
     )
 
 
-def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:
-    """The part of a program's answer that was not checked, in words; empty if everything was checked."""
+def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool) -> str:
+    """The part of a program's answer that was not checked, in words; empty if everything was checked.
+
+    Args:
+        program, version: the name of the program's module, and its release.
+        config: the whole config.
+        windows: whether the program's table has a window smaller than the longest input.
+    """
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
-    unchecked = (
-        f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"
+    if types is None:  # its model files were not run; those of transformers are measured with each family
+        return f"the windows of {model_type!r}" if windows and program != "transformers" else ""
+    return (
+        ""
+        if model_type in types
+        else f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales "
+        "and layers"
     )
-    return "" if types is None or model_type in types else unchecked

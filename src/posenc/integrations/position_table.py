@@ -6,7 +6,7 @@ table = position_table.of(huggingface.read("model/config.json"))
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.text import value_text
-from posenc.scaling import Default, LengthScaling, Scaling, to_dict
+from posenc.scaling import Default, DynamicNTK, LengthScaling, LongRoPE, Scaling, to_dict
 
 if TYPE_CHECKING:  # that package measures models as tables
     from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -123,6 +123,7 @@ class PositionTable:
         program: the program that computes this table, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
         not_asked: the part of the program that was not checked; empty if everything was.
+        short: the table for requests of at most its ``admitted_length`` tokens, if a scaling depends on the length.
     """
 
     model_type: str
@@ -135,6 +136,15 @@ class PositionTable:
     program: str = field(default="", compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
     not_asked: str = field(default="", compare=False)
+    short: "PositionTable | None" = None
+
+    def with_layers(self, change: Callable[[LayerTable], LayerTable]) -> "PositionTable":
+        """The table with every layer changed, also for short requests."""
+        return replace(
+            self,
+            layers={name: change(layer) for name, layer in self.layers.items()},
+            short=self.short and self.short.with_layers(change),
+        )
 
 
 def of(
@@ -154,11 +164,20 @@ def of(
         program, notes: these fields of the table; assumptions are added to the notes.
     """
     types, admitted = positions.types_by_window, admitted or positions.max_length
+    longest = length or admitted
+    original = min(
+        (
+            now.original_length
+            for recipe in positions.rotary_recipes.values()
+            if isinstance(now := recipe.get("scaling"), LongRoPE | DynamicNTK)
+        ),
+        default=longest,
+    )
     windows = dict(zip(types, positions.windows, strict=True))
     kinds = dict(zip(types, positions.layer_types, strict=True))
     return PositionTable(
         model_type=positions.model_type,
-        layers={name: _layer(positions, kind, windows[name], length or admitted) for name, kind in kinds.items()},
+        layers={name: _layer(positions, kind, windows[name], longest) for name, kind in kinds.items()},
         layer_types=types,
         pretrained_length=positions.original_length,
         tuned_length=positions.tuned_length,
@@ -166,6 +185,7 @@ def of(
         layout=positions.layout or "",
         program=program,
         notes=(*positions.assumed, *notes),
+        short=of(positions, length=original, admitted=original) if original < longest else None,
     )
 
 

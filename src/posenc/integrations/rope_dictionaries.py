@@ -39,8 +39,9 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
     family = family_of(config)
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry
-    known = ("rope_theta", "factor", ORIGINAL, *MAGNITUDE)
-    return {**{key: value for key, value in entry.items() if key in known}, "rope_type": "yarn"}
+    return {key: entry[key] for key in ("rope_theta", "factor", ORIGINAL, *MAGNITUDE) if key in entry} | {
+        "rope_type": "yarn"
+    }
 
 
 def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:

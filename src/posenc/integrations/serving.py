@@ -135,6 +135,8 @@ def _llama_server(
     file = str(path)
     if fields is None:
         table, file = llama_cpp.read(path), "model.gguf"
+        if table.not_asked:
+            return {"notes": [f"{NOT_ASKED}{table.not_asked}"]}
         fields, scaled = llama_cpp.converted(table), scaled or bool(different(wanted, table))
     architecture = str(fields.values["general.architecture"])
     words, context = ["llama-server", "-m", shlex.quote(file), "-c", str(longest)], f"{architecture}.context_length"

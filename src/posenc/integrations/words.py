@@ -101,6 +101,11 @@ def within(length: int, layer: LayerTable) -> LayerTable:
     return replace(layer, window=None) if layer.window and 0 < length <= layer.window else layer
 
 
+def has_windows(table: PositionTable) -> bool:
+    """Whether a layer has a window smaller than the longest input."""
+    return any(within(table.admitted_length, layer).window for layer in table.layers.values())
+
+
 def _type(name: str) -> str:
     """The layer type in a name of ``types_by_window``."""
     return name.partition(" within ")[0]
@@ -250,5 +255,6 @@ TABLE: Mapping[str, Phrase] = {
     "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
     "notes": Phrase(),
     "not_asked": Phrase(lambda table: f"Not asked: {table.not_asked}." if table.not_asked else ""),
+    "short": Phrase(),
 }
 """Every field of ``PositionTable``; ``inspect`` begins with the model's type and lists notes among the risks."""

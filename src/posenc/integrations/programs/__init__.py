@@ -26,6 +26,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.rope_dictionaries import ORIGINAL, family_of, sharpening, with_mscales, with_pair
+from posenc.integrations.words import has_windows
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
 TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
@@ -84,7 +85,7 @@ PROVED = ("axes", "encoding", "query_scale")
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
     """The differences in positions, except windows and lengths, for inputs of the table's length."""
     wanted = position_table.of(positions, length=table.admitted_length)
-    every = differences(wanted, table, names=("the model", table.program))
+    every = differences(replace(wanted, short=None), replace(table, short=None), names=("the model", table.program))
     return [str(one) for one in every if one.errors or one.what in PROVED]
 
 
@@ -281,6 +282,7 @@ def table_of(
     admitted: Callable[[ModelPositions, Mapping[str, Any]], int] | None = None,
     unread: Sequence[str] = (),
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
+    long_list: str = "",
 ) -> PositionTable:
     """The table that a program computes from a config, with its defaults and its reading of rope dictionaries.
 
@@ -295,6 +297,7 @@ def table_of(
             program allows by default; if omitted, the config's length.
         unread: keys of the config that the program does not know.
         rotated: a function that changes the positions after reading, if no dictionary can state the change.
+        long_list: for which requests the program uses LongRoPE's long list, in words; empty if by their own length.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
@@ -303,7 +306,9 @@ def table_of(
     unread = (*unread, *(key for one in departing for key in one.unread))
     notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
     for one in departing:
-        part = {**(one.default or {}), **part}
+        part |= {key: value for key, value in (one.default or {}).items() if part.get(key) is None}
+    if long_list and given.get("short_factor") != given.get("long_factor"):
+        notes.append(f"{program} uses the long list of factors {long_list}")
     times = math.prod(one.times_original for one in departing)
     part, stated = _changed(part, change, times)
     model_type = str(part.get("model_type"))
@@ -311,7 +316,8 @@ def table_of(
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
     if takes == "transformers5":  # the rope dictionary takes precedence over keys outside it
         part = {key: value for key, value in part.items() if inside.get(key) not in stated}
-    for key, value in defaults(takes).get(model_type, {}).items():
+    known = defaults(takes).get(model_type, {})
+    for key, value in known.items():
         if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
             part[key] = value
             notes.append(f"{key} = {value:.10g}, the default of {program}, as no key that it reads states it")
@@ -325,8 +331,11 @@ def table_of(
     table = position_table.of(
         positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)
     )
+    if known.get("sliding_window") is False and has_windows(table):
+        departing = [*departing, model_files.NO_WINDOWS]
+    table = model_files.applied(table, departing)
     return replace(
-        model_files.applied(table, departing),
+        table,
         pretrained_length=table.pretrained_length and table.pretrained_length // times,
-        not_asked=model_files.unasked(name, version, config),
+        not_asked=model_files.unasked(name, version, config, has_windows(table)),
     )

@@ -57,7 +57,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
             entry["short_factor"] = entry["long_factor"]
         return with_factor(entry, config, yarn)
 
-    return table_of("exllamav3", "ExLlamaV3", version, config, "exllamav3", change)
+    return table_of("exllamav3", "ExLlamaV3", version, config, "exllamav3", change, long_list="for every request")
 
 
 def spell(

@@ -9,7 +9,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.position_table import PositionTable
+from posenc.integrations.position_table import LayerTable, PositionTable
 from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of, defaults, table_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
@@ -60,16 +60,25 @@ def read(config: object, version: str | None = None) -> PositionTable:
         )
     unread: tuple[str, ...] = () if known["rope_parameters"] else ("rope_parameters",)
     unread += () if model_type in PHI else (ORIGINAL,)  # only inside the dictionary
-    table = table_of("mlx", "mlx-lm", version, config, taken, partial(_entry, version), unread=unread)
-    layers = {
-        name: replace(
-            layer,
-            axes=(0,) * len(layer.axes),
-            pairing="half" if str(layer.scaling).startswith("longrope") else layer.pairing,
-        )
-        for name, layer in table.layers.items()
-    }
-    return replace(table, layers=layers)
+    return table_of(
+        "mlx",
+        "mlx-lm",
+        version,
+        config,
+        taken,
+        partial(_entry, version),
+        unread=unread,
+        long_list="for every request",
+    ).with_layers(_in_halves)
+
+
+def _in_halves(layer: LayerTable) -> LayerTable:
+    """The layer with one axis, and with half pairs under LongRoPE."""
+    return replace(
+        layer,
+        axes=(0,) * len(layer.axes),
+        pairing="half" if str(layer.scaling).startswith("longrope") else layer.pairing,
+    )
 
 
 def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,8 +36,10 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """The table that SGLang computes from this config, with the length that it admits by default.
 
     YaRN's attention factor is attn_factor times the ratio of DeepSeek's two numbers, or times 0.1·ln s + 1 if they
-    are missing (in 0.5.15 always, except in the DeepSeek families). attention_factor is not read. LongRoPE is as in
-    vLLM. If there is no original length, the length is multiplied by the factor, except for Llama 3 scaling.
+    are missing (in 0.5.15 always, except in the DeepSeek families). attention_factor is read only for Laguna since
+    0.5.23 (``sglang/srt/configs/laguna.py``). LongRoPE's factor is as in vLLM, and a batch uses the long list if
+    one of its requests is longer than the original length. If there is no original length, the length is
+    multiplied by the factor, except for Llama 3 scaling.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -53,13 +55,25 @@ def read(config: object, version: str | None = None) -> PositionTable:
         return int(positions.max_length * (1 if fixed else entry.get("factor") or 1))
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        if config["model_type"] == "laguna" and "attention_factor" in entry and version != "0.5.15":
+            entry = {key: value for key, value in entry.items() if key not in PAIR} | {
+                "attn_factor": entry["attention_factor"] / sharpening(entry.get("factor") or 1)
+            }
         read_as = as_yarn(entry, config)
         if read_as is not entry:
             read_as = {ORIGINAL: config["max_position_embeddings"], **read_as}
         return with_factor(read_as, config, yarn)
 
     return table_of(
-        "sglang", "SGLang", version, config, "transformers5", change, admitted, rotated=one_axis_where_scaled
+        "sglang",
+        "SGLang",
+        version,
+        config,
+        "transformers5",
+        change,
+        admitted,
+        rotated=one_axis_where_scaled,
+        long_list="for every request of a batch in which one is longer than the original length",
     )
 
 

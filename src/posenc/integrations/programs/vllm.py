@@ -70,7 +70,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
                 f"{ORIGINAL}; add it, or use YaRN"
             )
         entry = dict(read_as)
-        if kind_of(entry) == "dynamic":  # its base is computed for the unmultiplied length
+        if kind_of(entry) == "dynamic" and not entry.get("alpha"):
+            # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
         unscored = not older and entry.get("attention_factor") == 1  # vLLM detects the Llama form by it
@@ -85,7 +86,18 @@ def read(config: object, version: str | None = None) -> PositionTable:
         scaled = kind_of(entry) in ("linear", "dynamic") and "gemma3" not in positions.model_type
         return int(longest * entry["factor"]) if scaled else longest
 
-    return table_of("vllm", "vLLM", version, config, "transformers5", change, admitted, rotated=_rotated)
+    table = table_of(
+        "vllm",
+        "vLLM",
+        version,
+        config,
+        "transformers5",
+        change,
+        admitted,
+        rotated=_rotated,
+        long_list="for every request if --max-model-len exceeds the original length, and else for none",
+    )
+    return replace(table, short=None)  # the list is chosen once for all requests
 
 
 def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
