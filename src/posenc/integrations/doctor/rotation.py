@@ -201,16 +201,15 @@ class Rotation:
         ours, room = x.copy(), (CLOSE + rows["step"]) * np.abs(x)
         product = partial(PRODUCTS[self.products][1], x[:, a], x[:, b], sign=self.sign)
         ours[:, c], ours[:, d] = product(cos, sin)
+        wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
+        lengths = np.abs(x[:, a]) + np.abs(x[:, b])
+        room[:, c] = room[:, d] = wide * lengths
         if self.crossed:
-            first, second = (channel % self.pairs if self.layout[1] == 2 else channel // 2 for channel in (a, b))
-            ours[:, c], ours[:, d] = (
-                product(cos[:, first], sin[:, first])[0],
-                product(cos[:, second], sin[:, second])[1],
-            )
-        wide = (
-            CLOSE * (2 + (np.abs(angles).max(1, keepdims=True) if self.crossed else np.abs(angles))) + rows["step"]
-        ) * self.factor
-        room[:, c] = room[:, d] = wide * (np.abs(x[:, a]) + np.abs(x[:, b]))
+            i, P = np.arange(self.pairs), self.pairs
+            turns = (i // 2, (i + P) // 2) if self.layout[1] == 1 else (2 * i % P, (2 * i + 1) % P)
+            for side, (place, turn) in enumerate(zip((c, d), turns, strict=True)):
+                ours[:, place] = product(cos[:, turn], sin[:, turn])[side]
+                room[:, place] = wide[:, turn] * lengths
         return ours, room
 
 

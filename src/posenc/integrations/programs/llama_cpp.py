@@ -208,7 +208,10 @@ def _table(file: Fields, program: str) -> PositionTable:
     table = of(positions, program=program)
     if positions.assumed:  # if the pairing is unknown
         table = replace(table, layers={name: replace(one, pairing=None) for name, one in table.layers.items()})
-    return replace(table, model_type=_architecture(file), pretrained_length=length)
+    key, short = f"{_architecture(file)}.context_length", None
+    if "rope_factors_short.weight" in file.tensors and positions.original_length < positions.max_length:
+        short = _table(replace(file, values={**file.values, key: positions.original_length}), program)
+    return replace(table, model_type=_architecture(file), pretrained_length=length, short=short)
 
 
 def converted(table: PositionTable) -> Fields:
