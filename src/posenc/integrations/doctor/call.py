@@ -118,7 +118,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
     channels = dict.fromkeys(str(each.recipe.get("head_dim") or HEAD_DIM) for each in asked.values())
     raise InvalidArgument(
-        f"{path}:{name} gives no numbers with {' or '.join(channels)} channels per head, as in the model: {last}"
+        f"{path}:{name} gives no numbers: {last}; it was called with {' or '.join(channels)} channels per head"
     )
 
 
