@@ -233,6 +233,13 @@ def rope(x, positions, theta=10000.0):
     at = angles(x, positions, theta).tile(2)
     return x * at.cos() + turned(x) * at.sin()
 """,
+    "functions of torch": """
+from torch import arange, cat, outer
+
+def rope(x, positions):
+    at = outer(positions.float(), 500000.0 ** (-arange(0, 64, 2) / 64)).tile(2)
+    return x * at.cos() + cat((-x[..., 32:], x[..., :32]), -1) * at.sin()
+""",
     "a table as long as the model": """
 def precompute(seqlen):
     theta = 500000.0 ** (-torch.arange(0, 64, 2) / 64)
@@ -348,6 +355,7 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
         ("repeated angles", "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs"),
         ("an overwritten half", "the second channel of each pair is computed from the first after its rotation"),
         ("another default", "right; "),
+        ("functions of torch", "right; "),
         ("a table as long as the model", "right; "),
     ],
 )
@@ -406,6 +414,15 @@ def test_layers_that_differ_from_the_first_of_their_type_are_named(gemma: ModelP
     assert "other numbers" not in near
     assert full.startswith("full_attention: layer 5: right; ") is (name != "placed")
     assert full.endswith("; it computes other numbers for layers 11, 17, 23, 29") is (name != "placed")
+
+
+def test_tables_are_not_longer_than_a_scaling_asks_for(gemma: ModelPositions) -> None:
+    """They are made for every layer; gemma's 131,072 rows each took most of the process's minute."""
+    maker = "def make_cos_sin(length, layer_idx=0):\n    assert length <= 4096\n    positions = np.arange(length)"
+    listing = BY_LAYER.replace("FULL", "5").replace("def make_cos_sin(positions, layer_idx=0):", maker)
+    for line in answer(gemma, "rope", listing).split("\n"):
+        assert "_attention: right; " in line
+        assert line.endswith(", with make_cos_sin")
 
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:

@@ -34,6 +34,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.doctor import expected, search
 from posenc.integrations.doctor.search import Array, Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
 HEAD_DIM = 64
@@ -49,8 +50,8 @@ NEAR = torch.arange(len(FAR))
 START = 7
 LATER = START + NEAR
 """Positions for functions that take the first one as an integer."""
-LONGEST = 2**18
-"""The maximum number of positions for which a function of the file makes a table."""
+UNSCALED = 4096
+"""The number of positions up to which a function of the file makes a table, if no scaling depends on it."""
 OFFSETS = torch.arange(-300, 301)
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 NAMES = {
@@ -128,6 +129,11 @@ def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagno
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
     text = "\n".join(lines) if len(lines) > 1 else "".join(map(str, answers.values()))
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
+
+
+def functions_of(names: Mapping[str, Any], name: str) -> list[Callable[..., Any]]:
+    """The functions of a file in Python, and the one or the class that is tested; others may have no signature."""
+    return [each for key, each in names.items() if inspect.isfunction(each) or key == name]
 
 
 def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> bool:
@@ -217,7 +223,11 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
     functions of the file that were not tested.
     """
     tables, untested = list[tuple[list[Any], str]](), ""
-    rows = min(max(asked.lengths, default=4096), LONGEST)
+    rows, scaling = UNSCALED, asked.recipe.get("scaling")
+    if isinstance(scaling, LengthScaling):  # is expected for the longest input
+        rows = max(asked.lengths, default=UNSCALED)
+    elif hasattr(scaling, "original_length"):  # some code applies it only to longer tables
+        rows = scaling.original_length + len(NEAR)
     first_rows, over = partial(shortened, rows=rows), ("length", *OVERRIDDEN)
     for name, maker in makers.items():
         errors: list[Exception] = []
@@ -260,10 +270,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     begins = (LATER,) * takes(target, "start")
     wanted = (*grid, FAR, NEARER, *begins, NEAR) if takes(target, "positions", "start") else (NEAR,)
 
-    functions = [each for each in (target, *names.values()) if inspect.isroutine(each)]
     replaced = {
         f", with {key}={base:g} instead of its default {each.default:g}"
-        for function in functions
+        for function in functions_of(names, name)
         for key, each in parameters_of(function).items()
         for base in values(asked)["base"]
         if meant(key, "base") and isinstance(each.default, int | float) and each.default != base
@@ -287,15 +296,14 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     right = [way for way, each in compared if each.fits({})]
     if right and not begins and takes(target, "start", needs=False):
         compared = list(found(LATER, right)) or compared
-    keys = [each for _, each in compared if each.note.startswith(", of the keys")]  # the queries are right
+    keys = [each for _, each in compared if each.part == "keys"]  # the queries are right
     return keys or [each for _, each in compared]
 
 
 def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) -> str:
     """The layers of this type for which the port computes other numbers than for the first, and those that it
     rotates although the model does not."""
-    functions = (each for each in names.values() if inspect.isfunction(each) or each is names[name])
-    if not any(takes(function, "layer", needs=False) for function in functions):
+    if not any(takes(function, "layer", needs=False) for function in functions_of(names, name)):
         return ""
     own = first.rows[0]
 
@@ -327,9 +335,9 @@ def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: 
         if others and others[0].shape == x.shape:
             if torch.equal(others[0], 2 * array):
                 return search(replace(asked, free=asked.free | {"written"}), numbers, note)
-            queries = search(asked, numbers, f", of the queries{note}")
+            queries = search(asked, numbers, note, "queries")
             keys = {"positions": at, "x": 2 * x, "rotated": others[0]}
-            return search(asked, keys, f", of the keys{note}") if queries.fits({}) else queries
+            return search(asked, keys, note, "keys") if queries.fits({}) else queries
     elif asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
         cos, sin = (array, *others) if others else (array.real, array.imag)
         numbers = {"positions": at, "cos": cos, "sin": sin}

@@ -51,7 +51,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
     return diagnosed([search(asked, numbers)])
 
 
-def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
+def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
     """Search a port's arrays, of any type, for its mistake."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
@@ -67,7 +67,7 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
         and not np.ptp(np.atleast_2d(arrays["positions"]), axis=0).any()
     ):
         note += ", for text; pictures were not tried, as positions have one axis or are equal on all axes"
-    return Search(kind, asked, arrays, note)
+    return Search(kind, asked, arrays, note, part)
 
 
 def expected(model: ModelPositions | str) -> dict[str, Expected]:

@@ -124,10 +124,14 @@ class Search:
         expected: the encoding.
         numbers: the port's numbers in float64, by name.
         note: a remark for answers, such as the order of axes.
+        part: ``queries`` or ``keys`` if a port rotates both, and only one of them is searched; else empty.
     """
 
-    def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
-        self.kind, self.expected, self.note = kind, expected, note
+    def __init__(
+        self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "", part: str = ""
+    ) -> None:
+        self.kind, self.expected, self.part = kind, expected, part
+        self.note = f", of the {part}" * bool(part) + note
         self.right = kind.right(expected, numbers)
         self.rows = [
             rows(self.right, *map(numbers.__getitem__, names))
