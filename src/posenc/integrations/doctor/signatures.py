@@ -1,0 +1,126 @@
+"""The meaning of arguments in ports, by their names, and calls of functions with any signature."""
+
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc.integrations.doctor.search import Expected
+
+HEAD_DIM = 64
+"""Channels of a head if the encoding's string has no head_dim."""
+BATCH, X_HEADS, HEADS = 2, 5, 12
+"""X_HEADS is not a number of position axes, with which it would broadcast. HEADS is for functions that compute
+something for all heads. It is not a power of two, for which ALiBi has other slopes."""
+FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
+"""Positions for functions that take positions; others are called at 0, 1, 2 …"""
+NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
+"""Positions for functions that raise an error at those, usually because their table ends."""
+NEAR = torch.arange(len(FAR))
+START = 7
+LATER = START + NEAR
+"""Positions for functions that take the first one as an integer."""
+OFFSETS = torch.arange(-300, 301)
+NAMES = {
+    "vector": r"^(x|q|k|t|v|xq|xk|(q|k)_(embed|pe|rot|rope)|quer(y|ies)|keys?"
+    r"|vec(tor)?|tensor|inp|inputs?|hidden\w*|\w+_states)$",
+    "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m|start_pos)$",
+    "start": r"^(start(_pos\w*|_idx|_index)?|offset|pos(ition)?_offset|(past|cache)_len\w*)$",
+    "offsets": r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$",
+    "cos": r"^(freqs_)?cos(ine)?(_\w+)?$",
+    "sin": r"^(freqs_)?sin(e)?(_\w+)?$",
+    "table": r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|rotary_emb|pos_emb|rope)$",
+    "base": r"^(base|theta|rope_theta|theta_base|rope_base)$",
+    "layer": r"^(layer|block)(_?(idx|id|index|i|n|no|num(ber)?))?$",
+    "layer type": r"^(layer|attn|attention)_?type$",
+    "channels": r"(^|_)(dims?|model|width|size|d|channels|embed|hidden)(_|$)",
+    "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
+    "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
+}
+"""Names of arguments in ports, by their meaning."""
+KEYS = r"^(x?k(_|$)|key)"
+"""Names of keys, which are twice the queries, so that a port that mixes them up is found."""
+OVERRIDDEN = ("base", "layer", "layer type", "start")
+"""Meanings of arguments that are passed even if they have a default."""
+
+
+def functions_of(names: Mapping[str, Any], name: str) -> list[Callable[..., Any]]:
+    """The functions of a file in Python, and the one or the class that is tested; others may have no signature."""
+    return [each for key, each in names.items() if inspect.isfunction(each) or key == name]
+
+
+def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> bool:
+    """Whether the function takes an argument of one of these meanings, without a default if ``needs``."""
+    parameters = inspect.signature(function).parameters.items()
+    names = [name for name, each in parameters if not needs or each.default is each.empty]
+    return any(meant(name, meaning) for name in names for meaning in meanings)
+
+
+def meant(name: str, meaning: str) -> bool:
+    """Whether an argument's name has this meaning in ports."""
+    return re.search(NAMES[meaning], name.lower()) is not None
+
+
+def values(
+    asked: Expected, x: Tensor | None = None, at: Tensor = NEAR, tables: Sequence[Any] = ()
+) -> dict[str, list[Any]]:
+    """Possible values of arguments, by meaning, at positions ``(T,)`` or ``(A, T)``."""
+    batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
+    return {
+        "vector": [] if x is None else [x],
+        "positions": [START] if at is LATER else [*((at, batch) if at.ndim == 1 else (batch, at))],
+        "start": [START] * (at is LATER),
+        "offsets": [OFFSETS],
+        "cos": [table[0] for table in tables if isinstance(table, tuple)],
+        "sin": [table[1] for table in tables if isinstance(table, tuple)],
+        "table": [*tables],
+        "base": [] if "base" in asked.free else [asked.recipe.get("base")],
+        "layer": [*asked.indices[:1]],
+        "layer type": [asked.layer_type] * bool(asked.layer_type),
+        "channels": [asked.recipe.get("head_dim")],
+        "heads": [asked.recipe.get("heads") or HEADS],
+        "length": [len(NEAR)],
+    }
+
+
+def first(
+    function: Callable[..., Any],
+    known: Mapping[str, list[Any]],
+    errors: list[Exception],
+    made: Callable[[Any], Any] = lambda result: result,
+    overridden: Sequence[str] = OVERRIDDEN,
+) -> list[Any]:
+    """Call a function with every possible meaning of its arguments, and apply ``made`` to the first result.
+
+    The list is empty if all calls fail. Parameters keep their defaults, except those that are overridden.
+    """
+    wanted = {
+        name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        and (
+            parameter.default is parameter.empty
+            or any(known[meaning] and meant(name, meaning) for meaning in overridden)
+        )
+    }
+    vectors = [name for name in wanted if meant(name, "vector")]
+    wanted |= {name: [2 * x for x in wanted[name]] for name in vectors[1:] if re.match(KEYS, name.lower())}
+    if unknown := [name for name, values in wanted.items() if not values]:
+        errors.append(
+            TypeError(
+                f"it needs {', '.join(unknown)}; use the usual names of arguments (x or q, positions, cos and sin, "
+                "freqs_cis, head_dim, seq_len, heads, base)"
+            )
+        )
+    for chosen, array in itertools.product(itertools.product(*wanted.values()), (torch.as_tensor, np.asarray)):
+        given = (array(value.clone()) if torch.is_tensor(value) else value for value in chosen)
+        try:
+            return [made(function(**dict(zip(wanted, given, strict=True))))]
+        except Exception as error:  # other values may work
+            errors.append(error)
+    return []
