@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy
 import pytest
 import torch
 from torch import Tensor
@@ -69,6 +70,12 @@ def test_a_bias_of_ones_own_may_be_made_of_what_it_calls_a_table(at: Tensor) -> 
 def test_names_that_every_bias_uses_are_refused_for_ones_own(name: str) -> None:
     with pytest.raises(InvalidArgument, match=f"{name} is an attribute of every bias.*choose another.* my_{name}"):
         Buckets(3, arange(4), arange(4), **{name: torch.zeros(3)})
+
+
+@pytest.mark.parametrize("made", [None, 1.0, numpy.zeros((3, 7))])
+def test_values_that_are_no_tensor_are_refused(made: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"values of Own returned .*; expected \(H, \*offsets\) = \(3, 7\)"):
+        Own(3, arange(4), arange(4), function=lambda offsets: made)
 
 
 FAR = [10**6 + 1, 2**24 + 1, 2**26 + 1, 2**31 - 4]

@@ -81,7 +81,8 @@ class OffsetBias(Bias):
         if not is_concrete(self.q_positions, *trained):
             return
         apart = self.q_positions.new_zeros((self.axes, 1) if self.axes > 1 else 1)
-        if self.with_trained(tuple(x.detach() for x in trained)).values(apart).requires_grad:
+        values = self.with_trained(tuple(x.detach() for x in trained)).values(apart)
+        if isinstance(values, Tensor) and values.requires_grad:
             raise InvalidArgument(
                 f"{type(self).__name__} computes from trainable tensors that are not among its attributes and "
                 "would get no gradient; pass them by name and read them from self: "
@@ -124,9 +125,10 @@ class OffsetBias(Bias):
         )
 
     def _at(self, offsets: Tensor) -> Float[Tensor, "H *shape"]:
-        values = self.values(offsets)[self.head_range]
+        values: Any = self.values(offsets)
+        values = values[self.head_range] if isinstance(values, Tensor) and values.dim() else values
         shape = self.heads, *offsets.shape[self.axes > 1 :]
-        if tuple(values.shape) != shape or values.dtype.itemsize < 4:
+        if not isinstance(values, Tensor) or tuple(values.shape) != shape or values.dtype.itemsize < 4:
             raise InvalidArgument(
                 f"values of {type(self).__name__} returned {form(values)}; expected (H, *offsets) = {shape}, in "
                 "float32 or wider"

@@ -83,7 +83,7 @@ class Rotation(Encoding):
         """Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient to the frequencies F.
 
         Args:
-            positions: in the shapes that ``at`` accepts; for frequencies of one of several axes, ``positions[axis]``.
+            positions: in the shapes that ``at`` accepts, or ``positions[axis]`` for frequencies of one axis.
             frequencies: F, radians per position, ``(pairs,)`` for one axis, ``(groups, pairs)`` or
                 ``(axes, groups, pairs)``; each is rounded to the nearest 64-bit fraction of a turn.
         """

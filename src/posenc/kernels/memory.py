@@ -12,7 +12,7 @@ MEMINFO = Path("/proc/meminfo")
 
 def is_concrete(*tensors: Tensor) -> bool:
     """Whether these are plain tensors: not traced, fake, inside a function transform, or on meta."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch._C._is_tracing():
         return False
     for x in tensors:  # noqa: SIM110  asked in every call, where a generator is a call for each
         if type(x) not in (Tensor, torch.nn.Parameter) or x.is_meta:
