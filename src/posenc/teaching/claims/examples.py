@@ -14,8 +14,8 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 @claim(
     statement='Attention without positions cannot tell "I love you" from "you love me".',
-    precise='It can, because "I" and "me" are different words. It cannot distinguish the same words in another '
-    'order, such as "cat ate fish" and "fish ate cat".',
+    precise='It can, because "I" and "me" are different words. Attention cannot distinguish the same words in '
+    'another order, such as "cat ate fish" and "fish ate cat".',
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -59,9 +59,9 @@ def cat_at_position_0() -> Evidence:
 
 @claim(
     statement="The matrix R(ωk) that shifts a sinusoidal code is RoPE's rotation matrix.",
-    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to p "
-    "+ k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Swapping them rotates in the wrong "
-    "direction.",
+    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to p + "
+    "k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Swapping the two matrices rotates in the "
+    "wrong direction.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -110,9 +110,9 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 
 @claim(
     statement="RoPE needs no extra computation.",
-    precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and "
-    "two sums per pair. The work grows with the number of layers, whereas a table is added once; it is small "
-    "compared with attention itself.",
+    precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and two "
+    "sums per pair. This work grows with the number of layers, but is small compared with attention; a table is "
+    "added only once.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
 )

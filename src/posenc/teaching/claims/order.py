@@ -44,7 +44,7 @@ def equivariant() -> Evidence:
 
 @claim(
     statement="Attention is permutation-invariant.",
-    precise="It is equivariant: outputs move with the inputs. Only an output pooled over all positions is "
+    precise="Attention is equivariant: outputs move with the inputs. Only an output pooled over all positions is "
     "invariant.",
     verdict=Verdict.FAILS,
     source="direct calculation",
@@ -62,7 +62,7 @@ def invariant() -> Evidence:
 
 @claim(
     statement="A decoder without positional encoding cannot know order.",
-    precise="The causal mask reveals order: each token sees a different number of keys. Two layers already "
+    precise="The causal mask reveals order: each token sees a different number of keys. Two layers are enough to "
     "distinguish orders.",
     verdict=Verdict.FAILS,
     source="Haviv et al. 2022; Kazemnejad et al. 2023, theorem 1",
@@ -91,8 +91,8 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 @claim(
     statement="Every encoding lets a model without a mask distinguish orders.",
     precise="Every encoding in the catalogue that acts on embeddings, queries and keys, or scores breaks "
-    "equivariance. NoPE does not, nor does a scale that affects only far queries. Encodings that require a "
-    "causal mask are left out.",
+    "equivariance. NoPE and scales that affect only far queries do not break it. Encodings that require a causal "
+    "mask were not tested.",
     verdict=Verdict.WHEN,
     source=VASWANI,
 )

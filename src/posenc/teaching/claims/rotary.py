@@ -114,8 +114,8 @@ def first_pair_is_faster_than_the_widget() -> Evidence:
 
 @claim(
     statement="Rotary scores decay with distance.",
-    precise="Only a bound for aligned vectors falls, and not monotonically. Random vectors show no decay, and "
-    "a key can be built to score highest at any distance.",
+    precise="Only a bound for aligned vectors falls, and not monotonically. The scores of random vectors do not "
+    "decay, and for any distance there is a key that scores highest there.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
 )
@@ -141,8 +141,8 @@ def decay_with_distance() -> Evidence:
 
 @claim(
     statement="RoPE pairs channels 2i and 2i+1.",
-    precise="The paper and GPT-J do so, but Llama pairs i and i+d/2. Their outputs differ, but agree after one "
-    "permutation of the channels.",
+    precise="The paper and GPT-J do so, but Llama pairs i and i+d/2. The outputs of the two pairings differ, but "
+    "agree after one permutation of the channels.",
     verdict=Verdict.WHEN,
     source="Su et al. 2021, section 3.2.2; public checkpoints",
 )

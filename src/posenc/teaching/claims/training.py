@@ -112,8 +112,9 @@ def stretched(name: str) -> tuple[float, float]:
 @claim(
     statement="Without tuning, a RoPE model reads past its trained length best with scaled frequencies.",
     precise="At 8 times its trained length, a small model's loss is 1.8 to 1.9 nats per byte under three "
-    "remappings of positions and 2.3 under the best scaling. Remappings do not increase the loss on short "
-    "texts. STRING, which reaches less than twice the length, is no better there than no scaling.",
+    "remappings of positions and 2.3 under the best scaling. Remappings do not increase the loss on short texts. "
+    "STRING, which reaches less than twice the trained length, is no better at 8 times this length than no "
+    "scaling.",
     verdict=Verdict.FAILS,
     source="measured here: 300 steps at 128 bytes, four documents of 1024, settings as those of extend",
     slow=True,
