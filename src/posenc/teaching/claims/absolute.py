@@ -1,4 +1,4 @@
-"""Claims about learned tables: where they end, and their untrained rows."""
+"""Claims about learned tables: the last row, and rows that were never trained."""
 
 import torch
 
@@ -12,7 +12,7 @@ GEHRING = "Gehring et al. 2017, section 3.1; Devlin et al. 2019"
 
 
 def refused(table: posenc.Learned, length: int) -> bool:
-    """Whether a sequence of this length raises an error."""
+    """Return whether the table raises an error for a sequence of this length."""
     try:
         table.at(posenc.positions.arange(length))
     except PositionOutOfRange:
@@ -21,7 +21,7 @@ def refused(table: posenc.Learned, length: int) -> bool:
 
 
 LARGE = ("inkling", "transformer-xl", "deberta", "window")
-"""Encodings of scores that learn maps of the tokens, tables of vectors, or tables of all offsets in a window."""
+"""The encodings of scores that learn maps of tokens, tables of vectors, or tables of all offsets in a window."""
 
 
 @claim(

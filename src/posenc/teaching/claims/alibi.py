@@ -1,4 +1,4 @@
-"""Claims about ALiBi: its slopes, sign and reach."""
+"""Claims about ALiBi: the slopes, the sign of the bias, and how far attention reaches."""
 
 from itertools import pairwise
 
@@ -124,7 +124,7 @@ def defined_at_every_distance() -> Evidence:
 
 @torch.no_grad()
 def mirror_error(encoding: str, causal: bool) -> float:
-    """The largest difference between the outputs for a sequence and those for its mirror image, mirrored back."""
+    """Return the largest difference between the outputs for a sequence and for its mirror image, mirrored back."""
     tokens, f = torch.arange(8)[None], model(encoding, causal)
     return float((f(tokens) - f(tokens.flip(1)).flip(1)).abs().max())
 

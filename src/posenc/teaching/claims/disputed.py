@@ -1,4 +1,4 @@
-"""Claims on which lessons contradict each other, settled by training models on 2026-11-23.
+"""Claims on which lessons contradict each other; the verdicts come from models trained on 2026-11-23.
 
 The precise statements contain the measured results. ``--slow`` trains the models again, which takes about 40
 minutes on one core; the differences must have the same signs.
@@ -18,17 +18,17 @@ from posenc.workbench.tasks.text import load
 
 SEEDS = range(5)
 AT, LONG, FAR = 128, 256, 1024
-"""Lengths in bytes: in training, in the baseline's training, and in the test."""
+"""The lengths in bytes of training, of the baseline's training, and of the test."""
 PLAN = replace(training.PLAN, steps=600, lengths=(AT, LONG, FAR), test_count=64)
 MATTERS = 0.01
-"""The smallest difference that counts, in nats per byte, at the end of its interval nearer to 0."""
+"""The smallest difference in nats per byte that counts, measured at the end of the interval nearer to 0."""
 SOURCE = "measured here: two layers, 600 steps, 95% intervals over five seeds"
-"""The source of the statements."""
+"""The source of the precise statements."""
 
 
 @cache
 def losses(encoding: str, trained: int = AT) -> dict[int, list[float]]:
-    """The loss in nats per byte by test length, one per seed; all models train on the same number of bytes."""
+    """Return losses in nats per byte by test length, one per seed; models train on the same number of bytes."""
     plan = replace(PLAN, encoding=encoding, train_length=trained, batch=PLAN.batch * AT // trained)
     runs = [teach(replace(plan, seed=seed), load()).cells for seed in SEEDS]
     return {
@@ -37,17 +37,17 @@ def losses(encoding: str, trained: int = AT) -> dict[int, list[float]]:
 
 
 def less(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """ours − theirs for each seed; a seed gives every encoding the same batches."""
+    """Return ours − theirs for each seed; a seed gives every encoding the same batches."""
     return list(starmap(sub, zip(ours, theirs, strict=True)))
 
 
 def lost(encoding: str) -> list[float]:
-    """The increase in nats from the trained length to the longest, for each seed."""
+    """Return the increase of the loss from the trained to the longest length, in nats per byte, for each seed."""
     return less(losses(encoding)[FAR], losses(encoding)[AT])
 
 
 def apart(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """ours − theirs, with its interval over seeds."""
+    """Return ours − theirs with its interval over seeds."""
     return over_seeds(less(ours, theirs))
 
 

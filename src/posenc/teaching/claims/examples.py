@@ -1,4 +1,4 @@
-"""Claims about examples in lessons: sentences, diagrams and costs that do not show what lessons say."""
+"""Claims about sentences, diagrams and costs that do not show what the lessons say."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,7 +22,7 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 @torch.no_grad()
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
-        """The difference in a word's output between two sentences, without positions or a mask."""
+        """Return the difference between a word's outputs in two sentences, without positions or a mask."""
         outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
         return float((outputs[0] - outputs[1]).abs().max())
 
@@ -80,7 +80,7 @@ def two_rotation_matrices() -> Evidence:
 
 
 class OperatorCount(TorchDispatchMode):
-    """Counts the numbers that operators compute inside the block; views count as zero."""
+    """Counts the numbers that operators compute inside a ``with`` block; a view counts as zero numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class OperatorCount(TorchDispatchMode):
 
 
 def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 32, head_dim: int = 16) -> int:
-    """How many numbers an encoding computes in one forward pass of a model with this many layers, after ``at``."""
+    """Count the numbers that an encoding computes after ``at`` in one forward pass with this many layers."""
     encoding = posenc.encoding(name, width=heads * head_dim, heads=heads, head_dim=head_dim, num_positions=length)
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)

@@ -1,4 +1,4 @@
-"""Claims about order: what attention knows about order without positions, and what a causal mask reveals."""
+"""Claims about what attention knows about order without positions, and about what a causal mask reveals."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ LENGTH = 8
 
 
 def model(encoding: str, causal: bool) -> Transformer:
-    """A small float64 transformer with this encoding and random weights."""
+    """Build a small float64 transformer with this encoding and random weights."""
     encoded = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
     config = Model(width=32)
     return Transformer(config, encoded, 16, causal=causal).initialise(0).double()
@@ -21,7 +21,7 @@ def model(encoding: str, causal: bool) -> Transformer:
 
 @torch.no_grad()
 def order_error(encoding: str, causal: bool) -> float:
-    """The largest difference between f(PX) and P f(X), over distinct tokens."""
+    """Return the largest difference between f(PX) and P f(X) for distinct tokens."""
     tokens = torch.arange(LENGTH)[None]
     shuffle = torch.tensor([3, 0, 7, 1, 5, 2, 6, 4])
     f = model(encoding, causal)
@@ -81,7 +81,7 @@ def nope_leaks_order() -> Evidence:
 
 
 def acts_near(encoding: posenc.Encoding) -> bool:
-    """Whether the encoding affects the first tokens. A scale may be 1 except at far positions."""
+    """Return whether the encoding affects the first tokens; some scales are 1 except at far positions."""
     if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
         return True
     scale = encoding.at(posenc.positions.arange(LENGTH))[0].scale
@@ -108,7 +108,7 @@ def encodings_show_order() -> Evidence:
 
 
 def attend(x: Tensor) -> Tensor:
-    """Attention with q = k = v = x, one head and no positions."""
+    """Compute attention with q = k = v = x, one head and no positions."""
     placed = posenc.NoPE().at(posenc.positions.arange(len(x)))
     return posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
 

@@ -1,4 +1,4 @@
-"""Claims about scaling RoPE: what each method keeps and gives up, and the effect of YaRN's temperature."""
+"""Claims about scaling RoPE: what each method preserves and changes, and the effect of YaRN's temperature."""
 
 import math
 from itertools import pairwise
@@ -17,17 +17,17 @@ LENGTH = 4096
 
 
 def frequencies(scaling: Scaling, dim: int = DIM, base: float = BASE) -> list[float]:
-    """Radians per position of every pair."""
+    """Return the frequency of every pair in radians per position."""
     return [float(f) for f in scaling.frequencies(dim, base).exact]
 
 
 def slow_pairs(length: int = LENGTH) -> list[int]:
-    """The pairs that complete no turn within the trained length."""
+    """Return the pairs that complete no turn within the trained length."""
     return [i for i, f in enumerate(frequencies(Default())) if 2 * math.pi / f > length]
 
 
 def excess(scaling: Scaling, factor: float) -> list[float]:
-    """The angle of each slow pair at ``factor`` times the length, divided by its trained range."""
+    """Return the angle of each slow pair at ``factor`` times the trained length, divided by its trained range."""
     before, after = frequencies(Default()), frequencies(scaling)
     return [factor * after[i] / before[i] for i in slow_pairs()]
 
@@ -178,8 +178,7 @@ def remapped_distances() -> Evidence:
     q = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(1, 1, length, 2)
 
     def furthest(remap: posenc.Encoding) -> float:
-        """The longest distance used, measured with one slow pair that rotates by 1/1024 rad per position; scores
-        are the cosines of its angles."""
+        """Return the longest distance in the scores, measured with a pair of 1/1024 rad per position."""
         placed = remap.at(at[-1:], at, dtype=torch.float64)
         turned_q, turned_k = placed.rotate(q[:, :, -1:], q)
         cosines = posenc.scores(turned_q, turned_k, placed, causal=True, scale=1.0)

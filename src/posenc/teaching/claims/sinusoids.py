@@ -1,4 +1,4 @@
-"""Claims about the sinusoidal code: its wavelengths, its rotation, and how its dot products depend on distance."""
+"""Claims about the sinusoidal code: wavelengths, rotation, and how dot products depend on distance."""
 
 import math
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Claims from comparing all encodings; each trains small models and runs only with --slow."""
+"""Claims from comparing all encodings. Each claim trains small models and needs ``--slow``."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,7 +10,7 @@ from posenc.workbench.study.presets import PRESETS
 
 @cache
 def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
-    """The accuracy at eight times the trained length, one number per seed of the study."""
+    """Return the accuracy at eight times the trained length for each seed of the study."""
     asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
     text, shares = asked.source.load(), []
     for plan in asked.plans(text):
@@ -20,7 +20,7 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:
-    """The accuracy on the neighbours task, on grids with eight times as many cells."""
+    """Return the accuracy on the neighbours task for grids with eight times as many cells."""
     return right(encoding, "zoo-grid", "neighbours")
 
 
