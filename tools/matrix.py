@@ -47,7 +47,7 @@ with the largest error of cos up to four times the trained length. A field's nam
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page of all programs and configs."""
     published = {
         line["name"]: line["config"] for line in map(json.loads, PUBLISHED.read_text("utf-8").splitlines())
     }
@@ -131,7 +131,7 @@ def table_or_refusal(program: Any, config: dict[str, Any], version: str) -> Posi
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:
-    """Return a cell's text, and the sentences below the table; layer types with the same difference share one."""
+    """Return the text of a cell and the sentences below the table, one for all layer types that differ equally."""
     try:
         table = program.read(config, version)
         apart = differences(of(read(config)), table, names=("the config", "the program"))

@@ -1,4 +1,4 @@
-"""The page of claims: every statement with its verdict."""
+"""The page of claims, with every statement and its verdict."""
 
 import json
 from itertools import groupby
@@ -33,7 +33,7 @@ def _claim(claim: Claim) -> str:
 
 
 def kept() -> str:
-    """Return every claim with its verdict as JSON, for pages that do not run it; slow claims train a model."""
+    """Return every claim with its verdict as JSON, for pages that do not run claims; slow claims train a model."""
     claims = {
         claim.name: {
             "topic": claim.topic,

@@ -1,4 +1,4 @@
-"""Generated files of the lab: the first page's answers and the rooms' thumbnails."""
+"""The generated files of the lab: answers of the first page, and thumbnails of rooms."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ WIDE, TALL = 160, 80
 
 
 def first() -> str:
-    """Return the first page's stage as a script."""
+    """Return the answers of the first page's stage as a script."""
     return export.script_of(page.HERO, export.packed(find(page.HERO))[0])
 
 
@@ -33,11 +33,11 @@ QUESTION = (
     )
     + '<path class="stroke encoding-rotary" d="M112 39l5 5 9-11"/>'
 )
-"""A card with three answers, of which the middle one is selected."""
+"""A picture of a card with three answers, of which the middle answer is selected."""
 
 
 def patched() -> str:
-    """Return the cat of the pictures room in a few shapes, with the grid that cuts it."""
+    """Return the cat of the room of pictures as a few shapes, with the grid that cuts the picture."""
     shapes = {
         0: f'<rect width="{WIDE}" height="{TALL}"',
         3: '<circle cx="122" cy="19" r="9"',
@@ -102,6 +102,6 @@ def disc(panel: Disc) -> str:
 
 
 def files() -> dict[Path, str]:
-    """Return every generated file with its text."""
+    """Return all generated files with their texts."""
     texts = {STATIC / "thumbnails" / f"{name}.svg": text for name, text in thumbnails().items()}
     return texts | {STATIC / "first.js": first()}

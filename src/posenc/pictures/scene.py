@@ -106,8 +106,8 @@ class Curve:
 class Chart:
     """Curves over an axis; ``at`` has the places of points on the axis.
 
-    ``marks`` are vertical lines with captions, and ``levels`` horizontal lines. If ``apart``, points are not
-    joined.
+    ``marks`` are vertical lines with captions, and ``levels`` horizontal lines. Points are not joined if
+    ``apart``.
     """
 
     name: str
