@@ -9,10 +9,11 @@ from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 
 HEAD = """# Claims
 
-Common statements about positional encodings, with verdicts. `posenc verify` tests them and exits with status 1 if a verdict
-changes; `--only NAME` tests one, `--slow` adds those that train a model. The lab's `/claims` page asks for your guess first. *Holds
-when* marks those that hold only under conditions. `make pages` writes this page.
-"""  # noqa: E501
+This page lists common statements about positional encodings, with verdicts. `posenc verify` tests them and exits
+with status 1 if a verdict changes; `--only NAME` tests one statement, `--slow` adds statements that train a model.
+The lab's `/claims` page asks for your guess first. *Holds when* marks statements that hold only under conditions.
+`make pages` writes this page.
+"""
 
 
 def page() -> str:

@@ -149,8 +149,9 @@ def dynamic_by_length() -> Evidence:
 
 @claim(
     statement="Partial rotation and proportional RoPE are the same thing.",
-    precise="Partial rotation gives its channels a complete set of frequencies; proportional RoPE keeps the head's "
-    "frequencies and sets the slowest to zero. A config that is read by the wrong method gives a different model.",
+    precise="Partial rotation gives its channels a complete set of frequencies; proportional RoPE keeps the "
+    "head's frequencies and sets the slowest to zero. Reading a config with the wrong method gives a different "
+    "model.",
     verdict=Verdict.FAILS,
     source="Barbero et al. 2024 (arXiv 2410.06205), section 6",
 )
