@@ -1,4 +1,4 @@
-"""The palette: an encoding has the same colour, dash and marker in every figure, table and page.
+"""The palette, in which an encoding has the same colour, dash and marker in every figure, table and page.
 
 The common encodings use the Okabe–Ito colours, which colour-blind readers can tell apart. Dashes and markers are
 distinct in print. The lab's style sheet takes its colours from here.

@@ -88,7 +88,7 @@ class Curve:
         marker: a matplotlib marker.
         low, high: the band around the curve, or empty.
         hollow: whether the line shows a run that is not a result.
-        between: the number of values interpolated between two computed ones, to make the curve smooth.
+        between: the number of values interpolated between two computed values, to make the curve smooth.
     """
 
     name: str

@@ -80,7 +80,7 @@ class Lines:
     levels: tuple[tuple[float, str], ...] = ()
     """Horizontal lines with their places y and their captions, such as (0.06, "chance")."""
     between: int = 0
-    """The number of points interpolated between two computed ones, to make the curve smooth."""
+    """The number of points interpolated between two computed points, to make the curve smooth."""
     apart: bool = False
     """Whether points are separate, as for layers, between which there are no values."""
 

@@ -39,7 +39,7 @@ CLAIMS: dict[str, Claim] = {
 
 
 def chosen(only: Sequence[str] = (), slow: bool = False) -> list[Claim]:
-    """Return the claims with these names, or all claims. Claims that train a model need ``slow`` or their name."""
+    """Return the named claims, or all claims. Without ``slow``, claims that train a model must be named."""
     for name in only:
         if name not in CLAIMS:
             raise UnknownName("claim", name, CLAIMS)

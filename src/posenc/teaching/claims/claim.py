@@ -71,7 +71,7 @@ class Outcome:
 def claim(
     statement: str, precise: str, verdict: Verdict, source: str, slow: bool = False
 ) -> Callable[[Callable[[], Evidence]], Claim]:
-    """Return a decorator that makes a claim of the function that computes its evidence; the claim has its name."""
+    """Return a decorator that turns the function that computes the evidence into a claim with its name."""
 
     def make(compute: Callable[[], Evidence]) -> Claim:
         name = compute.__name__.replace("_", "-")

@@ -28,7 +28,7 @@ CARDS, PATHS, CLAIMS, HERO = "check", "lessons", "claims", "shift-both"
 BAR = ((PATHS, "Lessons"), (CLAIMS, "Claims"), (CARDS, "Check"))
 """The entries of the navigation bar other than the rooms."""
 FIRST = "/static/first.js"
-"""The script with the answers of the first page, so that its picture moves before the library is imported."""
+"""The script with the answers of the first page, whose picture moves before the library is imported."""
 ABOUT = "How a transformer knows where each word is: positional encodings to drag, click and break."
 """The description of pages other than rooms in link previews."""
 STATIC = Path(__file__).parent / "static"
@@ -109,8 +109,10 @@ def paths(site: Site = LIVE) -> str:
 
 
 def claims(site: Site = LIVE) -> str:
-    """The page of claims, whose verdicts a reader guesses; from stored results, so that it does not need the
-    library."""
+    """Return the page of claims, whose verdicts the reader guesses.
+
+    The page shows stored results, so that it does not need the library.
+    """
     text = (files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8")
     kept = json.loads(text)
     topics = dict.fromkeys(claim["topic"] for claim in kept.values())

@@ -1,4 +1,4 @@
-"""Views of a study's results, read from the ledger at each request; the example study until another exists."""
+"""Views of the results of a study, or of the example study, read from the ledger at each request."""
 
 import math
 from dataclasses import replace
@@ -75,7 +75,7 @@ def table(task: str = "ordering") -> "View":
     trained_table = newest_table(study, task)
     if trained_table is None:
         raise StudyError(
-            f"no learned table of {task} in {_named(study)} yet; type: posenc compare --tasks {task} "
+            f"{_named(study)} has no learned table of the task {task} yet; type: posenc compare --tasks {task} "
             f"--encodings learned --output {_shelf['study']}"
         )
     view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps")
@@ -118,7 +118,8 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
         newest_runs = newest(ledger.runs(), task)
     if newest_runs is None:
         raise StudyError(
-            f"no {task} run in {_named(study)} yet; type: posenc compare --tasks {task} --output {_shelf['study']}"
+            f"{_named(study)} has no run of the task {task} yet; type: posenc compare --tasks {task} "
+            f"--output {_shelf['study']}"
         )
     view = chart(newest_runs)
     if view is None:

@@ -86,8 +86,10 @@ class Guard:
 
 
 def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starlette:
-    """The lab as an ASGI application; with ``warm`` it imports the library in the background soon after the first
-    page."""
+    """Return the lab as an ASGI application.
+
+    With ``warm``, it imports the library in the background soon after the first page.
+    """
     # One answer at a time: two threads that import the same modules see them incomplete.
     computing = asyncio.Lock()
     warming: list[asyncio.Task[None]] = []
@@ -153,8 +155,7 @@ def _room(request: Request) -> str:
 
 
 def computed(part: str, name: str, texts: dict[str, str]) -> Response:
-    """Compute an answer on one thread: pictures are too small for more, and on a busy machine threads would
-    wait."""
+    """Compute an answer on one thread, because pictures are too small for several threads."""
     import torch
 
     from posenc.pictures import tables, wire
