@@ -167,7 +167,7 @@ def _curve(panel: Lines, index: int) -> Curve:
 
 
 def _look(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
-    """Return the colour, dash and marker of a line, by encoding if the line shows one, and by index if not."""
+    """Return the colour, dash and marker of a line by its encoding, or by its index if it shows no encoding."""
     if encodings[index]:
         look = style(encodings[index], encodings)
         return token(encodings[index], encodings), look.dash, look.marker

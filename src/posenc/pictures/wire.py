@@ -29,7 +29,7 @@ def view(answer: View) -> dict[str, Any]:
 
 
 PROBED, DRAWN = 130, 1_100
-"""The largest number of points per line with values in words on a saved page, and the largest number of points."""
+"""The largest number of points of a line on a saved page: with values in words, and in total."""
 
 
 def alone(answer: View) -> dict[str, Any]:

@@ -35,7 +35,7 @@ WHOLE = 160
 FINE, FEWEST = 65, 4
 """The largest number of stops of a control, and the smallest after thinning: ends, middle and default."""
 SHORT = 24
-"""The length of JSON up to which a reference would not be shorter."""
+"""The length up to which JSON is repeated, because a reference would not be shorter."""
 CARD = f"""\
 ---
 title: posenc lab

@@ -123,5 +123,5 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
         )
     view = chart(newest_runs)
     if view is None:
-        raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
+        raise StudyError(f"the runs of {task} in this study have no accuracy by place; run posenc compare again")
     return _labelled(replace(view, python=PYTHON.format(where=_python(study), task=task)))
