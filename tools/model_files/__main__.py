@@ -65,7 +65,7 @@ def asked(release, config):
 
 def overdue(*_):
     """Stop the run of one config."""
-    raise TimeoutError(f"the config took more than {LIMIT} seconds of processor time")
+    raise TimeoutError(f"took more than {LIMIT} seconds of the processor")
 
 
 def kept(found):

@@ -221,4 +221,4 @@ def _image(rope, position, axes):
             answer = answer[0] if isinstance(answer, tuple) else answer
             if answer.numel() == vectors.numel():
                 return answer.reshape(len(vectors), head)[:head].double()
-    raise TypeError(f"{type(rope).__name__} does not accept unit vectors")
+    raise TypeError(f"{type(rope).__name__} takes no unit vectors")
