@@ -266,7 +266,7 @@ def test_no_topic_is_in_both_halves_and_a_tenth_is_held_out(text: Text) -> None:
     ("length", "message"),
     [
         (0, "is empty"),
-        (2000, r"200 validation bytes; length 512 needs at least 577.*--lengths"),
+        (2000, r"200 validation bytes, but length 512 needs at least 577.*--lengths"),
         (3, r"2 training bytes"),
         (None, "cannot be read: No such file"),
     ],

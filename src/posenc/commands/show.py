@@ -30,7 +30,7 @@ def show(
     console, chosen = screen(soft_wrap=True), _chosen(settings or [])
     if not name:
         if settings:
-            unnamed = "name a figure first, as in: posenc show heatmap --set width=32"
+            unnamed = "add a figure's name, as in: posenc show heatmap --set width=32"
             raise InvalidArgument(f"--set {settings[0]!r} does not apply to the list of names; {unnamed}")
         if output is not None:
             raise InvalidArgument(f"--output '{output}' does not apply to the list of names; add a figure's name")
