@@ -13,7 +13,7 @@ from posenc.commands.versions import versions
 from posenc.errors import MissingExtra
 
 STOPPED = 130
-"""The exit status after Ctrl-C, which is Typer's; Typer prints no message."""
+"""The exit status after Ctrl-C, which is the same in Typer."""
 RESUMABLE = ("compare", "extend")
 """The commands that can resume after Ctrl-C."""
 

@@ -291,7 +291,7 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
         measure(model, BYTES[:50], TEXT, request(), kept, in_process)
     with pytest.raises(
         InvalidArgument,
-        match="length 16 has no whole bucket of 4 positions past the trained length 16 of a small model; use --to",
+        match="length 16 is not far enough past the trained length 16 of a small model; use --to 20",
     ):
         measure(model, BYTES, TEXT, request(length=16), kept, in_process)
     with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
@@ -333,7 +333,7 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
     found = measure(model, b"abcd" * 200, text, asked, ledgers(tmp_path), in_process)
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
-    with pytest.raises(StudyError, match="leaves 15 tokens for the fine-tune, but its windows have 128"):
+    with pytest.raises(StudyError, match="leaves 15 tokens for the fine-tune, but a window has 128"):
         measure(model, b"abcd" * 36, text, asked, ledgers(tmp_path / "other"), in_process)
 
 

@@ -46,7 +46,7 @@ def diff(
         bool, typer.Option("--json", help="Print all differences and their errors as JSON.")
     ] = False,
 ) -> None:
-    """Compare positions: `posenc diff config.json vllm:config.json`. The exit status is 1 if they differ."""
+    """Compare positions, with exit status 1 if they differ: `posenc diff config.json vllm:config.json`."""
     check_there(*(source for source in (ours, theirs, draft) if source is not None))
     from posenc.integrations.differences import Difference, differences, parting
     from posenc.integrations.fingerprint import fingerprint, is_stated

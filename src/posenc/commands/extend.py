@@ -53,7 +53,7 @@ def extend(
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the page.")] = None,
 ) -> None:
-    """Score long documents with the unchanged model, cut, and with every scaling, and recommend the best choice."""
+    """Score long documents with a model as it is, on cut text, and with every scaling, and recommend a choice."""
     from posenc import workbench
 
     console = screen(soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Studies of encodings and extensions of checkpoints, as functions."""
+"""Functions that study encodings and extend the context of checkpoints."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -31,8 +31,8 @@ def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
 def source_hash(names: Iterable[str]) -> str:
     """Return a hash of the source files of these classes.
 
-    A package counts with all its files. A module counts with its own file and with the files of modules that it
-    imports from its folder. Packages that are installed elsewhere are not hashed.
+    For a package, all files are hashed. For a module, its file and the files of modules that it imports from its
+    folder are hashed. Packages that are installed elsewhere are not hashed.
     """
     digest = hashlib.sha256()
     for name in names:

@@ -1,4 +1,4 @@
-"""``posenc.workbench.extend``: scores long documents with every scaling of a model, and chooses the best."""
+"""``posenc.workbench.extend``: scores long documents with every scaling of a model, and chooses a method."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from posenc.workbench.study.study import check_device
 
 @dataclass(frozen=True, repr=False)
 class Extended:
-    """The decision and the files of ``extend``. Printing it gives the output of ``posenc extend``.
+    """The decision and the files of ``extend``, printed like the output of ``posenc extend``.
 
     Args:
         extension: the losses by method, document and position, and the ``chosen`` one of its ``candidates``.
@@ -83,7 +83,7 @@ def extend(
     console: terminal.Console | None = None,
     command: str = "",
 ) -> Extended:
-    """Score long documents with every scaling of a model, and choose the best, as ``posenc extend`` does.
+    """Score long documents with every scaling of a model, and choose the best method, as ``posenc extend`` does.
 
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
@@ -153,7 +153,7 @@ def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
     try:
         length = round(float(to[:-1]) * model.original_length) if to.endswith("x") else int(to)
     except (ValueError, OverflowError) as error:
-        raise InvalidArgument(f"to={to!r} must be a number of tokens or a multiple such as 4x") from error
+        raise InvalidArgument(f"to={to!r} must be a number of tokens, or a multiple such as 4x") from error
     if not (ours or replace_scaling) and model.scaling != Default() and length > model.original_length:
         raise InvalidArgument(
             f"the config of {model.name} states {model.scaling}, with which the model was tuned for "

@@ -48,7 +48,7 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A data frame with a row per task and encoding: best axis values, the measure by length, and a verdict."""
+        """A data frame with a row per task and encoding: best axis values, measure by length, and verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {

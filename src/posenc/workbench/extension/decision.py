@@ -1,12 +1,12 @@
-"""An extension: the losses of every candidate at every position, and the decision between them.
+"""The result of an extension: the losses of every candidate at every position, and the decision.
 
 The candidates are the unchanged model, the unchanged model on a cut text, and several changes of the model. All
 candidates are scored on the same targets, the last positions of the same documents, so their differences are
-paired. A change is chosen only if it is surely better than the unchanged model, than cutting the text, and than the
-choice among cheaper changes. A tuned method must also be surely better than every tuned model on the cut text,
-because a fine-tune improves those models too. On a tie, the cheaper change wins. The comparisons of each change
-have an error rate of at most 5% divided by the number of changes, because any change may look best by chance
-(Bonferroni).
+paired. A change is chosen only if it is surely better than each of three candidates: the unchanged model, the
+unchanged model on the cut text, and the choice among cheaper changes. A tuned method must also be surely better
+than every tuned model on the cut text, because a fine-tune improves those models too. On a tie, the cheaper change
+wins. The comparisons of each change have an error rate of at most 5% divided by the number of changes, because any
+change may look best by chance (Bonferroni).
 """
 
 import math
@@ -45,7 +45,7 @@ config, "code" changes the program because no config can express the method, and
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A way to read a text of the whole length, with its losses.
+    """A method that reads a text of the whole length, with its losses.
 
     Args:
         method: the method.
@@ -140,7 +140,7 @@ class Extension:
 
     @cached_property
     def cuts(self) -> dict[Candidate, Candidate]:
-        """The unchanged model and each tuned model, with their candidates on the last trained length of text."""
+        """A mapping from the unchanged model and each tuned model to the same model on the cut text."""
         words = f"cut to the last {count(self.original_length)} {self.unit}s"
         windows = {self.unchanged: self.window} | {c: c.window for c in self.curves if c.window is not None}
         cuts = {}
@@ -200,8 +200,8 @@ class Extension:
     def open(self) -> list[Candidate]:
         """The candidates that may be better than the chosen candidate by more than ``MARGIN``, cheapest first.
 
-        The interval of the difference contains such a gain, and the mean loss is lower or there are too few
-        documents.
+        The interval of the difference allows a gain of more than ``MARGIN``, and the mean loss is lower or there
+        are too few documents.
         """
         few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
         gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}

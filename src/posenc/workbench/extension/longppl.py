@@ -114,7 +114,7 @@ def other_tokens(
     text: str,
     spans: Int[Tensor, "T+1 2"],
 ) -> list[list[float]]:
-    """Mark the key tokens of a document by 1 if it was tokenized by another model's tokenizer.
+    """Mark the key tokens of a document by 1, for an evaluator with a different tokenizer.
 
     A target is a key token if all its characters lie within key tokens of the evaluator. ``spans`` has the start
     and the end of each token in ``text``, in characters.

@@ -2,8 +2,8 @@
 
 Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
 document gives the loss at every position, because a causal model sees only earlier tokens. The unchanged model and
-every tuned model also score the last targets with only the last trained length of context. These
-scores are baselines that a method must beat.
+every tuned model also score the last targets with only the last trained length of context. A method must beat these
+baselines to be chosen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -138,8 +138,8 @@ def _check(model: LanguageModel, request: Request, width: int, length: int) -> N
     """Refuse a request that this model cannot fulfil."""
     if length <= model.original_length:
         raise InvalidArgument(
-            f"length {request.length} has no whole bucket of {width} positions past the trained length "
-            f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
+            f"length {request.length} is not far enough past the trained length {model.original_length} of "
+            f"{model.name}; use --to {model.original_length + width} or more"
         )
     if request.positions == "pose" and not request.finetune:
         raise InvalidArgument("positions='pose' applies only to a fine-tune; add --finetune STEPS")
@@ -234,8 +234,8 @@ class _Grid:
         plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
         if len(practice) <= plan.span:
             raise StudyError(
-                f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s for the fine-tune, but its "
-                f"windows have {plan.span}; pass a longer --text, fewer --documents, or --finetune 0"
+                f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s for the fine-tune, but a "
+                f"window has {plan.span}; pass a longer --text, fewer --documents, or --finetune 0"
             )
         whole = [[(tokens, self.length)] for tokens in self.documents]
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)

@@ -39,8 +39,8 @@ class Method:
         return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:
-        """Return a key that is equal for methods with the same frequencies at this length. For example, dynamic NTK
-        has the key of no scaling on a short text."""
+        """Return a key that is equal for methods with the same frequencies at this length, such as dynamic NTK
+        and no scaling on a short text."""
         if self.scaling is None or self.remap:
             return self.values
         return json.dumps(to_dict(planned(self.scaling, length)), sort_keys=True)
@@ -69,7 +69,7 @@ REMAPPED = {
     "rerope": "ReRoPE",
     "string": "STRING",
 }
-"""The methods that remap positions and keep frequencies. A comparison includes them only if they are named."""
+"""The methods that remap positions and keep frequencies. A comparison includes such a method only by its name."""
 ALL = LABELS | REMAPPED | {"own": "as configured", "drope": "DroPE"}
 """The names and labels of all methods."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
@@ -87,8 +87,8 @@ def methods(
     factor.
 
     ``own`` is the scaling in the model's config. YaRN keeps the frequencies of pairs that rotate more than
-    ``beta_fast`` times within the trained length. With the default of 32, it keeps no pair if the trained length is
-    below 32·2π ≈ 201, because the fastest pair rotates once in 2π positions.
+    ``beta_fast`` times within the trained length. With the default of 32, YaRN keeps no pair if the trained length
+    is below 32·2π ≈ 201, because the fastest pair rotates once in 2π positions.
     """
     unchanged = "none" if own == Default() else "own"
     names = dict.fromkeys((*NAMES, unchanged)) if names is None else names
@@ -114,10 +114,11 @@ def methods(
 
 def remappings(trained: int, length: int) -> dict[str, str]:
     """Return every remapping as a string whose settings keep the distances in a text of ``length`` within the
-    trained length. STRING can do this only below two trained lengths; for longer texts it has its largest shift.
+    trained length. STRING stays within the trained length only for texts below two trained lengths; longer texts
+    get the largest shift.
 
     The window is a quarter of the trained length for Self-Extend and half of it for ReRoPE. DCA's chunks and
-    STRING's window are those that their authors use.
+    STRING's window have the values that their authors use.
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
     group = next(g for g in itertools.count(1) if (trained - quarter + quarter // g) * g >= length)

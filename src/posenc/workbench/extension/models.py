@@ -115,7 +115,7 @@ class StudyModel:
 
 
 def study_model(study: Path, text: Text, device: str) -> StudyModel:
-    """Return the model of a study's rotary run on language: of plain ``rotary`` with the first seed if it exists.
+    """Return the model of a study's rotary run on language, preferably plain ``rotary`` with the first seed.
 
     Raises:
         StudyError: there is no rotary run on bytes, its weights are missing, or it was trained on another text.

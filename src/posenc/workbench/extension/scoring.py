@@ -92,8 +92,8 @@ class ScoringJob(Job):
     """A scoring plan with its model and the function that computes one row of numbers per document.
 
     Args:
-        rows: a function of the model and a progress callback. It returns one row per document for each of the
-            plan's contexts.
+        rows: a function of the model and a progress callback. The function returns one row per document for each of
+            the plan's contexts.
         practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
             ``folder/<plan id>.safetensors``.
     """
@@ -129,7 +129,7 @@ class ScoringJob(Job):
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
         """Return a copy of the model, fine-tuned with the method. The windows are the same for every method.
 
-        If the weights of the fine-tune exist already, because scoring was interrupted, they are loaded.
+        Weights of the fine-tune that an interrupted scoring left behind are loaded.
         """
         plan, model = self.plan, self.model.copied(self.plan.id)
         if self.complete:

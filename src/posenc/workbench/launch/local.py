@@ -134,7 +134,7 @@ def _shares(gpus: float) -> list[str]:
 def _accelerators(in_one_process: bool) -> list[str]:
     """Return the accelerators that this process may use, as numbers or ids that other processes accept too.
 
-    CUDA shows a process only the first of several MIG instances, but each process may use a different one.
+    CUDA shows a process only the first of several MIG instances, but each process may use a different instance.
     """
     import torch
 

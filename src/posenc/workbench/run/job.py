@@ -73,14 +73,15 @@ class Failure:
 
     @classmethod
     def of(cls, plan: Identified, error: BaseException) -> "Failure":
-        """Return the failure of a plan by this error, whose class is named unless it is a ``PosencError``."""
+        """Return the failure of a plan. The reason names the error's class unless it is a ``PosencError``."""
         ours = isinstance(error, PosencError)
         message = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
         return cls(plan, " ".join(message.split()))
 
 
 def attempt(job: Job, report: Report) -> Run | Failure:
-    """Run a job, and return its run or its failure. No exception is raised, because some cannot be pickled.
+    """Run a job, and return its run or its failure. No exception is raised, because some exceptions cannot be
+    pickled.
 
     If a device runs out of memory, only this job fails.
     """
@@ -119,7 +120,7 @@ Launcher = Callable[[Sequence[Job], Callable[[Run | Failure], None], Report], No
 
 
 def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Run the jobs in this process, with all its threads. Use this if only one model fits into memory."""
+    """Run the jobs in this process, with all its threads. Use this launcher if only one model fits into memory."""
     broken: list[Exception] = []
 
     def guarded(progress: Progress) -> None:

@@ -280,8 +280,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
         if version != VERSION:
             raise StudyError(
-                f"{str(self.path)!r} has ledger version {version}, but this posenc reads {VERSION}; upgrade "
-                "posenc, or choose another --output"
+                f"{str(self.path)!r} has ledger version {version}, but this posenc reads version {VERSION}; "
+                "upgrade posenc, or choose another --output"
             )
 
     def _make_views(self, write: bool) -> None:

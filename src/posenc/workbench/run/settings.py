@@ -25,8 +25,8 @@ class Setting:
         kind: the type of one value. An int is converted to a float; other types are not converted.
         optional: whether the value may be None.
         many: whether the value is a tuple, separated by commas on the command line.
-        by_task: whether the value may be a table by task instead of one value for all tasks. With None, each task
-            uses its own default.
+        by_task: whether the value may be a table by task instead of one value for all tasks. If the setting is
+            None, each task uses its own default.
         axis: whether a study may list several values and train with each value.
     """
 
@@ -137,8 +137,8 @@ def setting(
     by_task: bool = False,
     axis: bool = True,
 ) -> Any:
-    """Return a dataclass field with a ``Setting``. The default determines its type, and whether it is a tuple or
-    optional."""
+    """Return a dataclass field with a ``Setting``. The default value determines the field's type, and whether the
+    field is a tuple or optional."""
     many = isinstance(default, tuple)
     kind = kind or type(default[0] if many else default)
     declaration = Setting(help, unit, low, high, choices, kind, default is None, many, by_task, axis and not many)

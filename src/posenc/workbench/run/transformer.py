@@ -123,8 +123,8 @@ class Transformer(nn.Module):
 
     Args:
         config: the settings of the model; ``tied`` has no effect unless the outputs are the vocabulary.
-        encoding: any encoding, including ``Layers``. It is placed once per forward pass. An encoding that declares
-            ``per_layer`` gets one module per layer.
+        encoding: any encoding, including ``Layers``. The encoding is placed once per forward pass. An encoding that
+            declares ``per_layer`` gets one module per layer.
         vocabulary: the number of distinct input tokens.
         outputs: the number of outputs per position; by default the vocabulary.
         causal: whether a position attends only to itself and earlier positions.
@@ -203,7 +203,7 @@ class Transformer(nn.Module):
     def generate(self, prompt: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
         """Return the prompt and ``length`` further tokens, chosen greedily one at a time with a cache."""
         if not self.causal:
-            raise InvalidArgument("generate needs a transformer with causal=True")
+            raise InvalidArgument("generate needs a causal transformer; create it with causal=True")
         cache, tokens, step = Cache(), [prompt], prompt
         for _ in range(length):
             step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)

@@ -36,7 +36,7 @@ class Outcome:
 
 
 class Comparison:
-    """A study with its text, its ledger and its plans, which are created once.
+    """A study with its text and its ledger, and with all its plans.
 
     ``plans`` lists all plans of the study. ``missing`` lists the plans without a run or without weights in the
     study's folder when the comparison was created.
@@ -59,7 +59,7 @@ class Comparison:
         self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
 
     def check(self, devices: Sequence[str] = ()) -> None:
-        """Check all missing plans before the first is trained.
+        """Check all missing plans before any model is trained.
 
         Args:
             devices: the device of each worker process; runs on the same device share its memory. If the launcher
@@ -87,8 +87,8 @@ class Comparison:
     ) -> Outcome:
         """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
 
-        Plans are checked before the first run. If a comparison is killed, create and run it again: the numbers are
-        those of an uninterrupted comparison.
+        Plans are checked before the first run. A comparison that is killed, created again and run gives the same
+        numbers as an uninterrupted comparison.
         """
         self.check(getattr(launcher, "devices", ()))
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source

@@ -13,7 +13,7 @@ from posenc.workbench.study.study import Study, settings_of
 
 @dataclass(frozen=True)
 class Preset:
-    """A named study with its purpose, and its measured cost or the cost computed from measured seconds per step."""
+    """A named study with its purpose and its cost, which is measured or computed from measured seconds per step."""
 
     study: Study
     purpose: str
@@ -137,7 +137,7 @@ def read_study(
 
     Args:
         preset: the name of the preset; by default the preset that the file names, or quick.
-        config: a TOML file with settings as keys. Paths in it are relative to its folder.
+        config: a TOML file with settings as keys. Relative paths start at the folder of this file.
         options: settings by name. Strings are parsed as on the command line; None keeps a setting unchanged.
 
     Raises:
@@ -158,8 +158,8 @@ def read_study(
 
 
 def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Override settings with new settings. New steps also replace the tokens of the same tasks, and new tokens the
-    steps."""
+    """Override settings with new settings. New steps also replace the tokens of the same tasks, and new tokens
+    replace the steps."""
     after = {**before, **given}
     for name, rival in (("steps", "tokens"), ("tokens", "steps")):
         if name in given and rival not in given and after[rival] is not None:

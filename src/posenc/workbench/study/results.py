@@ -27,7 +27,7 @@ from posenc.workbench.study.statistics import (
 from posenc.workbench.tasks import TASKS, Criteria
 
 LOST = 0.05
-"""The largest share of perplexity or accuracy that an encoding loses up to the longest length if it holds."""
+"""The share of perplexity or accuracy that an encoding may lose and still hold at the longest length."""
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
 """The settings of a plan that may be axes of a study, except the trained length, which has a result of its own."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def ranked(self) -> bool:
-        """Whether the row is ranked, because every run has learned the task."""
+        """Whether the row is ranked, which requires that every run has learned the task."""
         return self.converged[0] == self.converged[1]
 
 
@@ -120,7 +120,7 @@ class TaskResult:
         return f"{'undecided, ' * unsure}{what} {' and '.join(dict.fromkeys(seeds))}"  # equal values only once
 
     def limit(self, row: Row) -> float:
-        """Return the largest loss of perplexity or accuracy with which a row still holds, in nats or as a share."""
+        """Return the largest drop with which a row still holds, in nats of loss or as a share of right answers."""
         return math.log1p(LOST) if self.task.measure == "loss" else LOST * row.values[self.lengths[0]].mean
 
     def leaders(self, length: int) -> tuple[Row, ...]:

@@ -28,7 +28,7 @@ class Interval:
     of: str
     """The samples of the mean, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
     seeds: tuple[float, ...] = ()
-    """The two values of two seeds, which pages show instead of the interval, because it is 13 times as wide."""
+    """The values of two seeds. Pages show these values instead of the interval, which is 13 times as wide."""
 
     @property
     def negative(self) -> "Interval":
@@ -113,9 +113,9 @@ def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interv
 def together(one: Interval, other: Interval) -> Interval:
     """Combine two intervals into the interval of a mean with both independent errors (MOVER, Zou and Donner 2008).
 
-    An end lies √(a² + b²) from the mean if the same ends of the two intervals lie a and b from it. The joint
-    variation of seeds and blocks counts twice, so the interval of ``crossed`` is slightly too wide. If ``other``
-    has no spread, it adds no width.
+    If an end of the two intervals lies a and b from its mean, that end of the result lies √(a² + b²) from the
+    mean. The joint variation of seeds and blocks counts twice, so the interval of ``crossed`` is slightly too
+    wide. If ``other`` has no spread, ``one`` is returned.
     """
     if math.isnan(other.low):
         return one

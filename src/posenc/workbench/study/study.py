@@ -53,7 +53,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 joined = ",".join(map(str, values))
                 raise InvalidArgument(f"{name}={joined!r} must list at least one value, without duplicates")
         if not self.lengths:
-            raise InvalidArgument("lengths=() must be multiples of the trained length, such as 1,2,4,8")
+            raise InvalidArgument("lengths=() must list multiples of the trained length, such as 1,2,4,8")
         for name in declared(ByTask):
             value = getattr(self, name)
             for task in value if isinstance(value, dict) else ():
@@ -83,7 +83,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         if self.of("steps", task) and self.of("tokens", task):
-            raise InvalidArgument(f"steps and tokens of {task} are both given; pass only one of them")
+            raise InvalidArgument(f"steps and tokens of {task} are both given; pass either steps or tokens")
 
     @property
     def source(self) -> Source:
@@ -96,7 +96,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         return value.get(task) if isinstance(value, dict) else value
 
     def portions(self, task: str) -> dict[str, Any]:
-        """Return steps, batch, learning rate and trained length for one task, with the task's defaults."""
+        """Return steps, batch, learning rate and trained length of one task, by default the task's own values."""
         names = ("steps", "batch", "learning_rate", "train_length")
         portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}
         tokens = self.of("tokens", task)
@@ -158,7 +158,7 @@ def check_device(device: str) -> None:
 
 
 def source_of(folder: Path) -> Source:
-    """Return the source of the text in a study's folder, as study.toml states it, or else of the default text.
+    """Return the source of a study's text, as study.toml states it, or else the source of the default text.
 
     Encodings are not parsed, so that no custom class is imported.
     """

@@ -1,4 +1,4 @@
-"""The tasks, one per file, with sequences, right answers, the chance level, and the gate for having learned."""
+"""The tasks, one per file: sequences, right answers, chance, and the gate for having learned the task."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
 
     Raises:
         UnknownName: no task has this name; the message suggests the nearest name.
-        InvalidArgument: the module or class does not exist, the class is not a ``Task``, or it lacks an attribute
-        that a study needs.
+        InvalidArgument: the module or class does not exist, the class is not a ``Task``, or the class lacks an
+            attribute that a study needs.
     """
     if ":" not in name:
         return TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]

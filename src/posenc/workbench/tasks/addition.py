@@ -5,8 +5,8 @@ reversed   357+068=5240               Lee et al. 2023 (arXiv 2307.03381): each d
 hints      c3b5a7+c0b6a8=a5b2c4d0     Zhou et al. 2023 (arXiv 2310.16028): a hint before each digit names its column
 coupled    357+068=5240               Cho et al. 2024 (arXiv 2405.20671): digits of a column share a position
 
-A model must align three numbers over distances that grow with their length. This is easier in each format than in
-the previous format: hints turn position into content, and coupled positions put the columns into the encoding.
+A model must align three numbers over distances that grow with their length. Each format makes the alignment easier
+than the previous format: hints turn position into content, and coupled positions put the columns into the encoding.
 Numbers are drawn digit by digit and keep leading zeros. The last two formats are reversed, as in their papers, and
 start from a random hint or position, so that the hints and positions of longer numbers are trained too.
 """

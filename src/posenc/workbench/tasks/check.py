@@ -13,7 +13,7 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask, Task
 from posenc.workbench.tasks.text import Text, load
 
 SEQUENCES, TESTS = 2048, 512
-"""The number of training sequences that determine the most common answer, and of tests of this answer."""
+"""The number of training sequences that determine the most common answer, and the number of tests."""
 SURE = 4.0
 """The allowed distance above chance in standard deviations, which is exceeded by chance in 3 of 100,000 cases."""
 
@@ -25,7 +25,7 @@ class Subject:
         self.task, self.length = task, task.train_length
 
     def draw(self, seed: int, rows: int) -> Batch:
-        """Draw training sequences; those of a ``DrawnTask`` are as long as the tests."""
+        """Draw training sequences, which are as long as the tests for a ``DrawnTask``."""
         generator = torch.Generator().manual_seed(seed)
         if isinstance(self.task, DrawnTask):
             return self.task.draw(generator, rows, self.length)

@@ -17,7 +17,7 @@ SYMBOLS = 16
 
 
 class Copying(DrawnTask):
-    """A sequence has n symbols, a separator, and the same n symbols as answers. Each answer is n tokens back."""
+    """A sequence has n symbols, a separator, and the same n symbols as answers, n tokens after the originals."""
 
     question = "repeat the sequence after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12

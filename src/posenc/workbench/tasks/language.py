@@ -44,8 +44,8 @@ class Language(Task):
         self.train_length = length = train_length or type(self).train_length
         if len(text.train) <= length + 1:
             raise StudyError(
-                f"text {text.name!r} has {len(text.train)} training {self.unit}s, which do not fill a window of "
-                f"{length}; pass a longer text, of a few hundred thousand {self.unit}s for a useful result"
+                f"text {text.name!r} has {len(text.train)} training {self.unit}s, but a window of {length} "
+                f"needs more; pass a text with a few hundred thousand {self.unit}s"
             )
         if len(text.validation) < longest + TARGETS + 1:
             raise StudyError(

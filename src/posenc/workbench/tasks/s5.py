@@ -39,7 +39,7 @@ class S5(DrawnTask):
 
 @cache
 def _table() -> Tensor:
-    """Return a table in which ``table[g, f]`` is the permutation f followed by g, with lexicographic numbers."""
+    """Return ``table[g, f]``, the number of the permutation f followed by g, in lexicographic order."""
     elements = torch.tensor(list(permutations(range(THINGS))))
     codes = elements @ THINGS ** torch.arange(THINGS)
     numbers = torch.zeros(THINGS**THINGS, dtype=torch.int64).scatter_(0, codes, torch.arange(ELEMENTS))

@@ -74,7 +74,7 @@ class Pieces:
 
 
 Tokens = Bytes | Pieces
-"""A tokenizer. Its ``name`` in plans is ``bytes``, or a hash of everything that determines the tokens."""
+"""A tokenizer, whose ``name`` in plans is ``bytes`` or a hash of everything that determines the tokens."""
 
 
 def pieces(data: Iterable[bytes]) -> Iterator[bytes]:
