@@ -2,7 +2,7 @@
 
 The candidates are the unchanged model, the unchanged model on a cut text, and several changes of the model. All
 candidates are scored on the same targets, the last positions of the same documents, so their differences are
-paired. A change is chosen only if it is surely better than each of three candidates: the unchanged model, the
+paired. A change is chosen only if it is surely better than three candidates: the unchanged model, the
 unchanged model on the cut text, and the choice among cheaper changes. A tuned method must also be surely better
 than every tuned model on the cut text, because a fine-tune improves those models too. On a tie, the cheaper change
 wins. The comparisons of each change have an error rate of at most 5% divided by the number of changes, because any
@@ -253,8 +253,8 @@ class Extension:
         """Return the length up to which a candidate reads as well as the unchanged model at its trained length.
 
         At this length and all shorter lengths, the candidate's loss is less than ``MARGIN`` above the unchanged
-        model's loss, paired by document. Both losses are from the same bucket within the trained length; for later
-        buckets, the unchanged model's loss is from the last bucket of the trained length.
+        model's loss, paired by document. Within the trained length, the losses of the same bucket are compared; a
+        later bucket is compared with the unchanged model's loss in the last bucket of the trained length.
         """
         ours, unchanged = candidate.losses.T.tolist(), self.unchanged.losses.T.tolist()
         excess = [paired(losses, unchanged[min(i, self.inside - 1)]) for i, losses in enumerate(ours)]

@@ -184,7 +184,7 @@ def scored(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The jobs of one extension: every method on every document. ``by_token`` stores the loss of each token."""
+    """The jobs of an extension, with every method on every document. ``by_token`` stores the loss of each token."""
 
     model: LanguageModel
     text: Text

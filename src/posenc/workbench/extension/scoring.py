@@ -92,8 +92,8 @@ class ScoringJob(Job):
     """A scoring plan with its model and the function that computes one row of numbers per document.
 
     Args:
-        rows: a function of the model and a progress callback. The function returns one row per document for each of
-            the plan's contexts.
+        rows: a function of the model and a progress callback. The function returns one row per document for each
+            context of the plan.
         practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
             ``folder/<plan id>.safetensors``.
     """

@@ -119,8 +119,8 @@ def as_json(extension: Extension) -> dict[str, Any]:
 def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
     """Return the numbers of a candidate. A candidate on cut text has neither an effective length nor a LongPPL.
 
-    ``to_cut`` is the difference from the same weights on the cut text. For a candidate on cut text, it is the
-    difference from the unchanged model on cut text.
+    ``to_cut`` is the difference from the same weights on the cut text. For a candidate on cut text, ``to_cut`` is
+    the difference from the unchanged model on cut text.
     """
     scored, same = candidate.tokens is not None, extension.cuts.get(candidate, extension.cut)
     return {

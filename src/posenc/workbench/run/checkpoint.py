@@ -45,7 +45,7 @@ class State:
         return curve
 
     def save(self, curve: LossCurve) -> None:
-        """Write the state that training has after the last step in ``curve``."""
+        """Write the state of the training, with the losses in ``curve``."""
         if self.path is None:
             return
         values = {

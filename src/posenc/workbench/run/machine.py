@@ -14,7 +14,7 @@ import torch
 from posenc import __version__
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""The file with Linux's quota for a control group, in microseconds of processor time per period."""
+"""The file in which Linux stores a control group's quota, in microseconds of processor time per period."""
 
 
 @cache

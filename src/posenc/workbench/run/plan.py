@@ -76,7 +76,7 @@ class Plan(Identified, Model, Training):
         source: hash of the files of custom classes; empty without custom classes.
         numerics: see ``NUMERICS``.
 
-    The other settings are those of ``Model`` and ``Training``.
+    All further settings come from ``Model`` and ``Training``.
     """
 
     kind: ClassVar[str] = "training"

@@ -1,4 +1,4 @@
-"""The comparison of a study's encodings: its plans, the plans without a run, and the results of all runs."""
+"""Compares the encodings of a study: finds the plans without a run, runs these plans, and collects all results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -126,8 +126,8 @@ class TaskResult:
     def leaders(self, length: int) -> tuple[Row, ...]:
         """Return the ranked rows that may be best at a length, best mean first.
 
-        A row is excluded if its paired difference from the row with the best mean shows that it is worse. The joint
-        error rate is 5%.
+        A row is excluded if its paired difference from the row with the best mean shows that the row is worse. The
+        joint error rate is 5%.
         """
         ranked = [row for row in self.rows if row.ranked and length in row.values]
         ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)

@@ -115,7 +115,7 @@ def together(one: Interval, other: Interval) -> Interval:
 
     If an end of the two intervals lies a and b from its mean, that end of the result lies √(a² + b²) from the
     mean. The joint variation of seeds and blocks counts twice, so the interval of ``crossed`` is slightly too
-    wide. If ``other`` has no spread, ``one`` is returned.
+    wide. If the interval ``other`` has no spread, the interval ``one`` is returned.
     """
     if math.isnan(other.low):
         return one

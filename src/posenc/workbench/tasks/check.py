@@ -51,9 +51,9 @@ def _unsuited(subject: Subject) -> str:
 def well_formed(subject: Subject) -> None:
     """Tokens, targets and lengths match the task's attributes, and tests can be longer than the trained length.
 
-    Tokens must be 0 … vocabulary − 1, and targets 0 … outputs − 1 or IGNORE. Both must be int64 tensors of the same
-    shape with an answer in every row. A batch must have the requested number of rows, and at most the requested
-    number of tokens.
+    Tokens must be 0 … vocabulary − 1, and targets 0 … outputs − 1 or IGNORE. Tokens and targets must be int64
+    tensors of the same shape with an answer in every row. A batch must have the requested number of rows, and at
+    most the requested number of tokens.
     """
     task, length = subject.task, subject.length
     generator = torch.Generator().manual_seed(0)

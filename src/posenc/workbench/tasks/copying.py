@@ -1,8 +1,8 @@
 """The tasks copying and reverse: repeat a sequence after a separator, forwards or backwards.
 
 Every token of the copy is scored, given the tokens before it. Symbols occur several times, so the model must find
-its place in the original by position. Both tasks are from Kazemnejad et al. 2023 (arXiv 2305.19466) on length
-generalisation.
+its place in the original by position. The tasks copying and reverse are from Kazemnejad et al. 2023 (arXiv
+2305.19466) on length generalisation.
 """
 
 from typing import ClassVar

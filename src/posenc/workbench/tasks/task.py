@@ -80,7 +80,7 @@ class Criteria:
 
 
 class Task(Criteria, ABC):
-    """A task on which a small decoder is trained at lengths up to ``train_length`` and tested beyond it.
+    """A task on which a small decoder is trained at lengths up to ``train_length`` and tested at longer lengths.
 
     A study sets ``name``.
     """

@@ -170,7 +170,7 @@ def spooled(documents: Iterable[Document], file: Path) -> Stretches:
 def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
     """Split documents into training and validation. The first documents, with a tenth of the bytes, are held out.
 
-    If there is only one document, the last tenth of it is held out, so that long contexts stay whole.
+    If there is only one document, its last tenth is held out, so that long contexts stay whole.
     """
     lengths = stretches[:, 1].double()
     if len(stretches) == 1:
