@@ -173,7 +173,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def merge(self, folder: Path) -> int:
-        """Copy the runs that this study lacks from another folder, with their weights, and return their number.
+        """Copy the runs that this study lacks from another folder, with weights, and return how many were copied.
 
         Losses and states of unfinished runs are copied too. No run is replaced. Weights are copied before runs.
         """

@@ -146,7 +146,7 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """Return the model for a grid of this size, with the same weights; this model if no table must grow."""
+        """Return the model for a grid of this size, with the same weights, or this model if no table must grow."""
         encoding = self.encoding.enlarged(*places) if places else self.encoding
         if encoding is self.encoding:
             return self

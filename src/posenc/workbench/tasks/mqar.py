@@ -18,7 +18,7 @@ POWER = 0.01
 
 
 class MQAR(DrawnTask):
-    """A sequence has four pairs and four questions. Chance is 1/16, or 1/4 for a guess among the four values."""
+    """A sequence has four pairs and four questions. Chance is 1/16, and guessing one of four values scores 1/4."""
 
     question = "four keys and their values, then the keys in noise: which value belongs to each?"
     shortest: ClassVar[int] = 4 * PAIRS

@@ -1,4 +1,4 @@
-"""The task recent: which of several values in noise comes last? Only order distinguishes the last value."""
+"""The task recent: which of several values in noise comes last? The order of the values determines the answer."""
 
 from typing import ClassVar
 
