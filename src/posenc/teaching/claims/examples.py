@@ -111,8 +111,7 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 @claim(
     statement="RoPE needs no extra computation.",
     precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and two "
-    "sums per pair. This work grows with the number of layers, but is small compared with attention; a table is "
-    "added only once.",
+    "sums per pair. The work of rotation grows with the number of layers, but is small compared with attention.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
 )
