@@ -148,5 +148,5 @@ def formula(lines: tuple[tuple[str, str], ...]) -> str:
 
 
 def thumbnail(name: str) -> str:
-    """Return the small picture of a room, which was drawn from the room's first stage."""
+    """Return the small picture of a room's first stage, or of a state to try."""
     return (STATIC / "thumbnails" / f"{name}.svg").read_text("utf-8")
