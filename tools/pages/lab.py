@@ -60,7 +60,7 @@ def patched() -> str:
 
 
 def drawn(stage: Stage, state: Mapping[str, str]) -> str:
-    """Return the first panel of a state that differs from the stage's default, or the first panel if none differs."""
+    """Return the first panel of a state that differs from the stage's default, or the first if none differs."""
     panels = panels_of(stage, state)
     changed = (panel for panel, default in zip(panels, panels_of(stage, {}), strict=False) if panel != default)
     return wrapped(next(changed, panels[0]))
