@@ -1,4 +1,4 @@
-"""Reads Hugging Face configs; measures, checks and patches models; converts checkpoints.
+"""Reads Hugging Face configs, measures, checks and patches models, and converts checkpoints.
 
 Functions that run models are imported on first use, so that reading a config does not load them.
 """

@@ -1,9 +1,9 @@
-"""Applies Llama's rule to model types that were not measured, and checks it against their rotary modules.
+"""Applies Llama's rule to model types that were not measured, and checks the rule against their rotary modules.
 
-By that rule, every attention layer rotates, scores are divided by √D, and a window size is a number of tokens
-back. The checks do not run the model. They cover the pairs that functions in the model file rotate, and the
-frequencies and attention factor of its rotary module. Only ``measure`` finds the rest, such as what a window size
-means.
+Llama's rule says that every attention layer rotates, scores are divided by √D, and a window size is a number of
+tokens back. The checks do not run the model. The checks cover the pairs that functions in the model file rotate,
+and the frequencies and attention factor of its rotary module. Only ``measure`` finds out everything else, such as
+what a window size means.
 """
 
 import importlib
@@ -25,13 +25,13 @@ from posenc.integrations.huggingface.schema import KEYS, RARE, RECURRENT
 
 SHARE = "partial_rotary_factor"
 READ = {*EVERYWHERE, *BOTH_FORMS, "max_position_embeddings", "sliding_window", "use_sliding_window", SHARE}
-"""The position keys that the rule reads."""
+"""The position keys that Llama's rule reads."""
 CLOSE = 2.0**-20
-"""The relative tolerance for frequencies that were computed in another order: sixteen float32 roundings."""
+"""The relative tolerance for frequencies computed in a different order: sixteen float32 roundings."""
 
 
 class NotByRule(InvalidArgument):
-    """A model type that the rule does not fit."""
+    """An error for a model type that Llama's rule does not fit."""
 
     def __init__(self, model_type: str, why: str) -> None:
         super().__init__(
@@ -42,11 +42,11 @@ class NotByRule(InvalidArgument):
 
 @cache
 def by_rule(model_type: str) -> Family:
-    """The family of a model type that has no entry in families.toml.
+    """Return the family of a model type that has no entry in families.toml.
 
     Raises:
         MissingExtra, InvalidArgument: transformers is not installed, or has no such type.
-        NotByRule: the rule does not fit the type.
+        NotByRule: Llama's rule does not fit the type.
     """
     if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
         raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's config lacks")
@@ -82,7 +82,8 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
     types = sorted({*(getattr(config, "layer_types", None) or ())} - RECURRENT)
     if len(types) > 1 and not getattr(module, "layer_types", None):
         raise NotByRule(
-            config.model_type, f"{' and '.join(types)} share one rotary module, and some of them may not rotate"
+            config.model_type,
+            f"{' and '.join(types)} share one rotary module, and some of these types may not rotate",
         )
     for name, encoding in encodings.items():
         if isinstance(encoding, Rotary):
@@ -94,7 +95,7 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
 
 
 def _file(config: Any) -> dict[str, Any]:
-    """The names defined in the model file of a config."""
+    """Return the names defined in the model file of a config."""
     return vars(importlib.import_module(type(config).__module__.replace("configuration_", "modeling_")))
 
 
@@ -117,13 +118,13 @@ def _module(config: Any) -> nn.Module:
 
 
 def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
-    """Frequencies and attention factor of a layer type, or of all layers if the module has no layer types."""
+    """Return the frequencies and attention factor of a layer type, or of the module if it has no layer types."""
     prefix = f"{name}_" if hasattr(module, f"{name}_inv_freq") else ""
     return getattr(module, f"{prefix}inv_freq"), float(getattr(module, f"{prefix}attention_scaling"))
 
 
 def _pairings(module: nn.Module, config: Any) -> set[str]:
-    """How the rotation functions in a model file pair channels, found with unit vectors at position 1."""
+    """Return how the rotation functions in a model file pair channels, from unit vectors at position 1."""
     if sections := [name for name in vars(module) if "section" in name]:
         raise NotByRule(config.model_type, f"its rotary module has {sections[0]}, for positions on several axes")
     types = getattr(module, "layer_types", None) or [""]

@@ -68,7 +68,7 @@ def _kind(path: Path) -> Any:
 
     if not any(path.glob("*.safetensors")):
         raise StudyError(
-            f"{str(path)!r} has no .safetensors file, and pickled weights are not read, as they can run code; "
+            f"{str(path)!r} has no .safetensors file, and pickled weights are not read, because they can run code; "
             "save the model with save_pretrained first"
         )
     for kind in (transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText):
