@@ -39,7 +39,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "YaRN scaling by 32",
         "21 keep their frequency, 25 lie between, 18 are slowed 32 times",
         "Attention factor 1.347: scores are multiplied by 1.813, which sharpens attention",
-        "short texts are scaled too",
+        "YaRN also scales short inputs",
     ),
     "mistral-7b": (
         "no scaling",

@@ -358,7 +358,7 @@ def test_scales_of_queries_are_read_beside() -> None:
             for stated, message in (
                 (
                     {"0": {"head_dim": 32}, "1": {"head_dim": 64}},
-                    r"per_layer_config has head_dim \[32, 64\]; all entries must have the same",
+                    r"per_layer_config has head_dim \[32, 64\]; use one head_dim for all",
                 ),
                 ([1], "per_layer_config=.* must be a dictionary"),
                 ({"1": {"head_dim": []}}, r"head_dim=\[\] must be a whole number"),

@@ -116,7 +116,7 @@ def vectors(
     L = positions.original_length
     at = sorted({0, 1, 2, L - 1, L, 4 * L - 1}) if at is None else list(at)
     if min(at, default=-1) < 0:
-        raise InvalidArgument(f"positions={at} must contain at least one position, and no negative position")
+        raise InvalidArgument(f"positions={at} must have at least one entry, and all entries must be 0 or more")
     layers: dict[str, dict[str, Any]] = {}
     arrays: dict[str, Any] = {}
     for name, kind in dict(zip(table.layer_types, positions.layer_types, strict=True)).items():
