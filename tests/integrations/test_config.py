@@ -211,7 +211,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"dual_chunk_attention_config": {"chunk_size": 8}}, r"Dual Chunk Attention .* use posenc.remap.DCA"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "llama' has no 'hidden_size', .*add the value"),
-    ({"hidden_size": 250}, "hidden_size=250 is not a multiple of num_attention_heads=4"),
+    ({"hidden_size": 250}, "hidden_size=250 must be a multiple of num_attention_heads=4"),
     ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "mixes layer types"),
     (
         {"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"] * 2},
@@ -327,7 +327,7 @@ def test_changes_are_a_config_patch() -> None:
 def test_writing_what_has_no_place() -> None:
     for given, how, message in (
         (config("gpt-j-6b"), {"scaling": Linear(2.0)}, "'gptj' has no key for"),
-        (config("gemma-3-4b"), {"spelling": "v4"}, "several; use 'v5'"),
+        (config("gemma-3-4b"), {"spelling": "v4"}, "several; use spelling='v5'"),
         (LLAMA, {"spelling": "v6"}, "unknown spelling 'v6'"),
     ):
         with pytest.raises(InvalidArgument, match=message):

@@ -39,7 +39,7 @@ WHISPER = FAMILIES["whisper"].tables
         (
             "whisper",
             {"tables": replace(WHISPER, spacing="paper")},
-            "a fixed table of 64 rows that is off by .* from it",
+            "a fixed table of 64 rows that is off by .* from the expected table",
         ),
         (
             "glm4v_vision",

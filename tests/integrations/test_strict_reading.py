@@ -191,7 +191,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         config("xlnet"),
         "model_type 'xlnet' of transformers .* is not a family that posenc reads, and Llama's rule does not "
-        "fit it: its config has 'd_model', which Llama's config lacks; measure its positions",
+        "fit it: the config has 'd_model', which Llama's config lacks; measure its positions",
     ),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},
@@ -210,7 +210,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
             "position_biased_input": False,
             "pos_att_type": "c2p|p2c",
         },
-        "hidden_size=2 is not a multiple of num_attention_heads=4",
+        "hidden_size=2 must be a multiple of num_attention_heads=4",
     ),
 ]
 

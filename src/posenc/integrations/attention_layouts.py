@@ -65,7 +65,7 @@ def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Cal
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """Return a function from head_dim to the string of an encoding whose axes get these 64ths of the channels."""
+    """Return a function from head_dim to the string of an encoding. Axis i gets shares[i]/64 of the channels."""
     return lambda D: (
         f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
         f"base={base}{extra})"
@@ -80,7 +80,7 @@ def _dinov3(D: int, parts: int) -> str:
 
 
 def _eva(D: int, parts: int, trained: int = 16) -> str:
-    """Return the string of EVA's encoding; for any picture, coordinates span the trained 16 × 16 grid."""
+    """Return the string of EVA's encoding, whose coordinates span the trained 16 × 16 grid in any picture."""
     return (
         f"rotary(axes=axial({D // 4}, {D // 4}, units=('{trained}/{parts}', '{trained}/{parts}')), "
         "pairing=interleaved)"
@@ -134,6 +134,6 @@ LAYOUTS: dict[str, Layout] = {
     "ernie-image": Layout("tyx", lambda D: "channel-rotary(layout=ernie-image)", 16),
     "flux2": Layout("tyxl", _shares(16, 16, 16, 16, base=2000), 8),
 }
-"""The layout of each family, by name. Axis t counts frames, or in Flux, Z-Image and ERNIE-Image, text tokens or
-pictures. Axis l of Flux 2 counts text tokens.
+"""The layout of each family, by name. Axis t counts frames. In Flux, Z-Image and ERNIE-Image, axis t counts text
+tokens or pictures. Axis l of Flux 2 counts text tokens.
 """

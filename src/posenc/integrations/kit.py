@@ -27,7 +27,7 @@ TEST = Path(__file__).with_name("kit_test.py")
 """The path of the test file, which needs pytest."""
 LAST, HEADS = 2**31 - 1, 3
 ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""The relative error of one rounding to a type; the tolerance of an angle already includes that of float32."""
+"""The relative error of one rounding to each type, or 0 for float32, whose error is in the angle's tolerance."""
 
 
 def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | None = None) -> Path:

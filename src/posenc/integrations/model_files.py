@@ -2,7 +2,7 @@
 
 ``python -m tools.model_files`` builds and runs the model of every config, with stand-ins for the rest of the
 program. The tool writes the class that runs each ``model_type``, with its file and line, to model_files.json.
-departures.toml lists behaviour of these classes that no config states. Tests compare each entry with recordings.
+departures.toml lists behaviour of these classes that no config states. Tests compare it with recordings.
 """
 
 import json

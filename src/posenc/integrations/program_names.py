@@ -6,7 +6,7 @@ from pathlib import Path
 NAMES = tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]))
 """The names of the modules in the folder ``programs``, one module per program."""
 MEASURED = "measured"
-"""The word that stands for a program in a source: transformers, measured with a small random model."""
+"""The name in a source that stands for transformers, measured with a small random model."""
 SPELT = {
     "llama.cpp": "llama_cpp",
     "llamacpp": "llama_cpp",
@@ -15,7 +15,7 @@ SPELT = {
     "llama-factory": "transformers",
     "llamafactory": "transformers",
 }
-"""Other spellings of program names, with their modules. A trainer has the module of the program that it uses."""
+"""Other spellings of program names, with their modules. A trainer has the module of the program that it runs."""
 
 
 def name_of(module: str) -> str:
@@ -31,7 +31,7 @@ def module_of(name: str) -> str | None:
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """Split a source into its path and what precedes it: a program with its version, ``measured``, or None."""
+    """Split a source into a program with its version, ``measured`` or None, and a path."""
     program, colon, path = source.partition(":")
     known = program == MEASURED or module_of(program.partition("@")[0]) or "@" in program
     return (program, path) if colon and known else (None, source)

@@ -1,4 +1,4 @@
-"""How programs read rope dictionaries: attention factors, types, and forms that several programs share."""
+"""Functions that read and write rope dictionaries as several programs do: attention factors, types and forms."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
     The factor of LongRoPE is long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, regardless of
     other keys. ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's
-    ``mscale_all_dim``. For such a family, ``mscale_all_dim`` is kept, and the ends of YaRN's ramp are rounded.
+    ``mscale_all_dim``. A family with ``mscale_all_dim`` keeps this key, and the ends of its ramp are rounded.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)

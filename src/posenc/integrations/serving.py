@@ -22,7 +22,7 @@ from posenc.scaling import LengthScaling, Scaling
 REFUSED = "refused: "
 """The beginning of a note that says why a program cannot compute these positions."""
 NOT_ASKED = "not asked: "
-"""The beginning of a note that says what was not checked in a program; there is no command then."""
+"""The beginning of a note that says what was not checked in a program. Such an answer has no command."""
 
 
 def serving(
@@ -96,7 +96,7 @@ def in_words(answer: Mapping[str, Any]) -> str:
 def _from_config(
     module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
 ) -> dict[str, Any]:
-    """Return the answer for a program that reads config.json, with keys if stated or if positions would differ."""
+    """Return the answer for a program that reads config.json, with keys if they are needed or if ``stated``."""
     config, line, keys = contents(path), module.PROGRAM.line, {}
     table = module.read(config, version)
     if stated or different(wanted, table):

@@ -72,7 +72,7 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
         source: a source, in one of the forms that this module's docstring lists.
         beside: the other source of a comparison, into whose config overrides are merged.
         as_type: the family by whose rules a config is read, as in ``huggingface.read``. Programs and GGUF files
-            have their own rules.
+            are read by their own rules.
 
     Raises:
         UnknownName, InvalidArgument: the program, version or file does not exist or cannot be read.

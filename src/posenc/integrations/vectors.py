@@ -86,7 +86,7 @@ def load(path: str | Path) -> Vectors:
             for name, one in header.pop("arrays", {}).items()
         }
     if header.get("format") != FORMAT:
-        raise InvalidArgument(f"{path} is not a file of {FORMAT!r}; write one with posenc vectors")
+        raise InvalidArgument(f"{path} is not a file of {FORMAT!r}; write such a file with posenc vectors")
     return Vectors(header, arrays)
 
 
@@ -211,13 +211,13 @@ def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | P
 
     Args:
         theirs: one or more of the port's arrays, by their names in the file, such as ``{"cos": …, "sin": …}``. The
-            layer type in front of a name may be left out if only one type rotates. A function is called with the
+            layer type in front of a name may be left out if only one type rotates. A function gets a
             layer type, the query ``(D,)`` and positions ``(A, T)``, and returns rotated queries ``(T, D)``.
         expected: vectors, or the path of their file.
 
     Raises:
         AssertionError: numbers or shapes differ.
-        InvalidArgument: no array is passed, or the file lacks an array.
+        InvalidArgument: no array is passed, or the file has no array of that name.
     """
     expected = expected if isinstance(expected, Vectors) else load(expected)
     layers = {name: layer for name, layer in expected.header["layers"].items() if "pairing" in layer}

@@ -232,7 +232,7 @@ def answered(tried: Sequence[Search], wrong: str) -> Diagnosis:
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """Return the search for a value that a port returned, whose shape determines its meaning."""
+    """Return the search for a port's return value. The shape of the value determines its meaning."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
     array, *others = (torch.as_tensor(part).detach() for part in parts)

@@ -27,15 +27,15 @@ KINDS: Mapping[str, Kind] = {"rotary": ROTARY, "alibi": ALIBI, "sinusoidal": SIN
 
 
 def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: str | None = None) -> Diagnosis:
-    """Find the mistake that explains these numbers.
+    """Find the mistake that explains a port's numbers.
 
     Args:
         model: the positions that ``huggingface.read`` returned, or an encoding's string: ``"rotary"``,
-            ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string states no base or pairing, a port may use any.
-        numbers: a port's arrays by name. For a rotation: ``positions (T,)`` or ``(A, T)``, ``x`` and ``rotated``,
-            both ``(…, T, D)``, ``cos`` and ``sin (T, W)``, and ``inv_freq (P,)``. For ALiBi: ``bias (H, T, T)`` or
-            ``slopes (H,)``. For sinusoidal codes: ``table (T, D)``. For T5: ``buckets (N,)`` and ``offsets (N,)``,
-            j − i.
+            ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string states none, ports may choose base or pairing.
+        numbers: a port's arrays by name. A rotation has ``positions (T,)`` or ``(A, T)``, ``x (…, T, D)`` and
+            ``rotated (…, T, D)``, ``cos (T, W)`` and ``sin (T, W)``, and ``inv_freq (P,)``. ALiBi has
+            ``bias (H, T, T)`` or ``slopes (H,)``. Sinusoidal codes have ``table (T, D)``. T5 has ``buckets (N,)``
+            and ``offsets (N,)``, which are j − i.
         layer: the layer type; optional if the model has only one layer type.
 
     Raises:
@@ -50,7 +50,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
-    """Return the search for the mistake in a port's arrays, which may be of any type."""
+    """Return a search for the mistake in a port's arrays. The arrays may have any type."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
     if not complete or set(numbers) - complete - {"positions"}:

@@ -1,4 +1,4 @@
-"""Single mistakes of rotation ports, as changes of a description, some with values measured from the numbers."""
+"""The single mistakes of rotation ports, as changes of a description. Some values are measured from numbers."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
 
 
 def _channels(right: Rotation) -> list[Change]:
-    """Return changes in which channels form pairs, and in how many pairs rotate."""
+    """Return changes of the channels that form pairs and of the number of pairs that rotate."""
     P, D = right.turning, right.head_dim
     steps = [(2, 1), *((1, distance) for distance in (P, D // 2, D // 4) if distance >= P)]
     layouts = [(start, *step) for start in (0, D - 2 * P) for step in steps]
@@ -94,9 +94,9 @@ def _channels(right: Rotation) -> list[Change]:
 def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
     """Yield bases, factors, shifts and ends of tables, measured for every layout that keeps the lengths of pairs.
 
-    Positions are measured by the first pair whose period exceeds 2,000, and by the first whose period exceeds twice
-    the last position. If a port clamps positions, its lag is the distance past the end of the table. If a port
-    restarts positions, its lag is a multiple of the period.
+    Positions are measured by the first pair whose period exceeds 2,000, and by the first pair whose period exceeds
+    twice the last position. If a port clamps positions, its lag is the distance past the end of the table. If a
+    port restarts positions, its lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -132,7 +132,7 @@ def _bases(right: Rotation, theta: Array) -> Iterator[float]:
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
-    """Yield scalings with one wrong number, and other scalings, each without and with its own attention factor."""
+    """Yield wrong scalings, each with the model's attention factor and with the wrong scaling's own factor."""
     kind, numbers = type(right.scaling), vars(right.scaling)
     factor, length = numbers.get("factor", 0), numbers.get("original_length", 0)
     variants = each(
@@ -164,7 +164,7 @@ def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Chan
 
 
 def _ends(lengths: Iterable[int], last: float) -> list[Change]:
-    """Return changes by which positions are clamped or restart at these lengths, up to the last position."""
+    """Return mistakes by which a table ends or restarts at one of these lengths, before the last position."""
     shorter = sorted(n for n in lengths if 0 < n <= last)
     return each(last=sorted({n - 1 for n in shorter} | set(shorter)), period=shorter)
 

@@ -15,7 +15,7 @@ from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
-"""Positions that tell rotations apart. From the fourth position on, later axes are ahead, as in pictures."""
+"""Positions that tell rotations apart. From the fourth on, positions on later axes are larger, as in pictures."""
 
 
 def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows:
@@ -38,7 +38,7 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
 
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
-    """Return the rows of a table of cos and sin: (1, 0), rotated, for all pairs that rotate or are in the table."""
+    """Return rows in which every pair of a table of cos and sin, or of the model, rotates the vector (1, 0)."""
     turns = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
     width = turns.shape[-1]

@@ -27,7 +27,7 @@ The first array numbers the rows, ``y`` has the port's numbers, and ``step`` is 
 arithmetic. A description computes ``y`` from the other arrays.
 """
 Change = dict[str, Any]
-"""A mistake: the names of fields of a description, with wrong values."""
+"""A mistake, as a dictionary from the names of fields of a description to wrong values."""
 LOW = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
 """The relative error of one rounding to each 16-bit type."""
 CLOSE = 2.0**-20
@@ -37,9 +37,9 @@ ROUNDINGS = 6
 BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
 """Bases of released models, which a port may have copied."""
 SHOWN = 3
-"""The maximum number of causes in an answer if the numbers cannot tell them apart."""
+"""The maximum number of causes in an answer if several causes explain the numbers."""
 UNMEASURED = {"base": None, "factor": None}
-"""Fields whose value may be measured. If two measured values give the numbers, the first value is reported."""
+"""Fields whose value may be measured from a port's numbers. If two values fit, the first value is reported."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Diagnosis:
 
     Args:
         right: whether the right description gives these numbers.
-        causes: the mistakes, in words. There are several if the numbers cannot tell the mistakes apart, and none if
-            no mistake that was tried gives the numbers.
+        causes: the mistakes, in words. There are several causes if the numbers cannot tell them apart, and no cause
+            if nothing that was tried gives the numbers.
         text: the answer, in one or two sentences.
     """
 
@@ -160,7 +160,7 @@ class Search:
         return apart, ~(apart <= room)
 
     def fits(self, change: Change) -> bool:
-        """Return whether this change gives the numbers. Most wrong changes fail on a few rows, tried first."""
+        """Return whether this change gives the numbers. A few rows, which refute most changes, are tried first."""
         outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
             if outer not in self.passed:

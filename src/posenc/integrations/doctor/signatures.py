@@ -15,9 +15,9 @@ from posenc.integrations.doctor.search import Expected
 HEAD_DIM = 64
 """The number of channels of a head if the encoding's string has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS is the number of heads of x. It differs from every number of position axes, which would broadcast with x.
-HEADS is for functions that compute numbers for all heads. HEADS is not a power of two, because ALiBi has a simpler
-formula for powers of two."""
+"""X_HEADS is the number of heads of x, and differs from every number of position axes, which would broadcast with
+x. HEADS is for functions that compute numbers for all heads. HEADS is not a power of two, because ALiBi has a
+simpler formula for powers of two."""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 """Positions for functions that take positions. Functions without positions are called at 0, 1, 2 …"""
 NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
@@ -45,7 +45,7 @@ NAMES = {
 }
 """Patterns for the names of arguments in ports, by the meaning of the argument."""
 KEYS = r"^(x?k(_|$)|key)"
-"""A pattern for the names of keys, which are twice the queries, to detect ports that mix up queries and keys."""
+"""A pattern for the names of keys. Keys are passed as twice the queries, which reveals ports that mix up both."""
 OVERRIDDEN = ("base", "layer", "layer type", "start")
 """The meanings of arguments that are passed even if they have a default."""
 

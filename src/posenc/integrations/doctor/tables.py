@@ -55,7 +55,7 @@ class Slopes:
         return cls(tuple(own))
 
     def bias(self, bias: Array) -> Rows:
-        """Return a row for every head, with the slope from each number of a query and an earlier key.
+        """Return a row for every head, with a slope for every pair of a query and an earlier key.
 
         A constant per query does not change attention, because softmax removes the constant.
         """

@@ -49,7 +49,7 @@ def by_rule(model_type: str) -> Family:
         NotByRule: Llama's rule does not fit the type.
     """
     if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
-        raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's config lacks")
+        raise NotByRule(model_type, f"the config has {further[0]!r}, which Llama's config lacks")
     try:
         with quiet():
             config = config_class(model_type)()
@@ -57,9 +57,9 @@ def by_rule(model_type: str) -> Family:
     except NotByRule:
         raise
     except Exception as error:  # a class may raise anything
-        raise NotByRule(model_type, f"its classes fail with their own default values ({error})") from error
+        raise NotByRule(model_type, f"the classes fail with their own default values ({error})") from error
     if len(pairings) != 1 or not pairings <= {*get_args(Pairing)}:
-        raise NotByRule(model_type, f"its model file's rotation is {' and '.join(sorted(pairings)) or 'unknown'}")
+        raise NotByRule(model_type, f"the model file's rotation is {' and '.join(sorted(pairings)) or 'unknown'}")
     shares = SHARE in (getattr(config, "rope_parameters", None) or {})
     return Family(pairing=cast(Pairing, pairings.pop()), partial=SHARE if shares else None, by_rule=True)
 
@@ -78,7 +78,7 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
         with quiet():
             module = _module(config)
     except Exception as error:
-        raise NotByRule(config.model_type, f"its rotary module cannot be built ({error})") from error
+        raise NotByRule(config.model_type, f"the rotary module cannot be built ({error})") from error
     types = sorted({*(getattr(config, "layer_types", None) or ())} - RECURRENT)
     if len(types) > 1 and not getattr(module, "layer_types", None):
         raise NotByRule(
@@ -91,7 +91,7 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
             read = torch.tensor(encoding.clock.frequencies.float32)
             same = frequencies.shape == read.shape and torch.allclose(frequencies, read, rtol=CLOSE, atol=0)
             if not same or abs(factor - encoding.attention_factor) > CLOSE * factor:
-                raise NotByRule(config.model_type, f"its rotary module computes different angles for {name!r}")
+                raise NotByRule(config.model_type, f"the rotary module computes different angles for {name!r}")
 
 
 def _file(config: Any) -> dict[str, Any]:
@@ -110,9 +110,9 @@ def _module(config: Any) -> nn.Module:
     if len(kinds) != 1:
         raise NotByRule(
             config.model_type,
-            "its language model is described by text_config, which is missing"
+            "the language model is described by text_config, which is missing"
             if "text_config" in class_keys(config.model_type)
-            else f"its model file has {len(kinds) or 'no'} rotary modules for this config",
+            else f"the model file has {len(kinds) or 'no'} rotary modules for this config",
         )
     return cast(nn.Module, kinds[0](config))
 
@@ -126,7 +126,7 @@ def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
 def _pairings(module: nn.Module, config: Any) -> set[str]:
     """Return how the rotation functions in a model file pair channels, from unit vectors at position 1."""
     if sections := [name for name in vars(module) if "section" in name]:
-        raise NotByRule(config.model_type, f"its rotary module has {sections[0]}, for positions on several axes")
+        raise NotByRule(config.model_type, f"the rotary module has {sections[0]}, for positions on several axes")
     types = getattr(module, "layer_types", None) or [""]
     width = 2 * len(_of_type(module, types[0])[0])
     x, at = torch.eye(width)[None, None], torch.ones(1, width, dtype=torch.int64)
@@ -135,7 +135,7 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     kinds, pairings = {1: "interleaved", width // 2: "half"}, set()
     for function in functions:
         if "k" not in inspect.signature(function).parameters:
-            raise NotByRule(config.model_type, "its model file rotates queries and keys separately")
+            raise NotByRule(config.model_type, "the model file rotates queries and keys separately")
         first = function(x, x, *cos_sin)[0][0, 0, 0]  # cos in channel 0, and sin in its partner
         partner = 1 + int(first[1:].abs().argmax())
         pairings.add(kinds.get(partner, "neither half nor interleaved") if first[partner] > 0 else "backwards")

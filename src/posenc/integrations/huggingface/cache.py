@@ -25,7 +25,7 @@ class MovableCache(Cache):
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
             a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing.
 
-    Keys are stored unrotated, and rotated when they are read. This costs a rotation of all keys per forward pass,
+    Keys are stored unrotated, and rotated when they are read. Reading rotates all keys in every forward pass,
     but keys are rounded only once, no matter how often they move.
 
     Up to rounding, moved keys equal the keys of the same tokens at their new positions. In the first layer, the
@@ -88,7 +88,7 @@ class MovableCache(Cache):
 
 
 class MovableLayer(DynamicLayer):
-    """The keys and values of a layer. Keys are stored before they are rotated."""
+    """The keys and values of a layer. Keys are stored unrotated."""
 
     keys: Tensor
     values: Tensor
@@ -126,7 +126,7 @@ class RingCache(Cache):
     Queries see the first ``sinks`` tokens and the last ``slots − sinks`` tokens, at consecutive positions, as in
     StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores depend only on distances, so positions keep counting
     all tokens. As in ``MovableCache``, keys are stored unrotated, and rotated when they are read. Up to rounding,
-    logits are those of a ``MovableCache`` after ``select`` of the same tokens.
+    logits equal those of a ``MovableCache`` after ``select`` of the same tokens.
 
     Pass the cache as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Use no padding,
     which transformers does not pass to a cache, and no beams or gradients. A forward pass of T tokens drops T keys
@@ -139,9 +139,9 @@ class RingCache(Cache):
             STRING use only distances; other remappings count groups and chunks from position 0, which a ring drops.
         slots: S, the number of keys; at most the trained length.
         sinks: the number of first tokens, which are never dropped; 4 in the paper.
-        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. None counts all tokens, as
-            ``generate`` does. Float32 angles then have an error of about p·2⁻²⁴ at position p. A model whose
-            frequencies depend on the length needs a ``wrap`` of at most its trained length.
+        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. If ``wrap`` is None, positions
+            count all tokens, as in ``generate``, and float32 angles have an error of about p·2⁻²⁴ at position p. A
+            model whose frequencies depend on the length needs a ``wrap`` of at most its trained length.
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved, its scores depend on more than distances, ``slots`` is

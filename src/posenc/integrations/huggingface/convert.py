@@ -57,7 +57,7 @@ def convert_pairing(
         state_dict: weights under the names of Hugging Face (``q_proj`` and ``k_proj``; ``q_norm``, ``k_norm`` or
             ``q_layernorm`` over one head, over all heads, or with a row per head), of Meta (``wq``, ``wk``) or of
             GGUF (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``). A fused ``qkv_proj``, ``qkv`` or
-            ``attn_qkv`` must be laid out q, k, v, and GPT-NeoX's ``query_key_value`` head by head. Scales
+            ``attn_qkv`` must hold q, k and v in this order, and GPT-NeoX's ``query_key_value`` head by head. Scales
             (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be included.
         from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
             and ``"half"`` in Hugging Face's folders; the weights do not show their pairing.
@@ -91,7 +91,7 @@ def convert_pairing(
 
 
 def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
-    """Return whether each head in the rows of this tensor rotates; empty for a tensor without queries and keys.
+    """Return, for each head in the rows of this tensor, whether the head rotates; empty for other tensors.
 
     For a norm with a row per head, as in Cohere, every channel counts as a row.
 

@@ -141,8 +141,8 @@ class Family:
         local_base: the key of the base of sliding layers in older configs.
         partial: the key of the share of channels that rotate; None if all channels rotate in every config.
         rotary_dim: the key of the number of channels that rotate, instead of a share or in addition to it.
-        head_dim: the key of the channels per head, which are width / heads if the config lacks the key. Empty if
-            the class always uses width / heads.
+        head_dim: the key of the channels per head, which are width / heads if the config lacks the key. The key is
+            empty if the class always uses width / heads.
         full_head_dim: the key of the channels per head in full layers, if they differ.
         defaults: values for keys that the config leaves out, which the class or the code has as defaults;
             ``ModelPositions.assumed`` names each default that was used.

@@ -62,7 +62,8 @@ def from_config(config: dict[str, Any]) -> Any:
 def _kind(path: Path) -> Any:
     """Return the class that loads this folder's language model, with its towers if it has any.
 
-    The model is first built without weights. If that fails, the config is wrong and a new download does not help.
+    The model is first built without weights. If building fails, the config is wrong, and a new download does not
+    help.
     """
     import transformers
 

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 AROUND = ("vlm_config", "thinker_config", "llm_config")
-"""Keys of a whole model's config inside another config, such as in a retriever or around a thinker."""
+"""Keys under which a config holds the config of a whole model, such as a thinker or a retriever's model."""
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:

@@ -209,7 +209,7 @@ class Pretrained:
         return sum(p.numel() * p.element_size() for p in self.model.parameters())
 
     def memory(self, length: int) -> int:
-        """Return an upper bound on the bytes, without the weights, for reading a text of this length.
+        """Return an upper bound on the memory in bytes, without the weights, for reading a text of this length.
 
         For each token of a piece, one layer holds about ten rows of the model's width and three rows of its
         feed-forward width, and logits are held twice. For each position, all layers keep keys and values, and one

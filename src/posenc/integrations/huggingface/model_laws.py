@@ -46,7 +46,9 @@ class LoadedModel:
         self.exact = copied or dtypes <= {torch.float32, torch.float64}
         self.takes, self.ids = inspect.signature(model.forward).parameters, TokenIds(model)
         if not self.ids.accepted:
-            raise InvalidArgument(f"{type(model).__name__} takes {next(iter(self.takes), 'nothing')}, no token ids")
+            raise InvalidArgument(
+                f"{type(model).__name__} takes {next(iter(self.takes), 'nothing')} instead of token ids"
+            )
 
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
         """Return the model's output, which continues from ``caches`` if given. With ``loaded``, run the model as it
@@ -103,7 +105,7 @@ class LoadedModel:
 
 @law()
 def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
-    """In a padded batch, each text has the same answers as alone.
+    """In a padded batch, each text has the same answers as when it is read alone.
 
     Pass attention_mask with the batch, and attention_mask.cumsum(-1) − 1 as position ids, not column numbers.
     """
@@ -128,7 +130,7 @@ def _caches_nothing(model: LoadedModel) -> str:
 def reads_chunks_as_the_whole(model: LoadedModel) -> None:
     """A text read in chunks with a cache has the same answers as when it is read as a whole.
 
-    Start the positions of a chunk after those in the cache, at ``get_seq_length()``.
+    Start the positions of a chunk after the positions in the cache, at ``get_seq_length()``.
     """
     ids, caches, answers = model.ids.draw(2, LENGTH), dict[str, Any](), []
     for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
@@ -169,10 +171,10 @@ def _packs_nothing(model: LoadedModel) -> str:
 
 @law(_packs_nothing)
 def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
-    """Texts in one row, whose position ids restart at 0, have the same answers as alone.
+    """Texts in one row, whose position ids restart at 0, have the same answers as when they are read alone.
 
     Pass neither attention_mask nor a cache with packed position ids, and pass these ids to ``create_causal_mask``.
-    If positions have several axes, put the index in the row before them. Alternatively, separate texts by a mask.
+    If positions have several axes, put the index in the row before these axes. Alternatively, use a mask.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -207,11 +209,11 @@ def _unread(model: LoadedModel) -> str:
 
 @law(_unread)
 def does_what_its_config_says(model: LoadedModel) -> None:
-    """Pairs, frequencies, factors, windows, biases and tables are those of its config.
+    """Pairs, frequencies, factors, windows, biases and tables are those of the model's config.
 
     If only this model differs, load it again by from_pretrained with the config of its training, which ``posenc
-    inspect`` explains. If a new model built from its config differs too, loading is not the cause: its code or
-    posenc's reading is wrong, so report the config.
+    inspect`` explains. If a new model built from its config differs too, loading is not the cause. Either the code
+    of the model or posenc's reading is wrong, so report the config.
     """
     texts = differences(measure(model.model), model.positions)
     where = f"; and {len(texts) - 2} more" * (len(texts) > 2)
@@ -263,8 +265,8 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
 def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
     """Buffers that are not in the checkpoint, and factors, equal those that their class computes from the config.
 
-    After building a model on meta or under FSDP, rebuild them with ``module.__init__(config)``, or load the model
-    by from_pretrained.
+    After building a model on meta or under FSDP, rebuild buffers with ``module.__init__(config)``, or load the
+    model by from_pretrained.
     """
     for where, got, want in _remade(model):
         near(got, want, want.abs() / 100, where)

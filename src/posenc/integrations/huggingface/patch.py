@@ -27,7 +27,7 @@ from posenc.integrations.huggingface.patch_attention import relative, remapped, 
 
 @contextmanager
 def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> Iterator[nn.Module]:
-    """Make ``model`` use ``encoding`` for its positions inside the block, and restore its own afterwards.
+    """Make ``model`` use ``encoding`` inside the block, and restore the model's own positions afterwards.
 
     Args:
         model: a loaded transformers model that rotates by text positions, or a T5, of a family that ``read``

@@ -135,7 +135,7 @@ def _attach(module: nn.Module, stack: "_Stack | _Remapped", undo: ExitStack) -> 
     """Set the encoding of an attention module that uses the attention interface; ``attended`` reads it."""
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
         raise InvalidArgument(
-            f"{type(module).__name__} has its own attention in this version of transformers; install a newer one"
+            f"{type(module).__name__} has its own attention in this transformers version; install a newer version"
         )
     shadow(module, "posenc_stack", stack, undo)
 

@@ -266,11 +266,11 @@ class Reader:
                 "encoder and decoder must have the same number of heads"
             )
         if width % heads:
-            raise InvalidArgument(f"{self.family.width}={width} is not a multiple of {self.family.heads}={heads}")
+            raise InvalidArgument(f"{self.family.width}={width} must be a multiple of {self.family.heads}={heads}")
         return width // heads
 
     def full_head_dim(self) -> int | None:
-        """Return the channels per head in full layers, if they differ; the config states them per layer or once."""
+        """Return the channels per head in full layers, or None if all layers have the same number of channels."""
         if self.family.full_head_dim is None:
             return None
         stated = {

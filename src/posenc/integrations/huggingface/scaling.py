@@ -125,7 +125,7 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
-    """Return the scaling of Hunyuan's rope dictionaries: NTK by ``alpha``. Their other numbers have no effect."""
+    """Return the scaling of Hunyuan's rope dictionaries: NTK by ``alpha``; other numbers have no effect."""
     check_type_keys(parameters, "dynamic", "alpha", "beta_fast", "beta_slow", *PAIR)
     return NTK(parameters["alpha"])
 

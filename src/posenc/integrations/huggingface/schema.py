@@ -8,11 +8,11 @@ from typing import Any
 from posenc.errors import InvalidArgument
 
 MOST_LAYERS = 10_000
-"""A limit on layers: more than any model has, and few enough to list."""
+"""The largest allowed number of layers, which no model reaches."""
 LAST_POSITION = 2**31 - 1
 """The largest allowed length."""
 LARGEST = 1e18
-"""A limit on numbers: larger than any real base or factor, and within 64-bit integers."""
+"""The limit for numbers, which is larger than any real base or factor and fits into a 64-bit integer."""
 
 
 @dataclass(frozen=True)

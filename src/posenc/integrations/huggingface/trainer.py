@@ -123,8 +123,8 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
         cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
 
     Raises:
-        AssertionError: lengths and position ids differ; the message names the first wrong token. For three axes,
-            ``[0, L, 2L, 3L]`` is wrong, because it counts each axis as a text.
+        AssertionError: lengths and position ids differ; the message names the first wrong token. With three axes,
+            ``cu_seqlens = [0, L, 2L, 3L]`` is wrong, because it counts each axis as a text.
     """
     rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
     ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape

@@ -52,7 +52,7 @@ def write(
     if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
-                "spelling='v4' has one rope_scaling for all layers, but this model needs several; use 'v5'"
+                "spelling='v4' has one rope_scaling for all layers, but this model needs several; use spelling='v5'"
             )
         compressed = set(positions.recipes) <= {"main", "compress"}
         return {
@@ -90,7 +90,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
     several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
     if in_code and scaling not in (None, Default()):
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has no key for {scaling}; its positions are in its code"
+            f"model_type {positions.model_type!r} has no key for {scaling}; its positions are fixed in its code"
         )
     if several and scaling is not None:
         raise InvalidArgument(

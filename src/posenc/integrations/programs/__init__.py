@@ -1,4 +1,4 @@
-"""One file per program, with its tested releases, how it reads a config, and how positions are passed to it.
+"""One module per program: its tested releases, its reading of configs, and its keys for positions.
 
 ``read`` returns the position table that the program computes from a config. The table follows the program's own
 source, even if the source departs from the config. ``write`` states positions in the program's own keys and reads
@@ -45,7 +45,7 @@ class Releases:
             file.
         requirements: exact versions of packages that these files import, installed into a separate environment.
         under: for each version, the release of transformers, with its requirements, under which the model files are
-            run. Each version supports its release; other releases would show false differences.
+            run. With other releases of transformers, the tests would find false differences.
     """
 
     package: str
@@ -55,7 +55,7 @@ class Releases:
     under: tuple[str, ...] = ()
 
     def chosen(self, version: str | None) -> str:
-        """Return this version, or the newest if it is None. Raise an error for an untested version."""
+        """Return the given version, or the newest version if it is None. Raise an error for an untested version."""
         if version not in (None, *self.versions):
             raise UnknownName(f"version of {self.package}", str(version), self.versions)
         return version or self.versions[-1]
@@ -91,7 +91,7 @@ def different(positions: ModelPositions, table: PositionTable) -> list[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """A program, with its way of reading a config and its way of receiving positions.
+    """A program, with a function that reads its configs and a function that writes its keys for positions.
 
     Args:
         title: the program's name in sentences.
@@ -206,8 +206,8 @@ def overrides(
 
     YaRN's attention factor is stated twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
     0.1·ln s + 1. For DeepSeek families, which have their own classes, ``mscale`` states the attention factor. For
-    lists of factors, ``short_mscale`` and ``long_mscale`` state it. Both programs multiply the length by the factor
-    of linear scaling, so the length is divided by that factor here.
+    lists of factors, ``short_mscale`` and ``long_mscale`` state the attention factor. Both programs multiply the
+    length by the factor of linear scaling, so the length is divided by that factor here.
 
     Raises:
         InvalidArgument: the program cannot compute these positions, or its table is shorter than the inputs.

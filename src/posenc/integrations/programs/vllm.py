@@ -68,7 +68,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         if read_as is not entry and ORIGINAL not in read_as:
             raise InvalidArgument(
                 f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
-                f"{ORIGINAL}; add it, or use YaRN"
+                f"{ORIGINAL}; add this key, or use YaRN"
             )
         entry = dict(read_as)
         if kind_of(entry) == "dynamic" and not entry.get("alpha"):
@@ -102,7 +102,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Return positions with the share of channels in the rope dictionary, and with the axes that vLLM supports.
+    """Return positions that rotate the rope dictionary's share of channels, by the axes that vLLM supports.
 
     vLLM rotates the stated share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
     ``rotary_embedding/__init__.py``.
@@ -122,7 +122,7 @@ def spell(
 ) -> dict[str, Any]:
     """Return the value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    For a composite model, both are nested under the keys of its language model, where vLLM reads them. Releases up
+    For a composite model, both keys are nested under the keys of the language model, as vLLM expects. Releases up
     to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. Windows and scales of queries stay
     as in the config.
 

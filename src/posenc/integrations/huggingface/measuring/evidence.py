@@ -64,7 +64,7 @@ def maps_of(
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
-    """Return a layer's query scale relative to the first position; 1 without a scale or a string for it."""
+    """Return a layer's query scale relative to the first position, or 1 if no string states the scale."""
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
     scale = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
@@ -87,7 +87,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
     expected = (expected - expected.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
     off = float((expected - measured.tril()).abs().max())
     is_same = off < rounding * max(1.0, float(expected.abs().max()))
-    return [] if is_same else [f"a bias that is off by {off:.1g} from it"]
+    return [] if is_same else [f"a bias that is off by {off:.1g} from the expected bias"]
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:

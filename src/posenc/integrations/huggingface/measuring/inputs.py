@@ -18,11 +18,13 @@ from posenc.integrations.huggingface.language_model import text_config
 PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_images", "pixel_values_videos")
 SOUNDS = ("input_features", "input_values")
 CELLS, FRAMES, PERIODS = 4, 64, 40
-"""The numbers of patches along a side if the config has no size, frames of a spectrogram and of a waveform."""
+"""The number of patches along a side if the config has no size, and the numbers of frames of a spectrogram and of
+a waveform."""
 STRIDE = 384
 """The number of samples per frame if the config states no strides: a multiple of all strides in known models."""
 EDGE, HEARD = 3, 24
-"""The number of frames at each end of a sound that convolutions mix with padding, and of measured frames."""
+"""The number of frames at each end of a sound that convolutions mix with padding, and the number of measured
+frames."""
 READ, DECODED = 23, 11
 """The lengths of a text and a decoder's text, in tokens. Different lengths identify cross-attention."""
 

@@ -56,7 +56,7 @@ class MeasuredRotation:
 
     @property
     def pairing(self) -> str:
-        """``"interleaved"`` if paired channels are neighbours, ``"half"`` for other distances, or ``"other"``."""
+        """The pairing: ``"interleaved"``, ``"half"``, or ``"other"`` if the distances within pairs differ."""
         distances = {b - a for a, b in self.pairs}
         if distances == {1}:
             return "interleaved"
@@ -99,7 +99,7 @@ def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> Measure
 
 
 def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
-    """Return frequencies from angles known up to full turns, which estimates at earlier positions determine."""
+    """Return frequencies from angles modulo 2π; the estimate at each position gives the turns at the next."""
     estimate = torch.zeros_like(angles[0])
     for p, angle in zip(positions, angles, strict=True):
         if p:
@@ -130,7 +130,7 @@ class Scores:
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
-    """Return scale, bias and mask from several texts. A bias that is equal for all texts ignores content."""
+    """Return scale, bias and mask from several texts. Only a bias that differs between texts depends on content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
     products = (q.double() @ keys.double().mT)[:, : scores.shape[1]]
     values = scores.double()

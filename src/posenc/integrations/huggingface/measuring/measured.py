@@ -1,7 +1,7 @@
 """The result of ``measure``, as a position table to compare with the table of the config.
 
 A value that was not measured, or that the measurement cannot distinguish from the config's, is copied from the
-config's table, so ``differences`` of the two tables lists only what was measured to differ.
+config's table. ``differences`` of the two tables therefore lists only measured differences.
 """
 
 import math
@@ -90,7 +90,7 @@ class MeasuredLayer:
             further = [
                 "positions that could not be measured"
                 if self.maps is None
-                else "queries that depend on positions in another way than by rotation"
+                else "queries that depend on positions, but not by a rotation"
             ]
         else:
             expected = maps_of(like, encoding, self.positions, self.channels, self.places, layout)
@@ -99,7 +99,7 @@ class MeasuredLayer:
             is_measured = like.frequencies and like.scaling is None  # such frequencies are known only to EXACT
             if off.max() > ROUNDING and not is_measured and replace(like, **values) == like:
                 further = [
-                    f"queries that are off by {float(off.max()):.1g} from it at position "
+                    f"queries that are off by {float(off.max()):.1g} from the expected queries at position "
                     f"{self.positions[int(off.argmax())]}"
                 ]
         values |= self._factors(like, encoding, family) | self._mask(like)
@@ -214,7 +214,7 @@ class Table:
         ours = build(recipe, ModelShape()).at(torch.arange(len(weight))).embed(torch.zeros_like(weight)[None])[0]
         off = float((ours - weight).abs().max())
         rounded = len(weight) * 2.0**-23 + ROUNDING  # some code computes the angles in float32
-        return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from it"
+        return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from the expected table"
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
-    """Return a table of these layers, each given with its type; types with different layers get numbers."""
+    """Return a table of these layers with their types. If layers of a type differ, their numbers are added."""
     names = {typed: _named(typed, both) for typed in both}
     return replace(
         like,

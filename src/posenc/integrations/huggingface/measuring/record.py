@@ -108,7 +108,7 @@ class _Recorder(TorchFunctionMode):
         return result
 
     def _square(self, result: Any) -> bool:
-        """Return whether these are the scores of all tokens for all tokens, with another column for a sink."""
+        """Return whether these are the scores of all tokens for all tokens, with or without a column for a sink."""
         if not isinstance(result, Tensor) or result.dim() < 3:
             return False
         length = result.shape[-2] if self.length is None else self.length

@@ -1,4 +1,4 @@
-"""Builds a small random model with the positions of a large one, from a config that is shrunk by rules for the
+"""Builds a small random model with the positions of a large model, from a config that is shrunk by rules for the
 names of its keys.
 
 Everything that determines positions is kept: channels per head, bases, factors, lengths, and the order of layer
@@ -63,7 +63,7 @@ PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|ev
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower that state the text model's width. In a tower with embed_dim, hidden_size also states it."""
+"""Keys of a tower that state the text model's width. In a tower with embed_dim, hidden_size also states this."""
 
 
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def built(config: Any) -> nn.Module:
         size = sum(p.numel() for p in model_type(config).parameters())
     if size > LARGEST:
         raise InvalidArgument(
-            f"this {model_type.__name__} has {size:,} parameters even when shrunk, too many to run here"
+            f"this {model_type.__name__} has {size:,} parameters even when shrunk, which are too many to run here"
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
