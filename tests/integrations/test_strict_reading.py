@@ -165,7 +165,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         )
         for name in ("exaone4", "cohere2")
     ),
-    ({"model_type": "ernie4_5_vl_moe"}, "its language model is described by text_config, which is missing"),
+    ({"model_type": "ernie4_5_vl_moe"}, "the language model is described by text_config, which is missing"),
     (
         config("phimoe", rope_scaling={**LONG, "short_mscale": 1.1, "long_mscale": 1.2}),
         "short_mscale=1.1 and long_mscale=1.2 must be equal",

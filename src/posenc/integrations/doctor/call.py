@@ -55,7 +55,7 @@ from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
 UNSCALED = 4096
-"""The number of positions for which a function of the file makes a table, if no scaling depends on the number."""
+"""The number of positions in a table that a function of the file makes, unless a scaling needs another number."""
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"

@@ -34,7 +34,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
             ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string states none, ports may choose base or pairing.
         numbers: a port's arrays by name. A rotation has ``positions (T,)`` or ``(A, T)``, ``x (…, T, D)`` and
             ``rotated (…, T, D)``, ``cos (T, W)`` and ``sin (T, W)``, and ``inv_freq (P,)``. ALiBi has
-            ``bias (H, T, T)`` or ``slopes (H,)``. Sinusoidal codes have ``table (T, D)``. T5 has ``buckets (N,)``
+            ``bias (H, T, T)`` or ``slopes (H,)``. Sinusoidal codes have a ``table (T, D)``. T5 has ``buckets (N,)``
             and ``offsets (N,)``, which are j − i.
         layer: the layer type; optional if the model has only one layer type.
 

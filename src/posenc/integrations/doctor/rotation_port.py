@@ -15,7 +15,7 @@ from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
-"""Positions that tell rotations apart. From the fourth on, positions on later axes are larger, as in pictures."""
+"""Positions that tell rotations apart. After the third position, later axes are ahead, as in pictures."""
 
 
 def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows:

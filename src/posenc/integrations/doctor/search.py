@@ -2,7 +2,7 @@
 
 A description is a frozen dataclass in which each field is a decision that a port can get wrong. The right
 description is tried first, then all descriptions with one named change, then all descriptions with two changes.
-Answers are worded from the changed fields, so answers state only what was tried.
+An answer names the changed fields, and so states only what was tried.
 """
 
 import itertools

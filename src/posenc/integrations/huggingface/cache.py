@@ -159,8 +159,8 @@ class RingCache(Cache):
         reading = [part.name for part in encoding.modules() if isinstance(part, Encoding) and not part.relative]
         if reading:
             raise InvalidArgument(
-                f"encoding has {reading[-1]}, which depends on positions, not only on distances, and positions in "
-                "a ring grow; use MovableCache, whose positions start at 0"
+                f"encoding has {reading[-1]}, which depends on positions and not only on distances, but positions "
+                "in a RingCache grow; use MovableCache, whose positions start at 0"
             )
 
     def _layer(self) -> "RingLayer":

@@ -91,7 +91,7 @@ def convert_pairing(
 
 
 def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
-    """Return, for each head in the rows of this tensor, whether the head rotates; empty for other tensors.
+    """Return whether each head in the rows of a tensor rotates, or an empty list for a tensor without q and k.
 
     For a norm with a row per head, as in Cohere, every channel counts as a row.
 

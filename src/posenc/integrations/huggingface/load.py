@@ -184,7 +184,7 @@ class Pretrained:
         return other
 
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
-        """Return the config keys that change for a scaling up to a length; None removes a key.
+        """Return the config keys that change for a scaling up to a length, with None for a key to remove.
 
         If all layers share one scaling, the keys are ``rope_scaling`` and ``rope_theta``, the older spelling, which
         every program understands.
@@ -227,7 +227,7 @@ class Pretrained:
         return length * position + (PIECE if self._parts else length + 1) * token
 
     def check_memory(self, length: int) -> None:
-        """Raise an error if a length does not fit into free memory. The error names a length that fits."""
+        """Raise an error that names a fitting length if this length does not fit into free memory."""
         needed, fixed, free = self.memory(length), self.memory(0), free_memory(self.model.device)
         if needed > free:
             fits = max(0, free - fixed) * length // (needed - fixed)

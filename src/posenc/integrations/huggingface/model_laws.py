@@ -263,7 +263,7 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
 
 @law()
 def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
-    """Buffers that are not in the checkpoint, and factors, equal those that their class computes from the config.
+    """Factors, and buffers outside the checkpoint, equal the values that their class computes from the config.
 
     After building a model on meta or under FSDP, rebuild buffers with ``module.__init__(config)``, or load the
     model by from_pretrained.

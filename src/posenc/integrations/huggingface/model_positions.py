@@ -158,7 +158,7 @@ class ModelPositions:
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
-        """Return the same model with this scaling in the stretched layer types; None removes their rotation.
+        """Return the same model with this scaling in the stretched layer types, or without rotation for None.
 
         If ``scaling`` is the model's own, nothing changes, and each layer type keeps its scaling.
         """

@@ -123,7 +123,7 @@ class Reader:
         return value
 
     def need(self, key: str) -> Any:
-        """Return the value of a key, or the family's default. Raise an error if both are missing."""
+        """Return the value of a key, or the family's default, or raise an error if both values are missing."""
         value = self.get(key)
         self.check_stated(key, value is not None)
         return self.family.defaults[key] if value is None else value

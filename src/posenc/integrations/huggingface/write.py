@@ -130,12 +130,12 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
 
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
-    """Return the config keys that ``write`` would change, with their new values; None removes a key."""
+    """Return the config keys that ``write`` would change, with their new values, or None for a key to remove."""
     return changed(positions.source, write(positions, scaling, **options))
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that differ, with their values in ``after``; None removes a key."""
+    """Return the keys that differ, with their values in ``after``, or None for a key to remove."""
     return {
         **{key: value for key, value in after.items() if key not in before or before[key] != value},
         **{key: None for key in before if key not in after},

@@ -149,7 +149,7 @@ class Program:
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a config with overrides merged into it, part by part; an override of null removes a key.
 
-    A rope dictionary replaces the config's rope dictionary in both spellings, and the base outside the dictionary.
+    A rope dictionary in the overrides replaces both of the config's rope dictionaries and the base outside them.
     """
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     result = {key: value for key, value in config.items() if key not in gone}

@@ -124,7 +124,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def positions_of(file: Fields) -> ModelPositions:
-    """Return the positions of a GGUF file, read by the rules of the family of that name, or else of llama.
+    """Return the positions of a GGUF file, by the rules of its architecture's family or else of llama.
 
     If the pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
 

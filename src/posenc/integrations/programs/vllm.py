@@ -46,7 +46,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else
     0.1·ln s + 1. LongRoPE's attention factor is long_mscale or is computed from its two lengths. LongRoPE's long
     list is used only if inputs may be longer than the original length. Dynamic scaling changes only the longest
-    input. Dynamic and linear scaling multiply the longest input by their factor, and in 0.29, YaRN sets the longest
+    input. Dynamic and linear scaling multiply the longest input by their factor. In 0.29, YaRN sets the longest
     input to factor × original length. See ``model_files`` for vLLM's model files.
 
     Args:

@@ -73,7 +73,7 @@ def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " 
 
 
 def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding: float) -> list[str]:
-    """Describe how a measured bias differs from an encoding's; the list is empty if they are equal.
+    """Describe how a measured bias differs from an encoding's bias, or return an empty list if both are equal.
 
     A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest entry. For a trained
     bias, whose numbers are in the checkpoint, only the buckets in which keys share a number are compared.
@@ -91,7 +91,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:
-    """Describe how a trained bias differs from one distinct number per bucket; the list is empty if it does not."""
+    """Describe how a trained bias differs from one distinct number per bucket, or return an empty list."""
     shown = (measured != 0).any(0) | torch.eye(len(bucket), dtype=torch.bool)
     near = float(measured.max() - measured.min()) * 1e-3
     buckets = [measured[:, shown & (bucket == number)] for number in bucket[shown].unique()]

@@ -102,7 +102,7 @@ class TokenIds:
 
 
 def forms(model: Any, config: Any = None, names: Sequence[str] = (*PICTURES, *SOUNDS)) -> Iterator[Form]:
-    """Return every form of picture or sound that may fit a model, the likeliest first; empty if no form fits.
+    """Yield every form of picture or sound that may fit a model, beginning with the likeliest form.
 
     Args:
         model: the model whose ``forward`` gets the input.

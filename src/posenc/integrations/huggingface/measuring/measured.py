@@ -339,6 +339,6 @@ def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) ->
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
-    """Return each difference between a measured model and the reading of its config; empty if both agree."""
+    """Return all differences between a measured model and the reading of its config, as sentences."""
     read = of(positions)
     return [str(difference) for difference in tables.differences(read, measured.table(read), names=SOURCES)]

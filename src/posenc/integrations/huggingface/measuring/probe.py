@@ -142,7 +142,7 @@ class Probe:
         ]
 
     def at_position_ids(self) -> list[MeasuredLayer]:
-        """Measure every layer on the same texts with different position ids; empty if the model refuses them."""
+        """Measure every layer on the same texts with different position ids, if the model accepts position ids."""
         at = tuple(p for p in POSITIONS if p < self.ids.longest)
         rows = int(2 * self.channels / (self.form.length or 1)) + 1
         ids = torch.tensor(at, device=self.ids.device).repeat_interleave(rows)[:, None]
