@@ -327,7 +327,7 @@ def test_changes_are_a_config_patch() -> None:
 def test_writing_what_has_no_place() -> None:
     for given, how, message in (
         (config("gpt-j-6b"), {"scaling": Linear(2.0)}, "'gptj' has no key for"),
-        (config("gemma-3-4b"), {"spelling": "v4"}, "several; use spelling='v5'"),
+        (config("gemma-3-4b"), {"spelling": "v4"}, "several dictionaries; use spelling='v5'"),
         (LLAMA, {"spelling": "v6"}, "unknown spelling 'v6'"),
     ):
         with pytest.raises(InvalidArgument, match=message):

@@ -162,7 +162,7 @@ def of(
         positions: the positions of a model, as returned by ``huggingface.read``.
         length: the length of prompt and answer together, if a scaling depends on the length. The default is the
             longest allowed input.
-        admitted: the longest allowed input. The default is the config's.
+        admitted: the longest allowed input. The default is the longest input that the config allows.
         program, notes: fields of the table; the assumptions of ``positions`` are added to ``notes``.
     """
     types, admitted = positions.types_by_window, admitted or positions.max_length

@@ -45,7 +45,8 @@ NAMES = {
 }
 """Patterns for the names of arguments in ports, by the meaning of the argument."""
 KEYS = r"^(x?k(_|$)|key)"
-"""A pattern for the names of keys. Keys are passed as twice the queries, which reveals ports that mix up both."""
+"""A pattern for the names of keys, which are passed as twice the queries. This reveals ports that use queries as
+keys, or keys as queries."""
 OVERRIDDEN = ("base", "layer", "layer type", "start")
 """The meanings of arguments that are passed even if they have a default."""
 

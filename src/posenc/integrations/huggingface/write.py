@@ -52,7 +52,8 @@ def write(
     if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
-                "spelling='v4' has one rope_scaling for all layers, but this model needs several; use spelling='v5'"
+                "spelling='v4' has one rope_scaling for all layers, but this model needs several dictionaries; use "
+                "spelling='v5'"
             )
         compressed = set(positions.recipes) <= {"main", "compress"}
         return {

@@ -275,12 +275,11 @@ def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dic
 def _completed(
     config: Mapping[str, Any], stated: Collection[str], known: Mapping[str, Any], *, inner_first: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """A config with a program's defaults for keys that neither it nor its rope dictionary states, and these
-    defaults in words.
+    """Return a config with a program's defaults for keys that the config does not state, and the defaults in words.
 
     Args:
         stated: the keys of the rope dictionary.
-        known: the program's defaults; those that are true or false say which keys it reads.
+        known: the program's defaults; true and false are not defaults, but say which keys the program reads.
         inner_first: whether the rope dictionary takes precedence over keys outside it.
     """
     family = family_of(config)
