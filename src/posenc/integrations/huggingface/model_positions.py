@@ -151,7 +151,7 @@ class ModelPositions:
 
     @property
     def rotary(self) -> Recipe:
-        """The recipe of the stretched layers, or if recipes differ, a scaled recipe or the one with the largest base."""
+        """The recipe of the stretched layers. Of several recipes, prefer a scaled one, then the largest base."""
         return max(
             (self.recipes[name] for name in self.stretched),
             key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")),
