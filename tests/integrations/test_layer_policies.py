@@ -291,7 +291,8 @@ def test_every_layer_has_a_table_of_its_own() -> None:
     names = ("encoder layer 0", "encoder layer 1", "decoder layer 0", "decoder layer 1")
     assert own.layer_types == tuple(own.recipes) == names
     assert own.types_by_window == ("encoder", "encoder", "decoder", "decoder")
-    assert len({id(own.as_layers().layer(i)) for i in range(4)}) == 4
+    layers = own.as_layers()
+    assert len({id(layers.layer(i)) for i in range(4)}) == 4
 
 
 def test_no_positions_at_all() -> None:
