@@ -33,8 +33,8 @@ RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 @exact
 def turn_words(frequencies: tuple[Decimal, ...]) -> list[int]:
     """F = round(θ/2π · 2^64) for every frequency: unsigned 64-bit values, as the int64 with the same bits."""
-    words = [int((f / TWO_PI * 2**64).to_integral_value()) % 2**64 for f in frequencies]
-    return [w - 2**64 if w >= 2**63 else w for w in words]
+    words = [int((f / TWO_PI * 2**64).to_integral_value()) for f in frequencies]
+    return [(word + 2**63) % 2**64 - 2**63 for word in words]
 
 
 def cos_sin(

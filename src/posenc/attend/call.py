@@ -103,9 +103,8 @@ class AttentionCall(Settings):
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
         """Whether gradients of q, k, v or the bias are computed by our own backward pass, block by block."""
-        if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
-            return False
-        return bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad
+        recorded = torch.is_grad_enabled() and not self.dropout and not torch.compiler.is_compiling()
+        return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
         """The call for one span of tokens."""

@@ -206,9 +206,8 @@ class Placed(Pytree):
     def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
         """Whether the keys k are at the queries' positions: all keys, or the T new keys if the others are in a
         cache."""
-        if self.k_positions is self.q_positions:
-            return True
-        return plain_bool(k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1])
+        T, S, keys = self.q_positions.shape[-1], self.k_positions.shape[-1], k.shape[-2]
+        return self.k_positions is self.q_positions or plain_bool(keys != S and keys == T)
 
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
         """Whether these keys are at the queries' positions; raises an error if q or k does not fit."""

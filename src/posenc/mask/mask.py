@@ -284,8 +284,8 @@ class Mask(Pytree):
         if "q_segments" in at:
             near.append(at["q_segments"] == at["k_segments"])
         for name, x in at.items() if self.has_own_rule else ():
-            known = name in self.rows or name in ("q_groups", "nearer_than")
-            if not known and not (isinstance(x, Tensor) and x.dtype == torch.bool):
+            added = name not in self.rows and name not in ("q_groups", "nearer_than")
+            if added and not (isinstance(x, Tensor) and x.dtype == torch.bool):
                 raise InvalidArgument(
                     f"sees of {type(self).__name__} passes {name}={form(x)}; pass a boolean tensor, which is false "
                     "for hidden keys"
