@@ -250,7 +250,7 @@ META = {
         *(
             (
                 {"placed": posenc.encoding(name, heads=4, head_dim=6, width=4).at(arange(3, offset=2), arange(5))},
-                r"has 8 channels per head and the bias reads 6; make the encoding with head_dim=8",
+                r"has 8 channels per head but the bias reads 6; build the encoding with head_dim=8",
             )
             for name in ("shaw", "cope", "deberta", "transformer-xl")
         ),
@@ -269,7 +269,7 @@ META = {
             r"q_segments is torch.float32; expected integers: pass q_segments.long\(\)",
         ),
         ({"segments": torch.zeros(5) == 0}, "q_segments is torch.bool; expected integers"),
-        (META, "q is on meta and the encoding was placed on cpu"),
+        (META, "q is on meta but the encoding was placed on cpu"),
         ({"k": torch.empty(2, 2, 5, 8, device="meta")}, "q is on cpu and k on meta; move one"),
         *(
             ({"placed": placed, name: mask.to("meta")}, f"{name} is on meta and q on cpu; move it")

@@ -40,7 +40,7 @@ def turn_words(frequencies: tuple[Decimal, ...]) -> Int[Tensor, " pairs"]:
 def cos_sin(
     phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
+    """Return cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
 
     The error is at most half a unit in the last place of ``dtype`` at ``scale``: 2^−25 in float32 without a scale.
     In float64 it is the error of the trigonometric functions, 2e-16, plus that of the phase.
@@ -128,7 +128,7 @@ class Clock(ConstantBuffers):
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*tokens pairs"], Float[Tensor, "*tokens pairs"]]:
-        """cos and sin of every hand at ``positions``, times ``scale``, in ``dtype``."""
+        """Return cos and sin of every hand at ``positions``, times ``scale``, in ``dtype``."""
         if self.by_axis:
             positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)
         else:

@@ -39,7 +39,7 @@ class MissingExtra(PosencError, ImportError):  # noqa: N818
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or the name of its class if the message is empty."""
+    """Return the first line of an error's message, or the name of its class if the message is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

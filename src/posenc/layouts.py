@@ -13,7 +13,7 @@ from posenc.errors import InvalidArgument
 
 
 def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
-    """A ``(B, H, T, D)`` view of a tensor in FlashAttention's layout."""
+    """Return a ``(B, H, T, D)`` view of a tensor in FlashAttention's layout."""
     tensors(x=x)
     if x.dim() != 4:
         raise InvalidArgument(
@@ -23,7 +23,7 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
 
 
 def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
-    """A view of concatenated documents, in the layout of varlen kernels, as one sequence.
+    """Return a view of concatenated documents, in the layout of varlen kernels, as one sequence.
 
     ``posenc.positions.from_cu_seqlens(cu_seqlens)`` gives its positions and segments.
     """

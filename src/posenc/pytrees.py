@@ -22,7 +22,7 @@ class Fact:
         return Fact, (self.value,)
 
     def is_of(self, tensors: list[Tensor]) -> bool:
-        """Whether this fact was computed from these tensors."""
+        """Return whether this fact was computed from these tensors."""
         return [id(x) for x in tensors] == [id(known()) for known in self.tensors]
 
     def __eq__(self, other: object) -> bool:
@@ -53,7 +53,7 @@ class Pytree:
         """Recompute the facts after the tensors were replaced."""
 
     def changed(self: Kind, **attributes: Any) -> Kind:
-        """A copy with these attributes replaced."""
+        """Return a copy with these attributes replaced."""
         other = copy.copy(self)
         for name, value in attributes.items():
             setattr(other, name, value)
@@ -63,7 +63,7 @@ class Pytree:
         return {**vars(self), **{name: value for name, value in self.transient.items() if name in vars(self)}}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A deep copy; tensors that were computed with gradients lose their history."""
+        """Return a deep copy; tensors that were computed with gradients lose their history."""
         for tensor in tree_leaves(self):
             if isinstance(tensor, Tensor) and not tensor.is_leaf:
                 memo[id(tensor)] = tensor.detach().clone()
@@ -76,8 +76,8 @@ Structure = tuple[Any, ...]
 
 
 def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
-    """The tensor attributes, and the structure: the class, their names, attributes that share the tensor of an
-    earlier attribute, other attributes, and facts."""
+    """Return the tensor attributes, and the structure: the class, their names, attributes that share the tensor of
+    an earlier attribute, other attributes, and facts."""
     state = tree.__getstate__()
     parts: dict[str, Any] = {}
     same, others = [], []
@@ -95,7 +95,7 @@ def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
 
 
 def _own(tree: Pytree) -> list[Tensor]:
-    """The attributes that are tensors themselves."""
+    """Return the attributes that are tensors themselves."""
     return [x for x in vars(tree).values() if isinstance(x, Tensor)]
 
 

@@ -84,7 +84,9 @@ def test_what_is_still_on_meta_is_refused(loaded: bool) -> None:
         if loaded:
             encoding.load_state_dict(state, assign=True)
         if any(x.is_meta for x in (*encoding.parameters(), *encoding.buffers())):
-            what = r"positions is on cpu and the encoding's .* on meta; load weights, and call encoding.reset_buff"
+            what = (
+                r"positions is on cpu but the encoding's .* is on meta; load weights, and call encoding.reset_buff"
+            )
             with annotations_unchecked(), pytest.raises(InvalidArgument, match=what):
                 encoding.at(case.plain(9))
             encoding.reset_buffers("cpu" if loaded else "meta")

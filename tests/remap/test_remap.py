@@ -273,7 +273,7 @@ def test_texts_build_and_come_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dca", "lacks the encoding that rotates"),
+        ("dca", "needs the rotary encoding to remap"),
         ("dca(rotary, chunk=3)", "needs local"),
         ("dca(rotary, chunk=3, local=2, x=1)", "unknown setting of dca"),
         ("dca(rotary, 3, 2)", "settings by name"),
@@ -281,8 +281,8 @@ def test_texts_build_and_come_back(text: str) -> None:
         ("dca(alibi, chunk=3, local=2)", "expected posenc.Rotary"),
         ("rerope(rotary, window=0)", "at least 1"),
         ("string(rotary, shift=2, window=5)", "distances would grow"),
-        ("stack(rerope(rotary, window=4), rotary)", "nothing else in the stack"),
-        ("stack(rerope(rotary, window=4), deberta)", "nothing else in the stack"),
+        ("stack(rerope(rotary, window=4), rotary)", "no other encoding in the stack"),
+        ("stack(rerope(rotary, window=4), deberta)", "no other encoding in the stack"),
         ("rerope(rotary(axes=axial(2, 2)), window=4)", "one axis"),
     ],
 )

@@ -182,7 +182,7 @@ def _settings(
     backend: str,
     unknown: Mapping[str, object],
 ) -> Settings:
-    """The checked settings of a call; raises an error for arguments with unknown names."""
+    """Return the checked settings of a call; raises an error for arguments with unknown names."""
     for word in unknown:
         raise no_argument("attention", word, parameters_of(attention))
     as_scale(softcap, "softcap")

@@ -51,7 +51,7 @@ exist at a time."""
 
 
 def training_rows(q: Tensor, k: Tensor) -> int:
-    """Query rows per block with gradients, and of any block on a GPU."""
+    """Return query rows per block with gradients, and of any block on a GPU."""
     if q.is_cpu:
         return TRAINING_ROWS
     return max(TRAINING_ROWS, BLOCK_SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
@@ -74,7 +74,7 @@ class Masks:
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
-        """The blocks as (first row, last row, first key, last key), excluding the last row and key.
+        """Yield the blocks as (first row, last row, first key, last key), excluding the last row and key.
 
         The rows of a block see only its keys. Without rows, there is one empty block.
         """
@@ -85,7 +85,7 @@ class Masks:
             yield first, last, min(start, max(keys - 1, 0)), keys
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
-        """The mask of a block from key ``start`` on; its rows are reversed if it is a view of a line.
+        """Return the mask of a block from key ``start`` on; its rows are reversed if it is a view of a line.
 
         If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
         Otherwise, a large common value (in rows far from all keys) would cost digits.
@@ -128,8 +128,8 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """The first rows of the blocks that see a full window of keys with the same mask and bias; an empty range if
-    there are too few such blocks."""
+    """Return the first rows of the blocks that see a full window of keys with the same mask and bias; an empty
+    range if there are too few such blocks."""
     window, behind = call.mask.window, call.all_keys - call.queries
     slides = window is not None and call.mask.causal and call.mask.by_offset and call.device.type == "cpu"
     if window is None or not slides or (call.bias is not None and call.bias.toeplitz is None):
@@ -166,8 +166,8 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
 
 
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp by basic operators, which support every function transform; in one block during export,
-    where the length may be dynamic."""
+    """Return output and logsumexp by basic operators, which support every function transform; in one block during
+    export, where the length may be dynamic."""
     if torch.compiler.is_exporting():  # no grouped views, because an exporter cannot determine their sizes
         k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         return plain_forward(block_scores(q, k, call, 0), v)
@@ -180,7 +180,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
 
 
 def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp, with gradients for q, k, v and the trained tensors of the bias."""
+    """Return output and logsumexp, with gradients for q, k, v and the trained tensors of the bias."""
     q, k, v = readable(q, k, v)
     out, lse = _Recomputed.apply(call, q, k, v, *call.trained)
     return out, lse
@@ -189,7 +189,7 @@ def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Te
 def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
-    """q·kᵀ·scale + mask of a block by basic operators, as in the eager specification."""
+    """Return q·kᵀ·scale + mask of a block by basic operators, as in the eager specification."""
     scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
     read = scores if call.needs_scores else None
     return scores + call.additive_mask(first, first + q.shape[2], start + k.shape[2], start, read)
@@ -284,7 +284,7 @@ def _by_autograd(
     first: int,
     start: int,
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and the trained tensors for one block, whose scores autograd differentiates.
+    """Return gradients of q, k, v and the trained tensors for one block, whose scores autograd differentiates.
 
     ``first`` is the block's first row and ``start`` its first key.
     """
@@ -304,7 +304,7 @@ def _by_autograd(
 def _differentiable(
     grad: Tensor | None, grad_lse: Tensor | None, inputs: tuple[Tensor, ...], call: AttentionCall
 ) -> tuple[Tensor | None, ...]:
-    """The gradients by basic operators, which autograd can differentiate again."""
+    """Return the gradients by basic operators, which autograd can differentiate again."""
     # Views that do not depend on each other, so that a table that also affects q, through earlier layers, is not
     # counted twice.
     q, k, v, *trained = inputs = tuple(x.view_as(x) for x in inputs)

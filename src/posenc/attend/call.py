@@ -102,13 +102,13 @@ class AttentionCall(Settings):
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Whether gradients of q, k, v or the bias are computed by our own backward pass, block by block."""
+        """Return whether gradients of q, k, v or the bias are computed by our own backward pass, block by block."""
         if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return False
         return bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
-        """The call for one span of tokens."""
+        """Return the call for one span of tokens."""
         tokens = slice(first, last)
         bias = None if self.bias is None else self.bias.cut(row=row, queries=tokens, keys=tokens)
         trained = bias.trained if bias is not None and self.trained else ()
@@ -116,7 +116,7 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """The call with these tensors in place of ``trained``, so that a nested gradient stops at them."""
+        """Return the call with these tensors in place of ``trained``, so that a nested gradient stops at them."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
@@ -145,13 +145,13 @@ class AttentionCall(Settings):
         return reaches if min(reaches) <= S // 2 else []
 
     def heads(self, some: slice, window: int) -> "AttentionCall":
-        """The call for some heads within a window; a window as long as the keys has no effect."""
+        """Return the call for some heads within a window; a window as long as the keys has no effect."""
         assert self.bias is not None
         mask = self.mask if window >= self.all_keys else self.mask.within(window)
         return replace(self, mask=mask, bias=self.bias.cut(heads=some), backend="auto")
 
     def sdpa_mask(self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None) -> Tensor:
-        """``additive_mask`` for torch's attention, in a dtype that it accepts on the call's device.
+        """Return ``additive_mask`` for torch's attention, in a dtype that it accepts on the call's device.
 
         Without a bias, this is a boolean mask for all heads. GPU kernels do not accept a float32 mask with 16-bit
         queries, so it is rounded to the queries' dtype. The maximum of each row is subtracted first, so that
@@ -170,7 +170,8 @@ class AttentionCall(Settings):
     def additive_mask(
         self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
     ) -> Float[Tensor, "#B #H #rows near"]:
-        """The bias, with −∞ at hidden keys, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``.
+        """Return the bias, with −∞ at hidden keys, for the rows ``first`` to ``last`` and the keys ``start`` to
+        ``keys``.
 
         ``scores`` are the block's scores, for a bias that reads them.
         """
@@ -192,7 +193,7 @@ class AttentionCall(Settings):
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
 
     def visible(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
-        """Which keys a block of rows sees; None for all keys."""
+        """Return which keys a block of rows sees; None for all keys."""
         if self.known is None:
             self.known = self.mask.known(self.queries, self.all_keys, self.device)
         return self.mask.block(self.known, first, last, keys, start)
@@ -239,7 +240,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
-    """The factor of q·k for this number of channels: ``scale``, or by default that of the encoding.
+    """Return the factor of q·k for this number of channels: ``scale``, or by default that of the encoding.
 
     Raises:
         InvalidArgument: the scale is not a finite number above 0.

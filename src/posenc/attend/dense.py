@@ -26,7 +26,7 @@ def scores(
     softcap: float | None = None,
     sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T keys"]:
-    """The dense scores before softmax, in float32 or wider: the specification that every backend must match.
+    """Return the dense scores before softmax, in float32 or wider: the specification that every backend must match.
 
     Computes capped(q·kᵀ·scale) + bias, with −∞ at hidden keys. With ``sinks``, their logits are an additional last
     column. Arguments and errors are those of ``attention``.

@@ -35,7 +35,7 @@ COMPILES_OBJECTS = torch.__version__ >= "2.13"
 def operated(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
-    """``computed`` under a compiler: a single operator, if that is needed and the call can be serialised."""
+    """Return ``computed`` under a compiler: a single operator, if that is needed and the call can be serialised."""
     if COMPILES_OBJECTS and _is_one_operator(q, k, placed, mask, settings):
         # Only what attention reads from a placed encoding.
         placed_for_compiler = Placed(
@@ -52,7 +52,7 @@ def operated(
 
 
 def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
-    """Whether the call becomes one operator under a compiler: on the CPU, if torch's attention alone is not
+    """Return whether the call becomes one operator under a compiler: on the CPU, if torch's attention alone is not
     enough."""
     if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
         return False
@@ -97,7 +97,7 @@ class Writing:
         return f"made({self.name(type(value))}, {self.write(attributes)})"
 
     def name(self, value: Any) -> str:
-        """The name with which ``named`` finds a class or a function."""
+        """Return the name with which ``named`` finds a class or a function."""
         name = f"{value.__module__}:{value.__qualname__}"
         if "<" in name or not is_named(value, name):
             self.unknown = True
@@ -118,7 +118,7 @@ def named(name: str) -> Any:
 
 
 def is_named(value: object, name: str) -> bool:
-    """Whether the name still refers to this object; a notebook may have redefined it."""
+    """Return whether the name still refers to this object; a notebook may have redefined it."""
     try:
         return named(name) is value
     except (ImportError, AttributeError):
@@ -177,8 +177,8 @@ def operator(
     wanted: list[int],
     sums: bool,
 ) -> tuple[Tensor, Tensor]:
-    """``computed`` for a serialised call; ``wanted`` are the indices of inputs that need gradients, and ``sums``
-    requests the logsumexp."""
+    """Return ``computed`` for a serialised call; ``wanted`` are the indices of inputs that need gradients, and
+    ``sums`` requests the logsumexp."""
     with torch.no_grad():
         out, lse = _read([q, k, v, *tensors], integers, floats, text)
     return out.contiguous(), q.new_empty(0) if lse is None else lse.contiguous()
@@ -201,7 +201,7 @@ def operator_backward(
     wanted: list[int],
     sums: bool,
 ) -> list[Tensor]:
-    """The gradients of the ``wanted`` inputs."""
+    """Return the gradients of the ``wanted`` inputs."""
     with recording():
         inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(inputs)]
         out, lse = _read(inputs, integers, floats, text)

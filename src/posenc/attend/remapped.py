@@ -21,8 +21,8 @@ class RemappedMask(Mask):
 
     @classmethod
     def of_part(cls, mask: Mask, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> Mask | None:
-        """The mask within these bounds: the mask itself if all keys are known to be within them, None if no key
-        is."""
+        """Return the mask within these bounds: the mask itself if all keys are known to be within them, None if no
+        key is."""
         if _may_be_compared(k_positions, q_from, q_until):
             first, last = k_positions.aminmax()
             if (q_from is not None and q_from.amin() > last) or (q_until is not None and q_until.amax() <= first):
@@ -57,7 +57,7 @@ class RemappedMask(Mask):
 
 
 def _may_be_compared(*bounds: Tensor | None) -> bool:
-    """Whether values can be read without waiting for a device."""
+    """Return whether values can be read without waiting for a device."""
     given = [x for x in bounds if x is not None]
     return all(x.is_cpu and x.numel() for x in given) and is_concrete(*given)
 

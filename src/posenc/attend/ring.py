@@ -35,7 +35,7 @@ def ring_attention(
     softcap: float | None = None,
     sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """``attention`` of this rank's queries over the keys of all ranks in ``group``.
+    """Return ``attention`` of this rank's queries over the keys of all ranks in ``group``.
 
         shards = [posenc.positions.sharded(length, r, ranks, zigzag=True) for r in range(ranks)]
         everyone = torch.cat(shards)
@@ -108,7 +108,7 @@ class _Ring:
     def attend(
         self, step: int, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, bias: Bias | None
     ) -> Block:
-        """Output and logsumexp over the keys that this rank holds after this number of steps."""
+        """Return output and logsumexp over the keys that this rank holds after this number of steps."""
         keys = self.keys(step, k.shape[2])
         mask, at = self.mask.cut(keys=keys), self.placed.k_positions[..., keys]
         bias = None if bias is None else bias.cut(keys=keys)
@@ -123,7 +123,7 @@ class _Ring:
         return slice(owner * n, (owner + 1) * n)
 
     def hides(self, step: int, n: int) -> bool:
-        """Whether it is known that no query sees any of the keys in this step."""
+        """Return whether it is known that no query sees any of the keys in this step."""
         q, k = self.mask.q_order, self.mask.k_order
         if not self.mask.causal or q is None or k is None or not (q.is_cpu and is_concrete(q, k)):
             return False

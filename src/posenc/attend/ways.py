@@ -40,7 +40,7 @@ few, and a mask without a bias is computed once for all heads."""
 def computed(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
-    """The output, and the logsumexp if it is requested."""
+    """Return the output, and the logsumexp if it is requested."""
     out, lse = chosen(q, k, v, placed, mask, scale, settings)[1]()
     out = out if out.shape[-1] == v.shape[-1] else out[..., : v.shape[-1]]
     return out, lse if settings.needs_logsumexp else None
@@ -49,7 +49,7 @@ def computed(
 def chosen(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> tuple[Explanation, Callable[[], Output]]:
-    """The backend of a call and the function that computes it, with values padded to the queries' width."""
+    """Return the backend of a call and the function that computes it, with values padded to the queries' width."""
     call = AttentionCall.of(q, k, placed, mask, scale, settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     return choose(q, k, *_as_wide(q, v, call))
@@ -71,7 +71,7 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
 
 
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
-    """The requested backend, or by default the first that supports the call, and its function."""
+    """Return the requested backend, or by default the first that supports the call, and its function."""
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
@@ -93,7 +93,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explan
 
 
 def _asked(call: AttentionCall) -> frozenset[str]:
-    """The features that a call needs."""
+    """Return the features that a call needs."""
     needs = {
         "logsumexp": call.needs_logsumexp,
         "softcap": call.softcap is not None,
@@ -117,8 +117,8 @@ def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
-    """The batch split into spans of tokens that see only each other; None if the spans are unknown, or if one call
-    is faster."""
+    """Return the batch split into spans of tokens that see only each other; None if the spans are unknown, or if
+    one call is faster."""
     # A rule of a subclass may read places in the whole sequence.
     if T != S or mask.q_order is not None or (mask.has_own_rule and type(mask).part is Mask.part):
         return None
@@ -259,7 +259,7 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
-    """One call of torch's attention; on the CPU, its gradients can be differentiated again."""
+    """Return one call of torch's attention; on the CPU, its gradients can be differentiated again."""
     if (call.needs_logsumexp or call.learns(q, k, v)) and fused(q, k, v):
         return recomputed(q, k, v, replace(call, backend="sdpa"))
     return attended(q, k, v, call.scale, is_causal=plain_bool(call.is_causal), dropout=call.dropout), None
@@ -279,7 +279,7 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def serves(q: Tensor, v: Tensor) -> bool:
-    """Whether FlexAttention accepts queries and values like these."""
+    """Return whether FlexAttention accepts queries and values like these."""
     takes = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
     return q.is_cuda and takes and min(q.shape[-1], v.shape[-1]) >= 16
 

@@ -1,1 +1,1 @@
-"""All encodings, one file each, with the same interface. ``posenc`` exports their names."""
+"""The encodings: each is in its own file, and all have the same interface. ``posenc`` exports their names."""

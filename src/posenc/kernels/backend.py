@@ -20,7 +20,7 @@ def check_backend(backend: str) -> None:
 
 
 def by_name(backend: str, device: str) -> str:
-    """The implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
+    """Return the implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 
     Raises:
         UnknownName: there is no implementation with this name.

@@ -11,7 +11,7 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def is_concrete(*tensors: Tensor) -> bool:
-    """Whether these are plain tensors: not traced, fake, inside a function transform, or on meta."""
+    """Return whether these are plain tensors: not traced, fake, inside a function transform, or on meta."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     for x in tensors:  # noqa: SIM110  asked in every call, where a generator is a call for each
@@ -21,14 +21,16 @@ def is_concrete(*tensors: Tensor) -> bool:
 
 
 def is_transformed() -> bool:
-    """Whether a function transform or a forward-mode derivative is active; these support only basic operators."""
+    """Return whether a function transform or a forward-mode derivative is active; these support only basic
+    operators.
+    """
     return not torch.compiler.is_compiling() and (
         torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
     )
 
 
 def is_recorded(*tensors: Tensor) -> bool:
-    """Whether autograd, in backward or forward mode, has to record operations on these tensors."""
+    """Return whether autograd, in backward or forward mode, has to record operations on these tensors."""
     recorded = torch.is_grad_enabled()
     for x in tensors:  # noqa: SIM110
         if (recorded and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None:
@@ -37,15 +39,15 @@ def is_recorded(*tensors: Tensor) -> bool:
 
 
 def plain_bool(flag: bool) -> bool:
-    """The flag as a plain bool. Under a compiler, a flag computed from lengths is symbolic, which sdpa does not
-    accept."""
+    """Return the flag as a plain bool. Under a compiler, a flag computed from lengths is symbolic, which sdpa does
+    not accept."""
     if flag:  # noqa: SIM103  returning it would return the symbol
         return True
     return False
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether a and b have elements that share memory; exact for tensors of the same dtype.
+    """Return whether a and b have elements that share memory; exact for tensors of the same dtype.
 
     Slices of one projection to q, k and v are interleaved but share no elements. So if their memory ranges
     overlap, every element of a marks a byte, and the bytes of b's elements are checked.
@@ -65,13 +67,13 @@ def overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _span(x: Tensor) -> int:
-    """The number of elements from x's first to its last element in memory, inclusive."""
+    """Return the number of elements from x's first to its last element in memory, inclusive."""
     return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
 
 
 def free_memory(device: torch.device) -> int:
-    """The number of available bytes on the device, where cached files count as available; on a Mac, the total
-    memory."""
+    """Return the number of available bytes on the device, where cached files count as available; on a Mac, the
+    total memory."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     if MEMINFO.exists():  # Linux

@@ -39,12 +39,12 @@ def load() -> ctypes.CDLL:
 
 
 def lacking() -> str:
-    """Why there is no native kernel here and how to get it; empty if there is one."""
+    """Return why there is no native kernel here and how to get it; empty if there is one."""
     return _load()[1]
 
 
 def level() -> str:
-    """The instruction set in use, ``"baseline"``, ``"avx2"`` or ``"avx512"``: the best that this processor
+    """Return the instruction set in use, ``"baseline"``, ``"avx2"`` or ``"avx512"``: the best that this processor
     supports."""
     return str(load().posenc_level().decode())
 

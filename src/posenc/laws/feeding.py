@@ -44,7 +44,7 @@ def whole_is_pieces(subject: Subject) -> None:
 def _with_a_cache(
     encoding: Encoding, layer: int, positions: Tensor, given: Sequence[Tensor], pieces: tuple[Tensor, ...]
 ) -> Tensor:
-    """The outputs of a layer if every piece of a sequence attends to the cached keys and states of earlier
+    """Return the outputs of a layer if every piece of a sequence attends to the cached keys and states of earlier
     pieces."""
     x, q, k, v = given
     state: ContentState | None = None

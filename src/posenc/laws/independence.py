@@ -63,9 +63,9 @@ def _rounds_once(
 
 
 def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:
-    """The tolerance of attention in v's dtype. Weights and result are each rounded by u. Scaling rounds queries
-    again; a rotation inside attention rounds queries and keys again. A weight changes by twice the change of a
-    score."""
+    """Return the tolerance of attention in v's dtype. Weights and result are each rounded by u. Scaling rounds
+    queries again; a rotation inside attention rounds queries and keys again. A weight changes by twice the change
+    of a score."""
     u = torch.finfo(v.dtype).eps / 2
     factor = 1.0 if here.scale is None else here.scale.abs().max().item()
     length = math.prod(tensor.double().norm(dim=-1).max().item() for tensor in rotated)

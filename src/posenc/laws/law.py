@@ -26,7 +26,7 @@ class NotAsked(str):
 
 
 def everywhere(subject: object) -> str:
-    """The ``why_not`` of laws that always apply."""
+    """Return the ``why_not`` of laws that always apply."""
     return ""
 
 
@@ -65,7 +65,7 @@ class Law:
 
 
 def law(why_not: WhyNot = everywhere, *, traces: bool = False) -> Callable[[Holds], Law]:
-    """A decorator that turns a function into a law."""
+    """Return a decorator that turns a function into a law."""
     return lambda holds: Law(holds, why_not, traces)
 
 

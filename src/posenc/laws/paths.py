@@ -21,8 +21,8 @@ Way = tuple[str, Mask, float | None]
 
 
 def ways(subject: Subject, T: int, S: int) -> list[Way]:
-    """Masks that the encoding allows, with scales; together they make attention of the last T of S tokens use all
-    backends."""
+    """Return masks that the encoding allows, with scales; together they make attention of the last T of S tokens
+    use all backends."""
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
@@ -108,7 +108,7 @@ class Meeting:
         return cls([*given, *encoding.parameters()], rotated)
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:
-        """The outputs of every layer, and the logsumexps if they are returned."""
+        """Return the outputs of every layer, and the logsumexps if they are returned."""
         results, v = {}, self.leaves[3]
         for layer, here, q, k in self.layers:
             y, sums = f"layer {layer}", f"logsumexp of layer {layer}"
@@ -121,7 +121,7 @@ class Meeting:
         return results
 
     def gradients(self, mask: Mask, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
-        """The gradients of a weighted sum of the outputs, which are computed by ``how``."""
+        """Return the gradients of a weighted sum of the outputs, which are computed by ``how``."""
         total = torch.zeros((), dtype=torch.float64)
         for name, y in self.attended(mask, scale, how).items():
             weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)

@@ -19,15 +19,15 @@ Call = tuple[Tensor, Tensor, Tensor, Placed, Mask]
 
 
 def call(layer: Layer, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
-    """The arguments of attention for these queries and keys: rotated at their positions, with their order in the
-    mask."""
+    """Return the arguments of attention for these queries and keys: rotated at their positions, with their order in
+    the mask."""
     here, q, k = layer.rotated(queries, keys)
     mask = Mask(causal=True, **{"q_order": queries, "k_order": keys, **more})  # type: ignore[arg-type]
     return q, k, layer.v[:, :, keys], here, mask
 
 
 def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
-    """Every layer of the subject on one sequence, with its output for the whole sequence."""
+    """Return every layer of the subject on one sequence, with its output for the whole sequence."""
     length = subject.longest(16) // (2 * RANKS) * 2 * RANKS or subject.longest(16)
     given, every = inputs(subject, length, torch.float64), torch.arange(length)
     placed_layers = layers(subject, subject.build().double(), subject.plain(length), given)
@@ -35,7 +35,7 @@ def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
 
 
 def divisions(length: int) -> dict[str, Sequence[Tensor]]:
-    """Ways to divide a sequence over ranks: the tokens of each rank, in order."""
+    """Return ways to divide a sequence over ranks: the tokens of each rank, in order."""
     parts = torch.arange(length).chunk(2 * RANKS)
     return {
         "in one piece": torch.arange(length).chunk(RANKS),

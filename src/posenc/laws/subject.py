@@ -52,7 +52,7 @@ class Subject:
         num_positions: int = ROWS,
         layers: int | None = None,
     ) -> "Subject":
-        """The subject for an encoding, for a class whose arguments are sizes of the model, or for a string.
+        """Return the subject for an encoding, for a class whose arguments are sizes of the model, or for a string.
 
         Missing sizes come from the encoding, or are small defaults.
         """
@@ -89,7 +89,9 @@ class Subject:
             return for_layers(self.make(), self.layers)
 
     def trained(self) -> Encoding:
-        """The encoding with other parameters, as after training; many formulas are exact at a start of 0 or 1."""
+        """Return the encoding with other parameters, as after training; many formulas are exact at a start of 0 or
+        1.
+        """
         encoding = self.build()
         for x in encoding.parameters():
             x.detach().mul_(1.07).add_(0.03)
@@ -118,15 +120,15 @@ class Subject:
         return any(getattr(module, "phases", "exact") == "float32" for module in self.declared.modules())
 
     def longest(self, length: int) -> int:
-        """``length``, or the number of valid positions if that is smaller."""
+        """Return ``length``, or the number of valid positions if that is smaller."""
         return min(length, self.declared.position_limit)
 
     def plain(self, length: int, offset: int = 0) -> Tensor:
-        """The positions of ``length`` tokens after ``offset`` other tokens."""
+        """Return the positions of ``length`` tokens after ``offset`` other tokens."""
         return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
-        """The positions of tokens at these places: the places on the first axis, other numbers on all other
+        """Return the positions of tokens at these places: the places on the first axis, other numbers on all other
         axes."""
         axes = range(1, self.declared.axes)
         if not axes:
@@ -135,13 +137,13 @@ class Subject:
 
 
 def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
-    """Positions shifted by ``shift`` along the first axis, and by larger amounts along the other axes."""
+    """Return positions shifted by ``shift`` along the first axis, and by larger amounts along the other axes."""
     steps = torch.arange(1, axes + 1) * shift
     return positions + steps.view(-1, *[1] * (positions.dim() - 1))
 
 
 def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
-    """The placed encodings of the layers with their layer numbers, without duplicates."""
+    """Return the placed encodings of the layers with their layer numbers, without duplicates."""
     layers_apart: list[tuple[int, Placed]] = []
     for layer in range(layers):
         here = placed[layer]
@@ -151,12 +153,12 @@ def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
 
 
 def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Placed, ContentState | None]]:
-    """The layers after reading content: the number and encoding of each layer, and the state of its keys."""
+    """Return the layers after reading content: the number and encoding of each layer, and the state of its keys."""
     return [(layer, *awaiting.with_content(x)) for layer, awaiting in each_layer(placed, layers)]
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:
-    """A size of the model, from the settings of the encoding or of one of its parts."""
+    """Return a size of the model, from the settings of the encoding or of one of its parts."""
     modules = () if encoding is None else encoding.modules()
     facts = (getattr(module, name, None) for module in modules)
     return next((fact for fact in facts if type(fact) is int), None)

@@ -34,14 +34,14 @@ def traceable(how: str) -> Iterator[None]:
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
-    """The arguments for a ``Whole``."""
+    """Return the arguments for a ``Whole``."""
     mask = torch.ones(2, T, dtype=torch.bool)
     mask[0, : T // 4] = False
     return *inputs(subject, T), subject.plain(T, offset), mask
 
 
 def _lengths(subject: Subject) -> list[tuple[int, int]]:
-    """The lengths, each with its own offset."""
+    """Return the lengths, each with its own offset."""
     limit = subject.declared.position_limit
     return [(T, min(i, limit - T)) for i, T in enumerate(LENGTHS) if limit >= T]
 

@@ -25,7 +25,7 @@ PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
 
 
 def declared(names: Mapping[str, Any]) -> dict[str, Row]:
-    """The tensor fields that a class declares in its body."""
+    """Return the tensor fields that a class declares in its body."""
     return {name: x.metadata for name, x in names.items() if isinstance(x, Field) and "axes" in x.metadata}
 
 

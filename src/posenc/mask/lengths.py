@@ -20,8 +20,8 @@ def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
-    """The lengths of documents in every row, if each document is contiguous and queries and keys are the same
-    tokens."""
+    """Return the lengths of documents in every row, if each document is contiguous and queries and keys are the
+    same tokens."""
     if of_keys is not None and of_keys is not segments:
         comparable = of_keys.device == segments.device and is_concrete(of_keys)
         if not comparable or not torch.equal(segments, of_keys):
@@ -38,7 +38,7 @@ def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None
 
 
 def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
-    """The number of hidden keys in every row, if all hidden keys are at its start."""
+    """Return the number of hidden keys in every row, if all hidden keys are at its start."""
     if key_mask.dim() != 2:
         return None
     hidden = key_mask.shape[1] - key_mask.sum(-1)

@@ -119,7 +119,7 @@ class Mask(Pytree):
         self.look()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The mask's tensors, by field name."""
+        """Return the mask's tensors, by field name."""
         return {name: x for name in self.rows if (x := getattr(self, name)) is not None}
 
     def look(self) -> None:
@@ -145,7 +145,7 @@ class Mask(Pytree):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """The mask itself, or a mask from ``causal`` and ``window``; raises an error if both are given."""
+        """Return the mask itself, or a mask from ``causal`` and ``window``; raises an error if both are given."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -167,7 +167,7 @@ class Mask(Pytree):
         return mask
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
-        """A copy that also has this window and chunk; of two windows, the narrower applies."""
+        """Return a copy that also has this window and chunk; of two windows, the narrower applies."""
         windows = [size for size in (window, self.window) if size is not None]
         window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
@@ -178,8 +178,8 @@ class Mask(Pytree):
         return self.become(type(self), **whole(window=window, chunk=chunk))
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """The mask converted to the class ``kind``, which may have other fields, with these attributes changed.
-        Both masks share their tensors and the lengths that were read from them."""
+        """Return the mask converted to the class ``kind``, which may have other fields, with these attributes
+        changed. Both masks share their tensors and the lengths that were read from them."""
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # a compiler needs the constructor; this avoids a T×S copy
             mask = kind(**{**state, "dense": None})
@@ -190,7 +190,7 @@ class Mask(Pytree):
         return other
 
     def without_chunks(self, T: int, S: int, device: torch.device) -> "Mask":
-        """A copy in which every chunk is a document."""
+        """Return a copy in which every chunk is a document."""
         if self.chunk is None or (self.q_order is None and self.chunk >= S):
             return self if self.chunk is None else replace(self, chunk=None)
         q, k = self.places(T, S, device)
@@ -216,8 +216,8 @@ class Mask(Pytree):
         return self.window is None and self.by_offset
 
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
-        """The mask for only these queries and keys, in one row of the batch or in all rows. Slices must have both
-        ends."""
+        """Return the mask for only these queries and keys, in one row of the batch or in all rows. Slices must have
+        both ends."""
         places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
         some = {name: narrowed(x, self.rows[name]["axes"], places) for name, x in self.tensors().items()}
         other = self.become(type(self), **some)
@@ -225,19 +225,21 @@ class Mask(Pytree):
         return other
 
     def part(self, row: int | None, first: int, last: int) -> "Mask":
-        """The mask for one span of tokens that see nothing outside it."""
+        """Return the mask for one span of tokens that see nothing outside it."""
         padding = {} if self.document_lengths is not None else {"key_mask": None}
         alone, tokens = self.become(type(self), q_segments=None, k_segments=None, **padding), slice(first, last)
         return alone.cut(row, tokens, tokens)
 
     def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
+        """Return the place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
         if self.q_order is not None and self.k_order is not None:
             return self.q_order, self.k_order
         return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The order of tokens with documents one after the other, so that sums along it do not mix documents."""
+        """Return the order of tokens with documents one after the other, so that sums along it do not mix
+        documents.
+        """
         q, k = self.places(T, S, device)
         # A compiled program must work for any document lengths, so it takes no shortcut for some.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
@@ -257,8 +259,8 @@ class Mask(Pytree):
         return True
 
     def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
-        """The first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see. If the
-        order is not the default, these are all keys."""
+        """Return the first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see. If
+        the order is not the default, these are all keys."""
         if self.q_order is not None or self.bidirectional_groups is not None:
             return 0, S
         window = self.window or S + T + 1  # longer than any distance
@@ -266,7 +268,7 @@ class Mask(Pytree):
         return start, last + S - T if self.causal else min(S, last + S - T + window - 1)
 
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        """Whether queries see keys; None if no key is hidden.
+        """Return whether queries see keys; None if no key is hidden.
 
         ``at`` contains the mask's tensors for these queries and keys, by field name, in shapes that broadcast: a
         block of rows, or one query and one key for FlexAttention. It includes the defaults of ``q_order`` and
@@ -287,7 +289,7 @@ class Mask(Pytree):
         return reduce(torch.logical_and, near) if near else None
 
     def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
-        """The tensors that ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads,
+        """Return the tensors that ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads,
         queries and keys."""
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
@@ -302,8 +304,8 @@ class Mask(Pytree):
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` may see; None if they
-        see all."""
+        """Return which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` may see; None
+        if they see all."""
         return self.block(self.known(T, S, device), first, last, keys, start)
 
     def block(
@@ -320,7 +322,7 @@ class Mask(Pytree):
         )
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
-        """``sees`` as a function of one query and one key, for FlexAttention; None if nothing is hidden."""
+        """Return ``sees`` as a function of one query and one key, for FlexAttention; None if nothing is hidden."""
         if self.only_causal and not self.causal:
             return None
         window = {} if self.window is None else {"nearer_than": as_tensor(self.window, device)}

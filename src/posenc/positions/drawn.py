@@ -34,7 +34,7 @@ def randomised(
 def pose(
     T: int, up_to: int, chunks: int = 2, generator: torch.Generator | None = None, *, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """Positions of T tokens in chunks that count up by one, with a random gap before each later chunk.
+    """Return positions of T tokens in chunks that count up by one, with a random gap before each later chunk.
 
     PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the sequence is cut into chunks at random places, and
     chunk i is shifted by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Neighbours within a chunk
@@ -61,7 +61,7 @@ def pose(
 def coupled(
     groups: Int[Tensor, "*B T"], up_to: int, generator: torch.Generator | None = None
 ) -> Int[Tensor, "*B T"]:
-    """Positions that all tokens of a group share, with a random start for each row.
+    """Return positions that all tokens of a group share, with a random start for each row.
 
     Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): tokens that belong together, such as digits
     of the same significance in both operands and the sum, have the same number in ``groups``. This function adds a

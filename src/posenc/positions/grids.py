@@ -36,12 +36,12 @@ def grid(
 
 
 def centred(*shape: int, device: Device = None) -> Int[Tensor, "A T"]:
-    """A centred grid, −⌈n/2⌉ … ⌊n/2⌋−1 along every axis (Qwen-Image); for signed encodings."""
+    """Return a centred grid, −⌈n/2⌉ … ⌊n/2⌋−1 along every axis (Qwen-Image); for signed encodings."""
     return grid(*shape, corner=[-((n + 1) // 2) for n in shape], device=device)
 
 
 def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A T"]:
-    """Midpoints of the cells of an image that spans −1 to 1, in units of 1/parts (DINOv3).
+    """Return midpoints of the cells of an image that spans −1 to 1, in units of 1/parts (DINOv3).
 
     Cell i of n is at (2i + 1 − n)/n, so the result is (2i + 1 − n)·parts/n. To be exact, ``parts`` must be a
     multiple of the number of cells along every axis; for images of several sizes, use ``math.lcm`` of all sizes.
@@ -58,7 +58,7 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
 
 
 def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A B T"], Bool[Tensor, "B T"]]:
-    """A left-padded batch of position sequences ``(A, T)``, and the mask of its real tokens.
+    """Return a left-padded batch of position sequences ``(A, T)``, and the mask of its real tokens.
 
     Padding has position 0; hide it with ``key_mask=mask`` in attention.
     """
@@ -70,7 +70,7 @@ def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A
 
 
 def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"], Int[Tensor, " T"]]:
-    """Concatenated position sequences ``(A, T)``, such as images of any sizes, and their segments.
+    """Return concatenated position sequences ``(A, T)``, such as images of any sizes, and their segments.
 
     Pass the segments to attention so that no image sees another.
     """
@@ -90,7 +90,7 @@ def _check_rows(rows: Sequence[Tensor]) -> None:
 
 
 def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
-    """One integer per axis, from one integer for all axes or a sequence."""
+    """Return one integer per axis, from one integer for all axes or a sequence."""
     values = list(value) if isinstance(value, Sequence) else [value] * axes
     if len(values) != axes:
         raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; pass 1, or {axes}")

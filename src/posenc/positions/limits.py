@@ -59,7 +59,7 @@ def check(
 
 
 def _extremes(positions: Tensor) -> tuple[int, int] | None:
-    """The lowest and the highest position; None if values cannot be read."""
+    """Return the lowest and the highest position; None if values cannot be read."""
     if torch.compiler.is_compiling() or positions.device.type != "cpu":
         return None
     while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: check all rows together

@@ -61,7 +61,7 @@ class Span(ABC):
 
     @abstractmethod
     def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
-        """The time, row and column of the span's tokens, starting at 0."""
+        """Return the time, row and column of the span's tokens, starting at 0."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Video(Span):
 def multimodal(
     spans: Sequence[Span], counting: str | Counting, *, start: int = 0, device: Device = None
 ) -> tuple[Int[Tensor, "3 T"], int]:
-    """Positions ``(3, T)`` of a sequence of spans, and the position of the next token, which is the same on all
-    axes.
+    """Return positions ``(3, T)`` of a sequence of spans, and the position of the next token, which is the same on
+    all axes.
 
     ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Combine the rows
     of a batch with ``left_padded_rows`` or ``packed_rows``; each row has its own next position.
@@ -152,7 +152,7 @@ def multimodal(
 
 
 def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
-    """The number of tokens along each axis, with ``by`` patches or frames per token."""
+    """Return the number of tokens along each axis, with ``by`` patches or frames per token."""
     _check_size(span, **sizes)
     for name, size in sizes.items():
         if size % by:

@@ -13,7 +13,7 @@ from posenc.positions.limits import LIMIT, Device
 
 
 def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
-    """``offset, offset+1, …``: a sequence, or the next ``length`` tokens after ``offset`` cached tokens."""
+    """Return ``offset, offset+1, …``: a sequence, or the next ``length`` tokens after ``offset`` cached tokens."""
     length, offset = as_integer(length, "length"), as_integer(offset, "offset")
     if length < 0:
         raise InvalidArgument(f"length={length} must not be negative")
@@ -25,13 +25,13 @@ def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor
 
 
 def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
-    """Positions of text for an encoding with ``axes`` axes: the same on each axis, with axes as the first
+    """Return positions of text for an encoding with ``axes`` axes: the same on each axis, with axes as the first
     dimension."""
     return positions if axes == 1 else positions.expand(axes, *positions.shape)
 
 
 def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Positions that count only real tokens: the first real token of every row is at 0.
+    """Return positions that count only real tokens: the first real token of every row is at 0.
 
     ``mask`` is True for real tokens. Padding gets position 0; hide it with ``key_mask=mask`` in attention.
     """
@@ -44,7 +44,7 @@ def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
-    """Positions and segments of concatenated documents: ``[2, 3]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
+    """Return positions and segments of concatenated documents: ``[2, 3]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
 
     Pass the segments to attention so that no document sees another.
     """
@@ -58,7 +58,8 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
 
 def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
-    """Positions and segments of concatenated documents, from the ``cu_seqlens`` of FlashAttention's varlen calls.
+    """Return positions and segments of concatenated documents, from the ``cu_seqlens`` of FlashAttention's varlen
+    calls.
 
     ``cu_seqlens`` is ``0, n₁, n₁+n₂, …``, ascending: ``[0, 2, 5]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
     """
@@ -81,7 +82,8 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
 def sharded(
     length: int, rank: int, ranks: int, *, zigzag: bool = False, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """The places of one rank's tokens in a sequence of ``length`` tokens that is sharded over ``ranks`` ranks.
+    """Return the places of one rank's tokens in a sequence of ``length`` tokens that is sharded over ``ranks``
+    ranks.
 
     A rank has one contiguous piece. With ``zigzag`` it has piece ``rank`` from the front and piece ``rank`` from
     the back, so that with a causal mask all ranks have equal work. Use the result as positions, as

@@ -74,16 +74,16 @@ class Remap(Encoding):
 
     @abstractmethod
     def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
-        """The parts for queries at positions q and keys at positions k, near keys first; every key is in exactly
-        one part."""
+        """Return the parts for queries at positions q and keys at positions k, near keys first; every key is in
+        exactly one part."""
 
     @abstractmethod
     def longest(self, trained: int) -> float:
-        """The longest sequence in which no distance above ``trained`` − 1 is used: ∞ if there is no limit,
+        """Return the longest sequence in which no distance above ``trained`` − 1 is used: ∞ if there is no limit,
         ``trained`` if the settings do not remap such short sequences."""
 
     def cached(self, positions: Tensor) -> Tensor | None:
-        """The positions that cached keys are rotated to; None if a cache stores unrotated keys."""
+        """Return the positions that cached keys are rotated to; None if a cache stores unrotated keys."""
         return None
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -98,7 +98,7 @@ class Remap(Encoding):
 
 
 def remapped(encoding: Encoding, text: str) -> Encoding:
-    """The encoding with remapped positions in the layers that a longer context affects: ``remapped(layers,
+    """Return the encoding with remapped positions in the layers that a longer context affects: ``remapped(layers,
     "dca(rotary, chunk=3072, local=384)")``, where ``rotary`` stands for the rotary of each layer.
 
     Raises:

@@ -22,7 +22,7 @@ class Checked:
 
 
 def positive(fix: str) -> Callable[[Any, str], None]:
-    """A check for a finite number above 0."""
+    """Return a check for a finite number above 0."""
     return such_that(lambda value: is_number(value) and value > 0, f"be a finite number above 0; {fix}")
 
 

@@ -33,7 +33,7 @@ class DynamicNTK(LengthScaling):
     original_length: Length
 
     def plan(self, total_length: int) -> Scaling:
-        """``Default()`` up to the trained length, NTK beyond it."""
+        """Return ``Default()`` up to the trained length, NTK beyond it."""
         check_total_length(total_length, "total_length")
         if total_length <= self.original_length:
             return Default()

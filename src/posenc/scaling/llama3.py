@@ -66,7 +66,7 @@ class Llama3(Scaling):
         return mix(frequencies, keep, Decimal(self.factor))
 
     def _float32(self, inverse: Float[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
-        """The ramp in float32, in the order of operations of the released code."""
+        """Return the ramp in float32, in the order of operations of the released code."""
         low, high, length = self.low_freq_factor, self.high_freq_factor, self.original_length
         wavelength = 2 * math.pi / inverse
         scaled = torch.where(wavelength > length / low, inverse / self.factor, inverse)

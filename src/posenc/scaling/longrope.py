@@ -82,7 +82,7 @@ class LongRoPE(LengthScaling):
             )
 
     def plan(self, total_length: int) -> Scaling:
-        """The scaling with the short list if ``total_length ≤ original_length``, else with the long list."""
+        """Return the scaling with the short list if ``total_length ≤ original_length``, else with the long list."""
         check_total_length(total_length, "total_length")
         factors = self.long_factors if total_length > self.original_length else self.short_factors
         usual = math.sqrt(1 + math.log(self.factor) / math.log(self.original_length))

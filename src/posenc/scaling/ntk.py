@@ -46,7 +46,7 @@ class NTK(Scaling):
     form: Form = "base"
 
     def base(self, rotary_dim: int, base: float) -> float:
-        """The equivalent base b' in float64, which a checkpoint's config can simply set.
+        """Return the equivalent base b' in float64, which a checkpoint's config can simply set.
 
         Raises:
             InvalidArgument: ``form="fixed"``, which has no equivalent base.

@@ -47,7 +47,7 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
 def method(
     name: str, factor: float, original_length: int, *, beta_fast: float | None = None
 ) -> Scaling | LengthScaling:
-    """The scaling of an extension method for ``factor`` times the trained length.
+    """Return the scaling of an extension method for ``factor`` times the trained length.
 
     Args:
         name: a name in ``METHODS``; ``"default"`` means ``"none"``. LongRoPE is missing because its lists of
@@ -65,7 +65,7 @@ def method(
 
 
 def to_dict(scaling: Scaling | LengthScaling) -> dict[str, Any]:
-    """The scaling as a JSON-compatible dict: its name under ``"scaling"``, and every field."""
+    """Return the scaling as a JSON-compatible dict: its name under ``"scaling"``, and every field."""
     names = [name for name, kind in SCALINGS.items() if type(scaling) is kind]
     if not names or not is_dataclass(scaling):
         raise UnknownName("scaling", type(scaling).__name__, SCALINGS)

@@ -34,7 +34,7 @@ class Scaling(Checked, ABC):
 
     @abstractmethod
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        """The frequencies for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
+        """Return the frequencies for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
 
     @property
     def softmax_factor(self) -> float:
@@ -51,15 +51,15 @@ class LengthScaling(Checked, ABC):
 
     @abstractmethod
     def plan(self, total_length: int) -> Scaling:
-        """The fixed scaling for a request of ``total_length`` tokens."""
+        """Return the fixed scaling for a request of ``total_length`` tokens."""
 
     def stale(self, planned_length: int, total_length: int) -> bool:
-        """Whether keys that were cached under the plan for one length are stale under the plan for another."""
+        """Return whether keys that were cached under one length's plan are stale under another length's plan."""
         return self.plan(planned_length) != self.plan(total_length)
 
 
 def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scaling:
-    """The scaling itself, or its plan for a request of ``total_length`` tokens if it depends on the length."""
+    """Return the scaling, or its plan for a request of ``total_length`` tokens if it depends on the length."""
     if isinstance(scaling, Scaling):
         return scaling
     if total_length is None:
@@ -71,7 +71,7 @@ def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scali
 
 
 def fixed(scaling: object) -> Scaling:
-    """The scaling itself; raises an error if it is not a ``Scaling``, for example because it depends on a
+    """Return the scaling itself; raises an error if it is not a ``Scaling``, for example because it depends on a
     length."""
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
@@ -111,7 +111,9 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
 
 @exact
 def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tuple[Decimal, ...]:
-    """base^(−i/divisor) for every index i, exact: powers of one ratio, with guard digits until they are rounded."""
+    """Return base^(−i/divisor) for every index i, exact: powers of one ratio, with guard digits until they are
+    rounded.
+    """
     with localcontext() as context:
         context.prec = DIGITS + 10
         ratio = (-Decimal(base).ln() / divisor).exp()
@@ -121,7 +123,7 @@ def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tupl
 
 @lru_cache
 def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
-    """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact.
+    """Return θ_i = base^(−2i/d) for i = 0 … d/2−1, exact.
 
     Raises:
         InvalidArgument: the width is odd or too small, or the base is invalid.
@@ -131,7 +133,7 @@ def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decima
 
 
 def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:
-    """base^(2i/d) in float32 for all pairs, or the first ``pairs``: the first step of every float32 recipe.
+    """Return base^(2i/d) in float32 for all pairs, or the first ``pairs``: the first step of every float32 recipe.
 
     The last bit of a power depends on the length of its vector, because full SIMD registers and the remainder are
     computed differently. A recipe for fewer pairs therefore has to compute fewer.
@@ -142,11 +144,11 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
 
 
 def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-    """The unscaled frequencies in float32, in the order of operations that public checkpoints were trained
+    """Return the unscaled frequencies in float32, in the order of operations that public checkpoints were trained
     with."""
     return 1.0 / powers_float32(rotary_dim, base)
 
 
 def rounded(frequencies: tuple[Decimal, ...]) -> tuple[float, ...]:
-    """Exact frequencies rounded to float32, for a formula that no public checkpoint computed in float32."""
+    """Return exact frequencies rounded to float32, for a formula that no public checkpoint computed in float32."""
     return tuple(torch.tensor([float(f) for f in frequencies], dtype=torch.float32, device="cpu").tolist())

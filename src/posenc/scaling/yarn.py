@@ -122,7 +122,7 @@ class YaRN(Scaling):
         return Frequencies(mixed, tuple(self._float32(rotary_dim, base).tolist()), self.scale)
 
     def ends(self, rotary_dim: int, base: float) -> tuple[float, float]:
-        """The first and last pair of the dimension ramp.
+        """Return the first and last pair of the dimension ramp.
 
         Raises:
             InvalidArgument: the ends of the ramp are in the wrong order, because all pairs complete more than
@@ -152,7 +152,7 @@ class YaRN(Scaling):
         return low, high + Decimal("0.001") if low == high else high
 
     def _float32(self, rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-        """The dimension ramp in float32, in the order of operations of the released code."""
+        """Return the dimension ramp in float32, in the order of operations of the released code."""
         low, high = self.ends(rotary_dim, base)
         powers = powers_float32(rotary_dim, base)
         extrapolated, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)

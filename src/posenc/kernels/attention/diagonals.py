@@ -36,7 +36,7 @@ class Diagonals:
         scale: float,
         of: Block,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of q, k and v for a block whose bias begins at index ``place`` of the line."""
+        """Return gradients of q, k and v for a block whose bias begins at index ``place`` of the line."""
         (out, lse), compute_dtype = of, mask.dtype
         (B, H, R, _), (_, K, S, _) = q.shape, k.shape
         grad, q = (split(x.to(compute_dtype), K).flatten(0, 1) for x in (grad, q))

@@ -34,7 +34,7 @@ def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def sums_of_rows() -> dict[str, Any]:
-    """The argument that makes FlexAttention return the logsumexp in this version of torch."""
+    """Return the argument that makes FlexAttention return the logsumexp in this version of torch."""
     from torch.nn.attention import flex_attention
 
     request = getattr(flex_attention, "AuxRequest", None)  # new in torch 2.9
@@ -54,7 +54,7 @@ FEW = 8
 def block_mask_of(
     mask_mod: MaskMod, made_of: tuple[object, ...], sizes: tuple[int | None, ...], device: str
 ) -> Any:
-    """Which blocks contain visible scores; computed once for all layers whose masks have the same tensors.
+    """Return which blocks contain visible scores; computed once for all layers whose masks have the same tensors.
 
     Tensors are the same if they are the same objects and were not modified in between.
     """
@@ -82,8 +82,8 @@ def flexible(
     mask_heads: int | None = None,
     return_logsumexp: bool = False,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"] | None]:
-    """softmax(q·kᵀ·scale, modified by ``score_mod`` and hidden by ``mask_mod``)·v, which is zero for rows that see
-    no key, and the logsumexp if requested.
+    """Return softmax(q·kᵀ·scale, modified by ``score_mod`` and hidden by ``mask_mod``)·v, which is zero for rows
+    that see no key, and the logsumexp if requested.
 
     ``made_of`` contains all numbers and tensors that ``mask_mod`` depends on. ``mask_heads`` is its number of
     heads; None if all heads share the mask.
@@ -112,7 +112,7 @@ def alibi_score_mod(
     q_positions: Int[Tensor, " T"] | Int[Tensor, "B T"],
     k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"] | None = None,
 ) -> ScoreMod:
-    """score − m_h·|p_k − p_q|, for any positions: with a cache, packed or left-padded.
+    """Return score − m_h·|p_k − p_q|, for any positions: with a cache, packed or left-padded.
 
     ``k_positions`` are the positions of the keys if they differ from ``q_positions``, as with a cache.
     """
@@ -126,7 +126,7 @@ def alibi_score_mod(
 
 
 def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.device) -> ScoreMod:
-    """softcap·tanh(score/softcap), and then ``added``."""
+    """Return softcap·tanh(score/softcap), and then ``added``."""
     cap = as_tensor(softcap, device)
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.devic
 
 
 def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str, Tensor]) -> MaskMod:
-    """The predicate ``sees`` as a function of one query and one key.
+    """Return the predicate ``sees`` as a function of one query and one key.
 
     ``known`` contains the tensors that ``sees`` reads, by name, with axes for the batch, heads, queries and keys;
     an axis along which nothing changes has size 1, and a number has no axes.
@@ -154,14 +154,14 @@ def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str
 
 
 def as_tensor(number: float, device: torch.device) -> Tensor:
-    """A number as a tensor, for FlexAttention. A Python number becomes symbolic when its value changes, and
+    """Return a number as a tensor, for FlexAttention. A Python number becomes symbolic when its value changes, and
     FlexAttention cannot compile that (torch 2.11: ``LoweringException``).
     """
     return torch.full((), number, device=device)  # filled on the device, since a copy would wait for it
 
 
 def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
-    """The number of one token, from a tensor ``(T,)``, ``(1, T)`` or ``(B, T)``."""
+    """Return the number of one token, from a tensor ``(T,)``, ``(1, T)`` or ``(B, T)``."""
     if row.dim() == 1:
         return row[index]
     return row[0, index] if row.shape[0] == 1 else row[b, index]
@@ -170,7 +170,7 @@ def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
 def table_score_mod(
     table: Float[Tensor, "offsets H"], bound: int, q_positions: Tensor, k_positions: Tensor
 ) -> ScoreMod:
-    """score + the table's number for the offset, which is clamped to ±``bound``; row 0 is for −``bound``."""
+    """Return score + the table's number for the offset, which is clamped to ±``bound``; row 0 is for −``bound``."""
 
     furthest = as_tensor(bound, table.device)
 

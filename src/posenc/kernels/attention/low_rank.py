@@ -47,7 +47,8 @@ def linear(
     dtype: torch.dtype,
     scale: float,
 ) -> Channels:
-    """Channels for m_h·(p_k − p_q)/scale, for positions less than ``SPAN`` from the first position of their row.
+    """Return channels for m_h·(p_k − p_q)/scale, for positions less than ``SPAN`` from the first position of their
+    row.
 
     Slopes are split into three pieces of 8 bits. Positions are one number in float32, and two digits of base 256
     in 16-bit dtypes. The query's term m·p_q is constant along a row, so it may be rounded; its only purpose is to
@@ -77,8 +78,8 @@ def linear(
 def of_sums(
     q_sums: Float[Tensor, "B H T"], k_sums: Float[Tensor, "B H S"], dtype: torch.dtype, scale: float
 ) -> Channels:
-    """Channels for (c_q − c_k)/scale, each split into enough pieces for float32's precision; c_q is constant along
-    a row."""
+    """Return channels for (c_q − c_k)/scale, each split into enough pieces for float32's precision; c_q is constant
+    along a row."""
     last = k_sums[..., -1:]
     ones = torch.full_like(k_sums, UNIT), torch.full_like(q_sums, UNIT)
     count = 2 if dtype == torch.float32 else 3
@@ -105,7 +106,7 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 
 
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether attention on this device sums channels of this dtype exactly enough; tested once per process."""
+    """Return whether attention on this device sums channels of this dtype exactly enough, tested once per process."""
     # Settings that a process may change and that affect how products are summed.
     cuda = torch.backends.cuda
     kernels = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
@@ -133,7 +134,7 @@ then rounded to the dtype."""
 
 
 def _deviation(device: torch.device, dtype: torch.dtype) -> float:
-    """The largest error of a weight in causal attention with two slopes, over all of ``SPAN``."""
+    """Return the largest error of a weight in causal attention with two slopes, over all of ``SPAN``."""
     generator = torch.Generator().manual_seed(0)
     T, D, scale = 64, 64, 0.125
     q, k = torch.randn(2, 1, 2, T, D, generator=generator).to(dtype)

@@ -23,7 +23,7 @@ Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
 
 
 def plain_forward(scores: Float[Tensor, "B H rows S"], v: Float[Tensor, "B K S V"]) -> Block:
-    """softmax(scores)·v and the logsumexp, computed in the scores' dtype; the output is rounded once to v's
+    """Return softmax(scores)·v and the logsumexp, computed in the scores' dtype; the output is rounded once to v's
     dtype."""
     lse = logsumexp(scores, -1)
     return grouped(softmax(scores, lse), v.to(scores.dtype)).to(v.dtype), lse
@@ -37,7 +37,7 @@ def plain_backward(
     out: Tensor,
     lse: Tensor,
 ) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
-    """Gradients of the scores and of v."""
+    """Return gradients of the scores and of v."""
     grad, values = grad.to(scores.dtype), v.to(scores.dtype)
     weights = softmax(scores, lse)
     inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
@@ -89,7 +89,7 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 
 
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
-    """exp(scores − lse), divided by its sum along the row; zeros in a row that sees no key.
+    """Return exp(scores − lse), divided by its sum along the row; zeros in a row that sees no key.
 
     The sum is 1 up to the rounding of lse, which can be large: far from all keys, ALiBi's lse is in the thousands.
     """
@@ -99,19 +99,19 @@ def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"])
 
 
 def logsumexp(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*less"]:
-    """ln Σ exp(x) along an axis; if all x are −∞, the result is −∞ with gradient 0, unlike torch's."""
+    """Return ln Σ exp(x) along an axis; if all x are −∞, the result is −∞ with gradient 0, unlike torch's."""
     dead = (x == -math.inf).all(dim, keepdim=True)
     return x.masked_fill(dead, 0.0).logsumexp(dim).masked_fill(dead.squeeze(dim), -math.inf)
 
 
 def products(q: Float[Tensor, "B H rows D"], k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B H rows S"]:
-    """q·kᵀ of every head and the keys of its group, in float32 or wider."""
+    """Return q·kᵀ of every head and the keys of its group, in float32 or wider."""
     compute_dtype = torch.promote_types(q.dtype, torch.float32)
     return grouped(q.to(compute_dtype), k.to(compute_dtype).mT)
 
 
 def capped(scores: Float[Tensor, "*shape"], softcap: float | None) -> Float[Tensor, "*shape"]:
-    """softcap·tanh(scores/softcap), or the scores themselves without a softcap."""
+    """Return softcap·tanh(scores/softcap), or the scores themselves without a softcap."""
     return scores if softcap is None else softcap * (scores / softcap).tanh()
 
 
@@ -122,7 +122,7 @@ def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr 
 
 
 def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Float[Tensor, "B H rows m"]:
-    """x @ y, where every head of x uses the head of y that its group shares."""
+    """Return x @ y, where every head of x uses the head of y that its group shares."""
     return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
 
 
@@ -137,7 +137,7 @@ def finite(lse: Tensor) -> Tensor:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's CPU kernel, which also returns the logsumexp, supports these inputs, with or without a
+    """Return whether torch's CPU kernel, which also returns the logsumexp, supports these inputs, with or without a
     mask."""
     return (
         not torch.compiler.is_compiling()
@@ -158,7 +158,7 @@ def attended(
     is_causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
-    """One call of torch's attention, with grouped queries.
+    """Return one call of torch's attention, with grouped queries.
 
     If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
     product reads their keys once. In bfloat16 this takes a tenth of the time of products with vectors.
@@ -192,7 +192,7 @@ def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causa
 def fused_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float, of: Block
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and v by torch's CPU kernel, from the output and logsumexp of ``fused_forward``."""
+    """Return gradients of q, k and v by torch's CPU kernel, from the output and logsumexp of ``fused_forward``."""
     dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         grad, q, k, v, *of, 0.0, is_causal, attn_mask=mask, scale=scale
     )
@@ -200,6 +200,6 @@ def fused_backward(
 
 
 def mask_dtype(q: Tensor) -> torch.dtype:
-    """float32 for 16-bit and float32 q; float64 for float64 q, with which torch 2.13's CPU kernel misreads a
+    """Return float32 for 16-bit and float32 q; float64 for float64 q, with which torch 2.13's CPU kernel misreads a
     float32 mask."""
     return torch.promote_types(q.dtype, torch.float32)

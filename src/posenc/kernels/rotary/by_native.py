@@ -85,7 +85,7 @@ def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step
 def _jobs(
     kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
 ) -> ctypes.Array[Job] | None:
-    """The kernel calls of a step, without the tables; None if the kernel cannot rotate q or k."""
+    """Return the kernel calls of a step, without the tables; None if the kernel cannot rotate q or k."""
     jobs: list[Job] = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(
@@ -153,7 +153,7 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Whether the kernel can read these tables directly for an x of this dtype."""
+    """Return whether the kernel can read these tables directly for an x of this dtype."""
     return (
         {type(x), type(cos), type(sin)} <= PLAIN
         and not (x.is_neg() or cos.is_neg() or sin.is_neg())  # their sign is a flag, not in memory
@@ -176,8 +176,8 @@ def _job(
     pairing: str,
     threads: int,
 ) -> Job | None:
-    """The kernel call for tensors with these properties; None if the kernel cannot read them, or if the tables do
-    not broadcast over x or have more pairs than x."""
+    """Return the kernel call for tensors with these properties; None if the kernel cannot read them, or if the
+    tables do not broadcast over x or have more pairs than x."""
     x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
     if len(shape) != 4 or len(table) > 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:

@@ -76,7 +76,7 @@ def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
-    """A prepared call for all q and k of these shapes; None unless the native backend can prepare one."""
+    """Return a prepared call for all q and k of these shapes; None unless the native backend can prepare one."""
     if (
         not is_concrete(q, k)
         or is_recorded(q, k)
@@ -108,7 +108,7 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Whether one call may rotate both, so that a result requires gradients only if its own input does.
+    """Return whether one call may rotate both, so that a result requires gradients only if its own input does.
 
     Compares only cos, because torch 2.8 cannot compare named tuples under ``torch.compile``.
     """
@@ -117,7 +117,7 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 
 
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
-    """The name of the implementation; ``"torch"`` is the specification.
+    """Return the name of the implementation; ``"torch"`` is the specification.
 
     Inside ``torch.compile`` and ``torch.export``, ``"auto"`` uses the formula, which the compiler fuses, and
     ``"native"`` uses one operator. Tables with gradients need the specification.
@@ -154,7 +154,7 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-    """Whether each result can be written directly: over its own input, or over memory that no input uses."""
+    """Return whether each result can be written directly: over its own input, or over memory that no input uses."""
     if not is_concrete(*xs, *out):
         return False
     return all((i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs))
