@@ -143,7 +143,9 @@ def first_last(*sections: int, order: Order = None, units: Units = None, turns: 
 
 
 def axial(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Return a map of consecutive sections, each with its own list of frequencies (Flux, Qwen-VL's vision towers)."""
+    """Return a map of consecutive sections, each with its own list of frequencies (Flux, Qwen-VL's vision
+    towers).
+    """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
     indices = tuple(index for count in sections for index in range(count))

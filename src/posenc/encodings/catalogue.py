@@ -170,7 +170,9 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
-    """Build ``Layers`` from a pattern. Each layer type is named by its string; ``local`` sets its window or chunk."""
+    """Build ``Layers`` from a pattern. Each layer type is named by its string; ``local`` sets its window or
+    chunk.
+    """
     count = sum(n for _, n in recipe.parts)
     if count > MOST_LAYERS:
         raise InvalidArgument(

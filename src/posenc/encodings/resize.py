@@ -95,7 +95,9 @@ def taps(
 def matrix(
     resize: Resize, target: int, source: int, device: torch.device | None = None
 ) -> Float[Tensor, "target source"]:
-    """Return the weights for one axis as a float64 matrix; ``matrix @ table`` is the table resized along the axis."""
+    """Return the weights for one axis as a float64 matrix; ``matrix @ table`` is the table resized along the
+    axis.
+    """
     stretch = max(source / (target + resize.slack), 1.0) if resize.antialias else 1.0
     cells, weights = taps(resize, torch.arange(target, device=device), target, source, stretch)
     return weights.new_zeros(target, source).scatter_add(1, cells, weights)

@@ -130,7 +130,9 @@ class Rotary(Rotation):
     def cos_sin(
         self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """Return cos and sin of every pair at these positions, times ``scale``. Each pair uses its own coordinate."""
+        """Return cos and sin of every pair at these positions, times ``scale``. Each pair uses its own
+        coordinate.
+        """
         cos, sin = self.clock(positions, dtype, scale)
         return (cos, -sin) if self.backwards else (cos, sin)
 

@@ -75,7 +75,9 @@ class Rotation(Encoding):
 
     @abstractmethod
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Pair:
-        """Return cos and sin at these positions, ``(T, pairs)``, ``(B, T, pairs)`` or ``(#B, groups, T, pairs)``."""
+        """Return cos and sin at these positions, ``(T, pairs)``, ``(B, T, pairs)`` or ``(#B, groups, T,
+        pairs)``.
+        """
 
     def angles(
         self, positions: Positions, frequencies: Float[Tensor, "*shape pairs"]

@@ -68,7 +68,9 @@ class Layer:
     state: ContentState | None
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """Return the encoding at these tokens, after it has read the queries' tokens, with the state of the keys."""
+        """Return the encoding at these tokens, after it has read the queries' tokens, with the state of the
+        keys.
+        """
         places = self.positions[..., queries], self.positions[..., keys]
         here = self.encoding.at(*places, dtype=torch.float64)[self.number]
         return here.with_content(self.x[:, queries])[0].with_state(

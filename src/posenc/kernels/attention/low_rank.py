@@ -106,7 +106,9 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 
 
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether attention on this device sums channels of this dtype exactly enough, tested once per process."""
+    """Return whether attention on this device sums channels of this dtype exactly enough, tested once per
+    process.
+    """
     # Settings that a process may change and that affect how products are summed.
     cuda = torch.backends.cuda
     kernels = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
