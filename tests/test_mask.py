@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
         ),
         (Mask(q_segments=torch.zeros(3, 3, dtype=torch.int64)), r"q_segments has shape \(3, 3\)"),
         (Mask(key_mask=torch.ones(2, 4, dtype=torch.bool)), r"key_mask has shape \(2, 4\); .* one per key"),
-        (Mask(q_order=torch.arange(3, device="meta")), "q_order is on meta and q on cpu; move it"),
+        (Mask(q_order=torch.arange(3, device="meta")), "q_order is on meta but q is on cpu; move q_order"),
         ("causal", r"mask='causal' is str; expected posenc.Mask\(…\), or causal=True by name"),
         (True, r"mask=True is bool; expected posenc.Mask\(…\), or causal=True by name"),
         (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\): posenc"),
@@ -168,9 +168,7 @@ def test_empty_slots_of_a_cache_are_not_where_sequences_end() -> None:
     """A static cache with a mask alone would let its queries stand at the last slots, and see the wrong keys."""
     q, k, v = torch.randn(3, 1, 2, 8, 4)
     at, mask = NoPE().at(arange(2), arange(8)), (arange(8) < 4)[None]
-    with pytest.raises(
-        InvalidArgument, match="key_mask hides the last of 8 keys, which should be the last query's"
-    ):
+    with pytest.raises(InvalidArgument, match="key_mask hides the last of 8 keys, which must be the last query's"):
         attention(q[:, :, 2:4], k, v, at, Mask(causal=True, key_mask=mask))
     told = Mask(causal=True, q_order=arange(2, offset=2), k_order=arange(8), key_mask=mask)
     want = attention(q[:, :, :4], k[:, :, :4], v[:, :, :4], NoPE().at(arange(4)), causal=True)[:, :, 2:]

@@ -253,5 +253,5 @@ def test_a_layer_without_a_window_breaks_no_graph(window: int | None) -> None:
 def test_groups_of_a_shard_are_refused() -> None:
     q, k, v = torch.randn(3, 1, 2, 4, 8)
     mask = Mask(causal=True, q_order=arange(2), k_order=arange(4), bidirectional_groups=torch.zeros(4).long())
-    with pytest.raises(InvalidArgument, match="with q_order it is unknown which keys the 2 queries are"):
+    with pytest.raises(InvalidArgument, match="it is unknown which keys belong to the 2 queries"):
         attention(q[:, :, :2], k, v, NoPE().at(arange(2), arange(4)), mask)

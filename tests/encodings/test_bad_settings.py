@@ -140,7 +140,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(THREE_HEADS, THREE_HEADS, THREE_HEADS, PoPE(8, 3).at(arange(2))),
-        r"q has 8 channels per head, but this encoding's rotate\(\) adds 8",
+        r"q has 8 channels per head, but rotate\(\) of this encoding adds 8",
     ),
     (lambda: QueryScale(floor=0), "floor=0 must be a whole number of positions, at least 1; Llama 4"),
     (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; released models use 0.1"),
@@ -338,7 +338,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, LAYERED.at(arange(3))),
-        r"differs from layer to layer, .* placed\[layer\].with_content",
+        r"depends on the layer or on the tokens.* placed\[layer\].with_content",
     ),
     (
         lambda: LAYERED.at(arange(5)).slice_heads(0, 4),

@@ -1,1 +1,1 @@
-"""Fast implementations, each of which equals a specification, forward and backward."""
+"""Fast implementations. Each of them equals a specification, forward and backward."""
