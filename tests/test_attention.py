@@ -269,13 +269,13 @@ META = {
         ({"segments": torch.zeros(3, 5, dtype=torch.int64)}, r"q_segments has shape \(3, 3\); expected"),
         (
             {"segments": torch.zeros(5)},
-            r"q_segments is torch.float32; expected integers: pass q_segments.long\(\)",
+            r"q_segments is torch.float32; expected integers; pass q_segments.long\(\)",
         ),
         ({"segments": torch.zeros(5) == 0}, "q_segments is torch.bool; expected integers"),
         (META, "q is on meta but the encoding was placed on cpu"),
-        ({"k": torch.empty(2, 2, 5, 8, device="meta")}, "q is on cpu and k on meta; move one"),
+        ({"k": torch.empty(2, 2, 5, 8, device="meta")}, "q is on cpu but k is on meta; move k"),
         *(
-            ({"placed": placed, name: mask.to("meta")}, f"{name} is on meta but q is on cpu; move {name}")
+            ({"placed": placed, name: mask.to("meta")}, f"{name} is on meta but q is on cpu; move")
             for placed in (placed(), NoPE().at(arange(3, offset=2), arange(5)))
             for name, mask in (("key_mask", torch.ones(2, 5) > 0), ("segments", arange(5)))
         ),
@@ -316,7 +316,7 @@ def test_dropout_drops_weights_and_is_refused_where_it_would_be_lost() -> None:
     dropped = posenc.attention(q, k, torch.ones_like(v), at, causal=True, dropout=0.5)
     assert dropped.std() > 0.1, "weights no longer add up to one"
     for wrong in (-0.1, 1.0, math.nan):
-        with pytest.raises(InvalidArgument, match="must be a number of at least 0 and below 1"):
+        with pytest.raises(InvalidArgument, match="a number of at least 0 and below 1"):
             posenc.attention(q, k, v, at, causal=True, dropout=wrong)
     with pytest.raises(InvalidArgument, match=r"dropout=0.5 cannot be combined with return_logsumexp"):
         posenc.attention(q, k, v, at, causal=True, dropout=0.5, return_logsumexp=True)

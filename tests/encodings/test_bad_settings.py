@@ -53,7 +53,7 @@ CHUNKED = Rotary(8, pairing="half", axes=chunked(2, 1, 1))
 LAYERED = Layers({"rope": ROPE, "nope": NoPE()}, ("rope", "nope"))
 XPOS, LAST = XPos(16, pairing="half"), 26_156
 """⌊64·512/ln(1.4/0.4)⌋ is the last position of xPos."""
-PAST = f"holds {LAST + 1}; the last position here is {LAST}"
+PAST = f"contains {LAST + 1}; the last position of this encoding is {LAST}"
 
 ADDED = "cannot be moved: positions were added to the token embeddings"
 IMMOVABLE: list[tuple[Encoding, Encoding, str]] = [
@@ -188,7 +188,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs of channels, but rotary_dim=10"),
     (
         lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(arange(4)),
-        r"positions has shape \(4,\); this encoding has 2 axes: expected \(2, T\) or \(2, B, T\)",
+        r"positions has shape \(4,\); this encoding has 2 axes, so positions must be \(2, T\) or \(2, B, T\)",
     ),
     (lambda: Window(0), "heads=0 must be at least 1"),
     (lambda: Window(2, size=(7,)), r"size=\(7,\) must be two or more whole numbers of at least 1"),
@@ -225,7 +225,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Sinusoidal(8.0), "width=8.0 must be an integer"),
     (lambda: Sinusoidal(8, scale=float("nan")), "scale=nan must be a finite number"),
     (lambda: Learned(8.0, 4), "num_positions=8.0 must be an integer"),
-    (lambda: Rotary(4, pairing="half", scaling=NTK(1e200)), r"factor=1e\+200 makes the base overflow"),
+    (lambda: Rotary(4, pairing="half", scaling=NTK(1e200)), r"factor=1e\+200 is too large, because the base overflows"),
     (
         lambda: Rotary(4, pairing="half", phases="float32", scaling=PerPair((1e-45, 1.0))),
         "use phases='exact'",
@@ -238,11 +238,11 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Rotary(7, pairing="half"),
-        "head_dim=7 must be even and at least 2: channels rotate in pairs; use 8",
+        "head_dim=7 must be even and at least 2, because channels rotate in pairs; use 8",
     ),
     (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
     (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be at least 2"),
-    (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* has no frequencies of its own"),
+    (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* must be a Scaling"),
     (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
     (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must be above 0"),
     (
@@ -250,11 +250,11 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code raises smaller",
     ),
     (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
-    (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2; every"),
+    (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2, but every"),
     (lambda: from_cu_seqlens(torch.tensor([0.0, 2.0])), "cu_seqlens is torch.float32 of shape"),
     (
         lambda: from_cu_seqlens(torch.tensor([1, 2])),
-        r"cu_seqlens is torch.int64 of shape \(2,\) and begins \[1, 2\]",
+        r"cu_seqlens is torch.int64 of shape \(2,\) and starts with \[1, 2\]",
     ),
     (lambda: sharded(16.0, 0, 2), "length=16.0 must be an integer"),
     (lambda: from_bthd(torch.zeros(2, 3, 4)), r"x has shape \(2, 3, 4\); expected \(B, T, H, D\)"),
@@ -347,7 +347,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Stack(ROPE, FoX(16, 4)).at(arange(5)).slice_heads(0, 2), r"then here\.slice_heads"),
     (
         lambda: Layers({"rope": CHUNKED, "alibi": ALiBi(4)}, ("rope", "alibi")).at(arange(5)),
-        r"this encoding has 3 axes: expected \(3, T\) or \(3, B, T\)",
+        r"this encoding has 3 axes, so positions must be \(3, T\) or \(3, B, T\)",
     ),
     (lambda: Decomposed(8, 2, size=(4, 5)).enlarged(6), r"places=\(6,\) must be 2 numbers, one per axis"),
     (
@@ -386,7 +386,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, FoX(6, 4).at(arange(3)), causal=True),
-        r"or depends on the tokens; call layer_placed, state = placed\[layer\].with_content",
+        r"depends on the layer or on the tokens; call layer_placed, state = placed\[layer\].with_content",
     ),
     (
         lambda: attention(
@@ -420,29 +420,29 @@ NAMES: list[tuple[Callable[[], object], str]] = [
 POSITIONS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: Decomposed(8, 2, size=(9, 3)).at(grid(2, 5)),
-        r"q?_?positions\[1\] holds 4; the last position here is 2",
+        r"q?_?positions\[1\] contains 4; the last position of this encoding is 2",
     ),
     (lambda: LearnedRotary(8, pairing="half").at(torch.tensor([-1])), "-1"),
     (
         lambda: Learned(512, 8).at(arange(513)),
-        "positions holds 512, but the learned table has 512 rows: its last position is 511",
+        "positions contains 512, but the learned table has 512 rows: its last position is 511",
     ),
     (lambda: Learned(512, 8).at(arange(600)), "train a longer table, or pass past_end='clamp'"),
-    (lambda: Learned(512, 8).at(arange(3), arange(600)), "k_positions holds 599"),
+    (lambda: Learned(512, 8).at(arange(3), arange(600)), "k_positions contains 599"),
     *(
         (
             lambda past_end=past_end: Learned(8, 4, past_end=past_end).at(torch.tensor([-1, 99])),
-            "positions holds -1; positions start at 0",
+            "positions contains -1; the first position is 0",
         )
         for past_end in ("error", "clamp")
     ),
     (
         lambda: Learned(8, 4, past_end="clamp").at(torch.tensor([2**31])),
-        "positions holds 2147483648; the last position here is 2147483647",
+        "positions contains 2147483648; the last position of this encoding is 2147483647",
     ),
     (
         lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(torch.tensor([[-LAST], [0]])),
-        f"positions holds -{LAST}; positions start at 0",
+        f"positions contains -{LAST}; the first position is 0",
     ),
     (lambda: XPOS.at(torch.tensor([LAST + 1])), PAST),
     (lambda: XPOS.at(torch.tensor([5]), torch.tensor([LAST + 1])), PAST),
@@ -452,16 +452,16 @@ POSITIONS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: LearnedGrid(4, 8, columns=5).at(grid(3, 6)),
-        r"positions\[1\] holds 5, but this table is for pictures of 4 rows and 5 columns; call resized",
+        r"positions\[1\] contains 5, but this table is for pictures of 4 rows and 5 columns; call resized",
     ),
-    (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), "holds -1; positions start at 0"),
+    (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), "contains -1; the first position is 0"),
     (
         lambda: Window(2, size=(3, 4)).at(torch.tensor([[3], [0]])),
-        r"positions\[0\] holds 3; the last position here is 2",
+        r"positions\[0\] contains 3; the last position of this encoding is 2",
     ),
     (
         lambda: Window(2, size=(3, 4)).at(torch.tensor([[0], [4]])),
-        r"positions\[1\] holds 4; the last position here is 3",
+        r"positions\[1\] contains 4; the last position of this encoding is 3",
     ),
 ]
 

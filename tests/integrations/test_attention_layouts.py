@@ -123,7 +123,7 @@ def test_qwen_images_frames_count_up_and_its_picture_is_centred() -> None:
         ),
         (
             lambda: LAYOUTS["dinov3"].positions(2, 3, parts=4),
-            "parts=4 must be a multiple of the cells along every",
+            "parts=4 must be a multiple of the number of cells on every",
         ),
         (lambda: LAYOUTS["eva"].positions(2, 3, parts=4), "parts=4 must be a multiple of the cells along every"),
     ],
