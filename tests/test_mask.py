@@ -82,7 +82,10 @@ def test_the_narrower_of_two_windows_holds() -> None:
         ({"key_mask": torch.ones(1, 3)}, r"key_mask is torch.float32 with shape \(1, 3\); expected bool"),
         ({"key_mask": torch.ones(3, dtype=torch.bool)}, r"expected bool \(B, S\)"),
         ({"q_order": torch.tensor(3)}, "q_order is a single number, 3; expected one number per query"),
-        ({"bidirectional_groups": torch.tensor(3)}, "bidirectional_groups is a single number, 3; expected one number per key"),
+        (
+            {"bidirectional_groups": torch.tensor(3)},
+            "bidirectional_groups is a single number, 3; expected one number per key",
+        ),
         ({"chunk": 0}, "chunk=0 must be at least 1, or None for no chunk"),
         ({"bidirectional_groups": torch.ones(3)}, r"pass bidirectional_groups.long\(\)"),
         ({"dense": torch.zeros(1, 1, 3, 3)}, "pass dense == 0"),
@@ -110,7 +113,7 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
         ("causal", r"mask='causal' is str; expected posenc.Mask\(…\); pass causal=True by name"),
         (True, r"mask=True is bool; expected posenc.Mask\(…\); pass causal=True by name"),
         (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\): posenc"),
-        (torch.ones(1, 1, 3, 3), r"posenc.Mask\(dense=…\) for \(B, H, T, S\)"),
+        (torch.ones(1, 1, 3, 3), r"posenc.Mask\(dense=…\) for a tensor \(B, H, T, S\)"),
         (Mask(dense=torch.ones(1, 3, 3, 3).bool()), r"dense has shape \(1, 3, 3, 3\); expected \(2, 2, 3, 3\)"),
         (
             Mask(bidirectional_groups=torch.zeros(2).long()),

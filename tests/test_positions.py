@@ -179,7 +179,11 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
         PositionOutOfRange,
         "positions contains 2147483648; the last position of this encoding is 2147483647",
     ),
-    (lambda: check(torch.tensor([8]), limit=8), IndexError, "positions contains 8; the last position of this encoding is 7"),
+    (
+        lambda: check(torch.tensor([8]), limit=8),
+        IndexError,
+        "positions contains 8; the last position of this encoding is 7",
+    ),
     (lambda: coupled(torch.tensor([-1, 3]), 4), PositionOutOfRange, "groups contains -1"),
     (lambda: coupled(torch.tensor([0, 4]), 4), InvalidArgument, r"up_to=4 must be above max\(groups\)=4"),
     (lambda: randomised(5, 4), InvalidArgument, "up_to=4 must be between T=5"),
@@ -197,7 +201,11 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: grid(), InvalidArgument, r"shape=\(\) must be at least 1 on every axis"),
     (lambda: grid(2, 0), InvalidArgument, r"shape=\(2, 0\) must be at least 1 on every axis; omit empty images"),
     (lambda: grid(2, 2.5), InvalidArgument, r"shape\[1\]=2.5 must be an integer"),
-    (lambda: grid(2, 2, corner=(1,)), InvalidArgument, r"corner=\(1,\) has 1 numbers for 2 axes; pass one number, or 2 numbers"),
+    (
+        lambda: grid(2, 2, corner=(1,)),
+        InvalidArgument,
+        r"corner=\(1,\) has 1 numbers for 2 axes; pass one number, or 2 numbers",
+    ),
     (lambda: grid(2, 2, step=0.5), InvalidArgument, "step=0.5 must be an integer"),
     (
         lambda: midpoints(2, 3, parts=4),

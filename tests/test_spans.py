@@ -132,7 +132,9 @@ class InHalf(posenc.Bias):
 
 def test_rows_of_16_bits_are_refused() -> None:
     _, q, k, v = inputs(1)
-    with pytest.raises(InvalidArgument, match=r"rows of InHalf must return .* in float32 or wider.*; got torch.float16"):
+    with pytest.raises(
+        InvalidArgument, match=r"rows of InHalf must return .* in float32 or wider.*; got torch.float16"
+    ):
         attention(q, k, v, posenc.Placed(arange(T), arange(T), bias=InHalf()), causal=True)
 
 

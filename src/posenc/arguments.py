@@ -50,9 +50,7 @@ def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[s
     try:
         result = inspect.signature(call).bind_partial(*arguments, **given)
     except TypeError as error:
-        raise InvalidArgument(
-            f"{name}: {error}; its arguments are {', '.join(known)}; pass them by name"
-        ) from error
+        raise InvalidArgument(f"{name}: {error}; pass arguments by name: {', '.join(known)}") from error
     for word in (word for word, x in known.items() if word not in result.arguments and x.default is x.empty):
         choices = [f"{word}={choice!r}" for choice in get_args(known[word].annotation) if isinstance(choice, str)]
         hint = f": {HINTS[word]}" if word in HINTS else ""
@@ -74,7 +72,7 @@ def is_number(value: object) -> bool:
 
 
 def as_integer(value: Any, name: str) -> int:
-    """Return the value, of any integer type, as a Python int."""
+    """Convert a value of any integer type to a Python int."""
     try:
         if not isinstance(value, bool):
             return operator.index(value)
@@ -84,14 +82,14 @@ def as_integer(value: Any, name: str) -> int:
 
 
 def as_number(value: Any, name: str) -> float:
-    """Return the value, of any real type, as a Python int or float."""
+    """Convert a value of any real type to a Python int or float."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidArgument(f"{name}={shown(value)} must be a number; use float(…)")
     return int(value) if isinstance(value, int) else float(value)
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """Return the value, of any boolean type, as a Python bool."""
+    """Convert a value of any boolean type to a Python bool."""
     flag = value.item() if hasattr(value, "item") else value
     if not isinstance(flag, bool):
         raise InvalidArgument(f"{name}={shown(value)} must be True or False")
@@ -153,7 +151,7 @@ def plain_types(annotation: Any) -> tuple[Any, ...]:
 
 
 def checked(annotation: Any, value: Any, name: str) -> Any:
-    """Return the value after checking it against its annotation: a ``Literal``, or a type to convert it to."""
+    """Check a value against its annotation, and return the value converted to the annotated type."""
     if get_origin(annotation) is Literal:
         return one_of(name, value, get_args(annotation))
     types = [PLAIN[kind] for kind in plain_types(annotation) if kind in PLAIN]

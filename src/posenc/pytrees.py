@@ -12,8 +12,8 @@ Kind = TypeVar("Kind", bound="Pytree")
 
 
 class Fact:
-    """Facts about the values of tensors. All instances compare equal, so that a compiler does not recompile for
-    new facts.
+    """Facts about the values of tensors. All instances of this class compare equal, so that a compiler does not
+    recompile for new facts.
     """
 
     def __init__(self, value: object, tensors: Iterable[Tensor] = ()) -> None:

@@ -280,7 +280,7 @@ def test_texts_build_and_come_back(text: str) -> None:
         ("dca(rotary, chunk=3, local=4)", "must be at most chunk=3"),
         ("dca(alibi, chunk=3, local=2)", "expected a posenc.Rotary"),
         ("rerope(rotary, window=0)", "at least 1"),
-        ("string(rotary, shift=2, window=5)", "distances would grow"),
+        ("string(rotary, shift=2, window=5)", "would increase distances"),
         ("stack(rerope(rotary, window=4), rotary)", "no other encoding in the stack"),
         ("stack(rerope(rotary, window=4), deberta)", "no other encoding in the stack"),
         ("rerope(rotary(axes=axial(2, 2)), window=4)", "one axis"),

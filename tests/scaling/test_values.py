@@ -78,7 +78,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: YaRN(2, 4096, attention_factor=1.0, mscale=1.0, mscale_all_dim=1.0),
         r"attention_factor=1.0 cannot be combined with mscale=1.0",
     ),
-    (lambda: YaRN(2, 10**7).frequencies(64, 100.0), r"every pair is on the same side of the ramp; use ramp='rotations'"),
+    (
+        lambda: YaRN(2, 10**7).frequencies(64, 100.0),
+        r"every pair is on the same side of the ramp; use ramp='rotations'",
+    ),
     (
         lambda: Llama3(low_freq_factor=4, high_freq_factor=1),
         r"low_freq_factor=4 must be at most high_freq_factor=1",

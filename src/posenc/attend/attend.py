@@ -40,9 +40,9 @@ Backend = Literal[
 - ``"blocks"``: blocks of rows, with mask and bias computed for each block.
 - ``"operators"``: basic PyTorch operators, in float32 or wider, block by block.
 
-``"auto"`` uses the first backend that supports the call. It uses ``"low_rank"`` only for at least 1024 tokens if
-``"toeplitz"`` supports the call too, and only for at least 128 tokens if the bias is trained. ``explain`` says
-which backend is used, and why the backends before it are not."""
+``"auto"`` uses the first backend that supports the call. ``"auto"`` uses ``"low_rank"`` only for at least 1024
+tokens if ``"toeplitz"`` supports the call too, and only for at least 128 tokens if the bias is trained.
+``explain`` names the backend of a call, and gives the reason why each earlier backend is not used."""
 
 Result = TypeVar("Result")
 

@@ -35,16 +35,16 @@ ROWS = 128
 """The number of query rows in a block. More rows make the mask larger; fewer rows read the keys more often."""
 
 WINDOW_ROWS = 64
-"""The number of query rows in a block, if all blocks with a window are computed in one call. With few rows,
-little outside the window is computed.
+"""The number of query rows in a block, if all blocks with a window are computed in one call. With few rows, few
+scores outside the window are computed.
 """
 
 FEW_SCORES = 1 << 24
 """The largest number of scores or mask elements that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
-"""The number of query rows in a block with gradients. It is larger than ``ROWS``, because each block adds to the
-gradients of all its keys and values.
+"""The number of query rows in a block with gradients. This number is larger than ``ROWS``, because each block
+adds to the gradients of all its keys and values.
 """
 
 BLOCK_SCORES = 1 << 25
@@ -91,8 +91,8 @@ class Masks:
         """Return the mask of a block from key ``start`` on. The rows are reversed if the mask is a view of a
         line.
 
-        If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row. If
-        it were not subtracted, a large common value (in rows far from all keys) would reduce precision.
+        If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
+        Without this subtraction, a large common value (in rows far from all keys) would reduce precision.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)

@@ -27,7 +27,7 @@ class Settings:
     """The settings of an attention call that do not change its mask, bias or scale."""
 
     needs_logsumexp: bool
-    """Whether the logsumexp is requested, which depends on constants that are added to a whole row."""
+    """Whether the logsumexp is requested. The logsumexp depends on constants that are added to a whole row."""
     softcap: float | None
     """The number to which the absolute values of scores are limited before the bias is added."""
     dropout: float
@@ -49,8 +49,8 @@ class AttentionCall(Settings):
     """The dtype of additive masks."""
     q_dtype: torch.dtype
     trained: tuple[Tensor, ...]
-    """The tensors of the bias that need a gradient. They are stored because gradients are disabled while
-    autograd runs the backward pass.
+    """The tensors of the bias that need a gradient. These tensors are stored, because autograd runs the backward
+    pass with gradients disabled.
     """
     known: dict[str, Tensor] | None = field(default=None, init=False)
     """The tensors of the mask, after one of its blocks has been computed."""
@@ -192,9 +192,9 @@ class AttentionCall(Settings):
         shape = self.bias.heads, last - first, keys - start
         if tuple(bias.shape[1:]) != shape or bias.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"rows of {type(self.bias).__name__} must return (#B, H, rows, keys), of which the last three are "
-                f"{shape}, in float32 or wider, because in 16 bits neighbouring large distances become equal; got "
-                f"{form(bias)}"
+                f"rows of {type(self.bias).__name__} must return a tensor (#B, H, rows, keys) whose last three "
+                f"sizes are {shape}, in float32 or wider, because in 16 bits neighbouring large distances become "
+                f"equal; got {form(bias)}"
             )
         # Adding −∞ takes a tenth of the time of masked_fill with a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
@@ -216,7 +216,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     if not isinstance(placed, Placed):
         raise InvalidArgument(
             f"placed is {None if placed is None else type(placed).__name__}; place the encoding first: "
-            "encoding.at(positions), or without positions posenc.NoPE().at(positions)"
+            "encoding.at(positions), or posenc.NoPE().at(positions) for no positions"
         )
     if placed.stamps:
         placed.check_current()

@@ -11,8 +11,8 @@ Output = tuple[Tensor, Tensor | None]
 """softmax(scores)·v, and the logsumexp of the scores if the backend returns the logsumexp."""
 
 Offer = tuple[str, Callable[[], Output] | None]
-"""The reason why a backend supports a call, and the function that computes the call. If the backend does not
-support the call, the reason why not, and None.
+"""A reason and a function. If a backend supports a call, the function computes the call; if not, the function is
+None.
 """
 Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 

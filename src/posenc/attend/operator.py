@@ -1,6 +1,6 @@
 """An attention call wrapped as a single operator that is opaque to a compiler.
 
-An operator takes only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask)
+Operators accept only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask)
 are therefore serialised as a Python expression over their tensors, integers and floats. When the operator runs
 and values can be read, evaluating this expression rebuilds the arguments. The backward pass recomputes the call.
 """
@@ -56,8 +56,8 @@ def operated(
 
 
 def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
-    """Return whether the call becomes one operator under a compiler. Calls on the CPU do so if torch's attention
-    alone cannot compute the call.
+    """Return whether the call becomes one operator under a compiler. On the CPU, a call becomes an operator if
+    torch's attention alone cannot compute it.
     """
     if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
         return False
@@ -67,7 +67,8 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
 
 
 class Writing:
-    """Serialises a value for an operator, to a string and to the tensors, integers and floats in the value.
+    """Serialises a value for an operator, as a string and the tensors, integers and floats that the string
+    refers to.
 
     A compiler traces this code, so the code uses ``isinstance`` to distinguish types of values.
     """
@@ -102,7 +103,7 @@ class Writing:
         return f"made({self.name(type(value))}, {self.write(attributes)})"
 
     def name(self, value: Any) -> str:
-        """Return the name from which ``named`` finds a class or a function."""
+        """Return the name by which ``named`` finds a class or a function."""
         name = f"{value.__module__}:{value.__qualname__}"
         if "<" in name or not is_named(value, name):
             self.unknown = True
@@ -135,8 +136,8 @@ is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 WRITTEN = (ast.Expression, ast.Tuple, ast.Dict, ast.Constant, ast.Subscript, ast.Call, ast.Name, ast.Load)
-"""The node types in an expression of ``Writing``. Attribute access is not among them, so expressions cannot
-reach other code.
+"""The node types in an expression of ``Writing``. Expressions contain no attribute access, so they cannot reach
+other code.
 """
 
 
@@ -145,7 +146,7 @@ def expression(text: str) -> CodeType:
     """Compile an expression that ``Writing`` has written.
 
     Raises:
-        InvalidArgument: the string contains any other node type.
+        InvalidArgument: the string contains a node type that is not in ``WRITTEN``.
     """
     tree = ast.parse(text, mode="eval")
     if not all(isinstance(node, WRITTEN) for node in ast.walk(tree)):
@@ -213,7 +214,7 @@ def operator_backward(
     wanted: list[int],
     sums: bool,
 ) -> list[Tensor]:
-    """Return the gradients of the ``wanted`` inputs."""
+    """Return the gradients of the inputs with the indices ``wanted``."""
     with recording():
         inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(inputs)]
         out, lse = _read(inputs, integers, floats, text)

@@ -24,7 +24,7 @@ class RemappedMask(Mask):
     @classmethod
     def of_part(cls, mask: Mask, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> Mask | None:
         """Return the mask restricted to keys within these bounds: the mask itself if all keys are known to be
-        within the bounds, None if no key is.
+        within the bounds, None if no key is within the bounds.
         """
         if _may_be_compared(k_positions, q_from, q_until):
             first, last = k_positions.aminmax()

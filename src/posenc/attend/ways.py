@@ -35,8 +35,9 @@ key).
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
 """The average length of documents, of padded rows with a bias, and of padded rows without a bias from which
-separate calls are faster than one masked call. Separate documents hide most scores, so this length is small.
-Padding hides few scores, and a mask without a bias is computed once for all heads.
+separate calls are faster than one masked call. With documents, most scores are hidden, so separate calls are
+faster even if documents are short. Padding hides few scores, and a mask without a bias is computed once for all
+heads.
 """
 
 
@@ -265,8 +266,8 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
-    """Compute attention with one call of torch's attention. On the CPU, its gradients can be differentiated
-    again.
+    """Compute attention with one call of torch's attention. On the CPU, the gradients of this call can be
+    differentiated again.
     """
     if (call.needs_logsumexp or call.learns(q, k, v)) and fused(q, k, v):
         return recomputed(q, k, v, replace(call, backend="sdpa"))

@@ -1,1 +1,1 @@
-"""The encodings: each is in its own file, and all have the same interface. ``posenc`` exports their names."""
+"""All encodings have the same interface, and each encoding has its own file. ``posenc`` exports their names."""

@@ -1,4 +1,5 @@
-"""ALiBi subtracts a penalty from scores that grows with distance (Press et al. 2022, section 3; arXiv 2108.12409).
+"""ALiBi subtracts from scores a penalty that grows with distance (Press et al. 2022, section 3; arXiv
+2108.12409).
 
     score(q, k) = q·k/√D − m_h·|p_k − p_q|
 
@@ -42,21 +43,25 @@ def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -
     if given is None:
         return paper
     if max_exponent != 8.0:
-        raise InvalidArgument(f"max_exponent={max_exponent} and slopes were both given; pass one of them")
+        raise InvalidArgument(
+            f"max_exponent={max_exponent} and slopes cannot be combined; pass only one of the two"
+        )
     if (
         not isinstance(given, list | tuple)
         or len(given) != len(paper)
         or not all(is_number(m) and m >= 0 for m in given)
     ):
         raise InvalidArgument(
-            f"slopes={given!r} must be a list of {len(paper)} finite numbers of at least 0, one per head; 0 for "
-            "no bias"
+            f"slopes={given!r} must be a list of {len(paper)} finite numbers of at least 0, one per head; use 0 "
+            "for a head without a bias"
         )
     return [float(m) for m in given]
 
 
 class LinearBias(Bias):
-    """The bias −m_h·|offset| in the dtype of the slopes. In float32, its relative error is at most 2^-23."""
+    """The bias −m_h·|offset| in the dtype of the slopes. In float32, the relative error of the bias is at most
+    2^-23.
+    """
 
     indexed_by: ClassVar[dict[str, str]] = {"slopes": "h", "q_positions": "bq", "k_positions": "bk"}
 

@@ -32,7 +32,7 @@ class AxisMap:
             frequency of one list for all axes.
         pairs_of_axis: the number of frequencies of each axis; None for one list over all pairs.
         units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. Frequencies are
-            multiplied by it, so that fractions of an image can be passed as exact integers: with 1/14, a
+            multiplied by the unit, so that fractions of an image can be passed as exact integers: with 1/14, a
             coordinate counts fourteenths.
         turns: whether units are full turns of 2π radians instead of radians.
     """

@@ -41,11 +41,11 @@ class Bias(Pytree, ABC):
     fall: Float[Tensor, " H"] | None = None
     modifier: ScoreMod | None = None
     needs_scores: bool = False
-    """Whether ``rows`` reads the scaled scores of its block, which are −∞ for hidden keys, as CoPE does."""
+    """Whether ``rows`` reads the scaled scores of its block, as in CoPE. The scores of hidden keys are −∞."""
 
     indexed_by: ClassVar[dict[str, str]] = {}
-    """For each attribute, the meaning of its tensors' last axes, which ``cut`` uses to slice them: ``b`` for rows
-    of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for anything else."""
+    """For each attribute, the meaning of its tensors' last axes, which ``cut`` uses to slice them: ``b`` for
+    rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for other axes."""
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
@@ -83,8 +83,8 @@ class Bias(Pytree, ABC):
         (excluded), in float32 or wider."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """Return the extra channels of q and k in this dtype if q·k is multiplied by ``scale``; None if there are
-        none.
+        """Return the extra channels of q and k in this dtype if q·k is multiplied by ``scale``; None if the bias
+        has no such channels.
 
         Attention calls this method only if queries and keys are the same tokens and no query sees a later key.
         """
@@ -253,8 +253,8 @@ def side_by_side(tensors: list[Tensor]) -> Tensor:
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
-    """Slice the tensors of an attribute along these last axes. Axes that broadcast over the batch or heads are not
-    sliced, and other values are returned unchanged."""
+    """Slice the tensors of an attribute along their last axes, which are named by ``axes``. Axes that broadcast
+    over the batch or heads are not sliced, and other values are returned unchanged."""
     if isinstance(attribute, Bias):
         b, h, q, k = (places[axis] for axis in "bhqk")
         return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)

@@ -127,11 +127,11 @@ def encoding(
     """Build the encoding that a string describes, for a new transformer.
 
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
-    the sizes of the model that you know. Each encoding uses only the sizes that it needs (see ``ModelShape``), so
-    the same call works for every string. All other arguments are settings of the class. The pairing is ``"half"``
-    unless you set it; for a checkpoint, set the pairing that it was trained with. ``total_length`` is the planned
-    length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an encoding whose
-    parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
+    the sizes of the model that you know. Each encoding uses only the sizes that it needs (see ``ModelShape``),
+    so the same call works for every string. All other arguments are settings of the class. The pairing is
+    ``"half"`` unless you set it; for a checkpoint, set the pairing of its training. ``total_length`` is the
+    planned length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an
+    encoding whose parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
 
     Raises:
         UnknownName: no encoding or setting has this name; the message lists the nearest names.
@@ -262,7 +262,7 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     """Return the canonical form of a recipe, which has no aliases, names every setting, and omits default values
     unless ``full`` is True.
 
-    A custom class stays as written, since reading its settings would import its module.
+    The recipe of a custom class is returned unchanged, because reading its settings would import its module.
     """
     if recipe.parts:
         return replace(recipe, parts=tuple((canonical(part, full=full), n) for part, n in recipe.parts))

@@ -87,8 +87,8 @@ LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
     "ernie-image": (_ernie_image, 16, 256.0),
     "hunyuan-vl": (_hunyuan_vl, 4, 10_000.0),
 }
-"""The channels, the smallest head_dim and the base of each layout. For ERNIE-Image, Gemma 4 and HunYuanVL, head_dim
-must be a multiple of the smallest; V-JEPA 2 leaves the remaining channels of a head unchanged.
+"""The channels, the smallest head_dim and the base of each layout. For ERNIE-Image, Gemma 4 and HunYuanVL,
+head_dim must be a multiple of the smallest head_dim; V-JEPA 2 leaves the remaining channels of a head unchanged.
 """
 
 
@@ -103,7 +103,7 @@ class PlacedChannelRotary(PlacedTables):
 
 @final
 class ChannelRotary(Encoding):
-    """Rotates queries and keys, or nearly so, as in a named family of checkpoints. No parameters.
+    """Rotates queries and keys, exactly or approximately, as in a named family of checkpoints. No parameters.
 
     Args:
         head_dim: D, channels of one head.

@@ -1,4 +1,4 @@
-"""CoPE counts as positions only the keys that matter to the query (Golovneva et al. 2024; 2405.18719).
+"""In CoPE, positions count only the keys that matter to the query (Golovneva et al. 2024; 2405.18719).
 
     score(q_i, k_j) = s_ij + (1 − w)·q·E[⌊p_ij⌋] + w·q·E[⌊p_ij⌋ + 1]
     s_ij = q·k/√D,   p_ij = min(Σ_t σ(s_it), P − 1),   w = p_ij − ⌊p_ij⌋

@@ -66,8 +66,9 @@ class EncodingType(ABCMeta):
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
-    """A positional encoding. Encodings are final: add a new encoding in a new file, not as a subclass of
-    another."""
+    """A positional encoding. Encodings are final: add a new encoding in a new file, not as a subclass of another
+    encoding.
+    """
 
     name: ClassVar[str]
     """The name of the encoding in the catalogue."""
@@ -186,7 +187,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
                 except float64 models, which need float64.
 
         Raises:
-            InvalidArgument: positions are neither int64 nor int32, or have another shape.
+            InvalidArgument: positions are neither int64 nor int32, or have an invalid shape.
             PositionOutOfRange: a position is out of this encoding's range.
         """
         return _at(self, positions, k_positions, dtype)
@@ -213,9 +214,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
-        """Return the encoding for an image of this size. If the tables cover every place in the image, the result
-        is the encoding itself. If not, and a convention is set, the tables are resized. Both encodings share the
-        same parameters.
+        """Return the encoding for an image of this size. If the tables cover every place in the image, the
+        result is the encoding itself. If the tables do not cover every place and a convention is set, the tables
+        are resized. Both encodings share the same parameters.
         """
         return self
 

@@ -50,8 +50,8 @@ class LayoutLM(RelativeTable):
         super().__init__(heads=heads, shared=shared, std=std)
         if len(buckets) != len(max_distance) or len(buckets) < 2:
             raise InvalidArgument(
-                f"buckets={tuple(buckets)} and max_distance={tuple(max_distance)} must each be numbers for two or "
-                "more axes, one number per axis; LayoutLM has three axes"
+                f"buckets={tuple(buckets)} and max_distance={tuple(max_distance)} must have one number per axis, "
+                "for at least two axes; LayoutLM has three axes"
             )
         self.axes = len(buckets)
         axes = zip(buckets, max_distance, strict=True)

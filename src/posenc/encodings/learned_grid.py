@@ -34,7 +34,8 @@ class LearnedGrid(EmbeddingTable):
         tables: ``"grid"`` for one entry per pair of row and column; ``"sum"`` for a table of rows plus a table of
             columns.
         resize: the convention for images of another size, such as ``"timm"``: a name in
-            ``posenc.encodings.resize.RESIZES``, or a ``Resize``. Only needed for images of another size.
+            ``posenc.encodings.resize.RESIZES``, or a ``Resize``. The convention is needed only for images of
+            another size.
         std: entries start as N(0, std²); 0.02 as in ViT.
 
     ``weight`` is ``(rows·columns, C)``, row by row, as in public checkpoints but without the entry of the class
@@ -70,8 +71,8 @@ class LearnedGrid(EmbeddingTable):
         nn.init.normal_(self.weight, std=self.std)
 
     def resized(self, rows: int, columns: int, resize: str | Resize | None = None) -> "LearnedGrid":
-        """Return the encoding for images with this many rows and columns; both encodings share the same parameter.
-        ``resize`` is the convention; by default, the encoding's own.
+        """Return the encoding for images with this many rows and columns; both encodings share the same
+        parameter. ``resize`` is the convention, by default that of this encoding.
         """
         how = self.resize if resize is None else named(resize)
         if how is None:

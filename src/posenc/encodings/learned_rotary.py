@@ -1,17 +1,18 @@
-"""Rotary positions with learned frequencies: RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section 3.2), LeRoPE.
+"""Rotary positions with learned frequencies, as in RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section 3.2)
+and LeRoPE.
 
     φ_i = Σ_a p_a·F[a, g, i]
 
-F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number of
-axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two axes,
-a pair can encode position along a diagonal, which axial rotation cannot. Initially, F has pairs/A frequencies, each
-used A times, in the directions of a random rotation's axes. With one axis, these are RoPE's frequencies; with two
-axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4 (LeRoPE) store α and have one group;
-to load α, set F to θ·exp(α).
+F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number
+of axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two
+axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has
+pairs/A frequencies, each used A times, in the directions of a random rotation's axes. With one axis, these are
+RoPE's frequencies; with two axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4
+(LeRoPE) store α and have one group; to load α, set F to θ·exp(α).
 
-The authors multiply floating-point positions by F, whose result is wrong by whole rotations at large positions.
-Here F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that wraps around.
-The gradient of F is the exact p·∂φ.
+The authors multiply floating-point positions by F. At large positions, the product is wrong by whole rotations.
+Here F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that wraps
+around. The gradient of F is the exact p·∂φ.
 """
 
 from typing import Annotated, ClassVar, final

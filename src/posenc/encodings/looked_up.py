@@ -108,9 +108,9 @@ class QueryTable(LookedUp):
         return products.gather(-1, expand_to_heads(picked, products))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
-        """Return the bias if positions count up by one. Every row is multiplied by the columns of all offsets in
-        its block; the bias is a view of that product in which each row begins one element earlier than the row
-        above."""
+        """Return the bias for positions that count up by one. Every row is multiplied by the columns of all
+        offsets in its block; the bias is a view of that product in which each row begins one element earlier
+        than the row above."""
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
         products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()
@@ -119,7 +119,7 @@ class QueryTable(LookedUp):
 
 
 class KeyTable(LookedUp):
-    """A bias that multiplies every key by the column that the offset picks. Its arguments are those of
+    """A bias that multiplies every key by the column that the offset picks. The arguments are those of
     ``LookedUp``.
     """
 
@@ -149,9 +149,9 @@ class KeyTable(LookedUp):
         return products.gather(-2, expand_to_heads(picked, products))
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """Return the bias if positions count up by one. Tiles of keys, in reverse order, are multiplied by the
-        columns of their offsets; the bias is a view of the products in which each key begins one element earlier
-        than the previous key.
+        """Return the bias for positions that count up by one. Tiles of keys, in reverse order, are multiplied by
+        the columns of their offsets; the bias is a view of the products in which each key begins one element
+        earlier than the previous key.
         """
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first

@@ -35,8 +35,8 @@ class OffsetBias(Bias):
         axes: the number of coordinates of a position.
         bound: for one axis, the distance beyond which the value is constant, or None. If a bound is given,
             positions need not be read.
-        attributes: the inputs of ``values``, stored under these names. Gradients flow to the tensors among them,
-            including tensors in tuples, lists and dicts.
+        attributes: the inputs of ``values``, stored under these names. Gradients flow to tensors in the
+            attributes, including tensors in tuples, lists and dicts.
 
     Raises:
         InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes.

@@ -25,9 +25,9 @@ from posenc.pytrees import Pytree
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
 KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"] | Int[Tensor, "A S"] | Int[Tensor, "A B S"]
 Queries = TypeVar("Queries", bound=Tensor | None)
-"""``(B, H, T, D)``, or None."""
+"""Queries ``(B, H, T, D)``, or None."""
 Keys = TypeVar("Keys", bound=Tensor | None)
-"""``(B, K, S, D)``, or None."""
+"""Keys ``(B, K, S, D)``, or None."""
 ContentState = Float[Tensor, "B n _"]
 """n raw values per key, which can be gathered, sharded and cached like keys and values. The last axis has one entry
 per key: before ``with_content``, for the keys in the cache; after ``with_content``, for all keys.
@@ -88,10 +88,10 @@ class Placed(Pytree):
     """The number of channels that ``rotate`` adds to every head; D in 1/√D excludes these channels."""
 
     softmax_factor: float = 1.0
-    """A factor of q·k in addition to ``softmax_scale`` or 1/√D: YaRN's ``mscale_all_dim``."""
+    """A factor of q·k in addition to ``softmax_scale`` or 1/√D, such as that of YaRN's ``mscale_all_dim``."""
 
     causal: bool = False
-    """Whether the encoding is undefined for keys ahead of their query. If so, attention rejects masks that show
+    """Whether the encoding is undefined for keys ahead of their query, so that attention rejects masks that show
     such keys.
     """
 
@@ -289,7 +289,7 @@ class RemappedPart(Pytree):
     q_until: Positions | None = None
 
     def rotate(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]) -> tuple[Tensor, Tensor]:
-        """Rotate queries to the positions of this part, and rotate keys unless they are used as stored."""
+        """Rotate queries to the positions of this part, and rotate keys unless the part uses keys as stored."""
         return self.queries.rotate(q, None)[0], k if self.keys is None else self.keys.rotate(k, None)[0]
 
 

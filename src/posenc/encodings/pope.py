@@ -30,7 +30,8 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
-"""The smallest length of an unrotated key's channel. Rounding can make lengths smaller; they are set to this value.
+"""The smallest length of an unrotated key's channel. Lengths that are smaller because of rounding are set to
+this value.
 """
 
 Start = Literal["zero", "uniform"]

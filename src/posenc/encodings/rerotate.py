@@ -1,9 +1,9 @@
 """Moving cached keys to other positions or another encoding, without recomputing them from tokens.
 
-A cached key was rotated at its position. If this rotation can be undone, k = R(φ)⁻¹ R(φ)k, the key can be rotated
-again. It gets other frequencies if a cache outgrows its planned length (dynamic NTK, LongRoPE), or another position
-if a context is shifted, a prefix is reused or a retrieved passage is moved. A cache can also store unrotated keys,
-which quantise better, and rotate the keys when they are read.
+A cached key was rotated at its position. If this rotation can be undone, k = R(φ)⁻¹ R(φ)k, the key can be
+rotated again. The key gets other frequencies if a cache outgrows its planned length (dynamic NTK, LongRoPE), or
+another position if a context is shifted, a prefix is reused or a retrieved passage is moved. A cache can also
+store unrotated keys, which quantise better, and rotate the keys when they are read.
 """
 
 from itertools import product
@@ -49,8 +49,8 @@ def rerotate(
         InvalidArgument: the rotation of an encoding cannot be undone or applied to keys alone (the message says
             why), or the two encodings rotate different channels.
 
-    The result is computed in float64 (float32 on a device without float64) and rounded once, so moved keys are
-    rounded one time more often than keys that were rotated only once.
+    The result is computed in float64 (float32 on a device without float64) and rounded once, so moved keys have
+    one more rounding error than keys that were rotated only once.
     """
     tensors(k=k)
     for encoding in (from_, to):

@@ -58,9 +58,9 @@ class Rotary(Rotation):
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for one-axis positions.
         signed: whether positions may be negative, such as coordinates relative to a centre.
         backwards: whether pairs rotate in the other direction, φ = −p·θ_i, as in nanochat.
-        softmax_factor: the factor of attention's 1/√D; by default the factor of the scaling, which differs from 1
-            only for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores this factor. The ``scale=``
-            argument of attention overrides it.
+        softmax_factor: the factor of attention's 1/√D; by default the factor of the scaling, which differs from
+            1 only for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores this factor. The
+            ``scale=`` argument of attention overrides this factor.
         phases: ``"exact"``, or ``"float32"`` for the angles with which public checkpoints were trained.
         backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` give the same
             results, forward and backward; ``"auto"`` depends on the device (the native kernel if it was compiled

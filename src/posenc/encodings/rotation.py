@@ -82,7 +82,7 @@ class Rotation(Encoding):
     def angles(
         self, positions: Positions, frequencies: Float[Tensor, "*shape pairs"]
     ) -> Float[Tensor, "#B groups T pairs"]:
-        """Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient to the frequencies F.
+        """Return Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient to the frequencies F.
 
         Args:
             positions: in the shapes that ``at`` accepts.
@@ -125,9 +125,10 @@ class PlacedTables(Placed):
         if not self._fit(made, positions):
             parts = map(form, made if isinstance(made, tuple | list) else (made,))
             raise InvalidArgument(
-                f"tables of {type(self.encoding).__name__} returned {', '.join(parts)}; expected cos, sin, both "
-                f"{self.dtype} on {positions.device}, (T, pairs) = ({positions.shape[-1]}, at most "
-                f"{self.encoding.head_dim // self.channels}), (B, T, pairs) or (#B, groups, T, pairs)"
+                f"tables of {type(self.encoding).__name__} must return cos and sin, both {self.dtype} on "
+                f"{positions.device}, of shape (T, pairs) = ({positions.shape[-1]}, at most "
+                f"{self.encoding.head_dim // self.channels}), (B, T, pairs) or (#B, groups, T, pairs); got "
+                f"{', '.join(parts)}"
             )
         cos, sin = made
         return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
@@ -193,8 +194,8 @@ class PlacedRotation(PlacedTables):
     ) -> tuple[Queries, Keys]:
         """Rotate queries and keys, into new tensors or into ``out``. If q or k is None, its result is None.
 
-        ``out=(q, k)`` rotates in place. Otherwise ``out`` can be any tensors of the same shapes and dtypes, such
-        as a part of a cache, even if they overlap q or k. Autograd supports both.
+        ``out=(q, k)`` rotates in place. ``out`` can also be other tensors of the same shapes and dtypes, such as
+        parts of a cache, even if they overlap q or k. Autograd supports both.
 
         Args:
             out: tensors for the queries and for the keys; None for new ones.

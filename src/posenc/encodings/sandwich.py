@@ -1,4 +1,4 @@
-"""Sandwich is a bias like ALiBi's from products of sinusoidal positions (Chi et al. 2023; 2212.10356).
+"""Sandwich computes a bias like ALiBi's from products of sinusoidal positions (Chi et al. 2023; 2212.10356).
 
     score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
 

@@ -36,8 +36,8 @@ class SinusoidalGrid(EmbeddingTable):
             (sines first; MAE).
         signed: whether positions may be negative.
 
-    DETR counts cells from 1 (``posenc.positions.grid(rows, columns, corner=1)``); MAE counts cells from 0. DETR's
-    ``normalize`` also adds 10⁻⁶ to the number of cells; this class does not.
+    DETR counts cells from 1 (``posenc.positions.grid(rows, columns, corner=1)``); MAE counts cells from 0.
+    DETR's ``normalize`` also adds 10⁻⁶ to the number of cells; this class omits this addition.
     """
 
     name: ClassVar[str] = "sinusoidal-grid"

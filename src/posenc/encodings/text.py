@@ -31,8 +31,8 @@ LAYER_SETTINGS = ("window", "chunk")
 LONG_NAME = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.)])(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+)"""
 )
-"""A pattern for names that are not Python identifiers, such as my_module:Mine and query-scale. It also matches
-quoted strings, which are skipped.
+"""A pattern for names that are not Python identifiers, such as my_module:Mine and query-scale. The pattern also
+matches quoted strings, which are skipped.
 """
 
 WORDS = str.maketrans("-:.", "ーːˑ")
@@ -135,8 +135,8 @@ def parse(text: str) -> Recipe:
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument(
-            f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write "
-            "rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
+            f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write a string "
+            "such as rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
         ) from error
 
 

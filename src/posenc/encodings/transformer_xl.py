@@ -91,8 +91,8 @@ class TransformerXL(Encoding):
         order: the order of the columns: ``"interleaved"`` (conformers), or ``"block"``, all sines first
             (Transformer-XL, XLNet).
 
-    ``weight`` is W, ``(H·D, C)``; ``u`` and ``v`` are ``(H, D)``. Checkpoints call them linear_pos or
-    relative_k_proj, pos_bias_u or bias_u, and pos_bias_v or bias_v. Every layer has its own parameters.
+    ``weight`` is W, ``(H·D, C)``; ``u`` and ``v`` are ``(H, D)``. Checkpoints call these parameters linear_pos
+    or relative_k_proj, pos_bias_u or bias_u, and pos_bias_v or bias_v. Every layer has its own parameters.
     """
 
     name: ClassVar[str] = "transformer-xl"

@@ -6,9 +6,10 @@
 
 (section 2.2), so that scores of distant keys stop oscillating. As in the authors' code, ``rotate`` multiplies
 queries by ζ^{p/s} and keys by ζ^{−p/s}. The authors count p from half the length, so a cached key becomes stale
-when the length grows; here p is the position. As p grows, queries shrink and keys grow. Their factors must stay
-within e^±64, which limits positions. The scores of keys ahead of their query would grow with distance, so the model
-must be causal. For LeX, the authors' windowed attention at test time, use a ``Mask`` with a window.
+when the length grows; here p is the position. As p grows, queries shrink and keys grow. The factors of queries
+and keys must stay within e^±64, which limits positions. The scores of keys ahead of their query would grow with
+distance, so the model must be causal. For LeX, the authors' windowed attention at test time, use a ``Mask`` with
+a window.
 """
 
 import math

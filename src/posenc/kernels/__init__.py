@@ -1,1 +1,1 @@
-"""Fast implementations. Each of them equals a specification, forward and backward."""
+"""Fast implementations. Each implementation equals a specification, forward and backward."""

@@ -24,7 +24,7 @@ def by_name(backend: str, device: str) -> str:
     """Return the implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 
     Raises:
-        UnknownName: there is no implementation with this name.
+        UnknownName: no implementation has this name.
         BackendUnavailable: the requested implementation does not work here; only ``"auto"`` uses another
             implementation instead.
     """

@@ -47,8 +47,8 @@ def lacking() -> str:
 
 
 def level() -> str:
-    """Return the best instruction set that this processor supports, ``"baseline"``, ``"avx2"`` or ``"avx512"``;
-    the kernel uses it.
+    """Return the instruction set of the kernel, which is the best of ``"baseline"``, ``"avx2"`` and ``"avx512"``
+    that this processor supports.
     """
     return str(load().posenc_level().decode())
 

@@ -104,7 +104,8 @@ def check(
     layers: int | None = None,
     compiled: bool = False,
 ) -> Report:
-    """Test every law on an encoding, as in ``print(posenc.check(MyEncoding))``. This takes two or three seconds.
+    """Test every law on an encoding, as in ``print(posenc.check(MyEncoding))``. The test takes two or three
+    seconds.
 
     Args:
         encoding: an instance, a class whose arguments include sizes of the model (``width``, ``heads``,

@@ -122,7 +122,7 @@ def rotation_keeps_norms(subject: Subject) -> None:
 
 @law()
 def rotates_queries_and_keys_apart(subject: Subject) -> None:
-    """Queries or keys alone rotate as queries and keys together do, and the result for None is None.
+    """Queries without keys, or keys without queries, rotate as both do together; the result for None is None.
 
     In ``rotate``, handle q and k separately, and return None for None.
     """
@@ -190,8 +190,8 @@ def tells_orders_apart(subject: Subject) -> None:
 def refuses_what_is_no_position(subject: Subject) -> None:
     """Positions raise an error if they are floats, narrow integers, negative, too large or of a wrong shape.
 
-    Set ``position_limit`` instead of overriding ``check``; if you override it, call ``posenc.positions.check``
-    with your limit.
+    Set ``position_limit`` instead of overriding ``check``; if you override ``check``, call
+    ``posenc.positions.check`` with your limit.
     """
     encoding = subject.build()
     origin = subject.along(torch.tensor([0]))

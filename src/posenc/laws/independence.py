@@ -17,7 +17,7 @@ from posenc.mask import CAUSAL
 
 @law()
 def low_precision_rounds_once(subject: Subject) -> None:
-    """Effects in bf16 and fp16 equal the effects in float32, rounded once; attention rounds twice more.
+    """Effects in bf16 and fp16 equal the effects in float32, rounded once; attention adds two more roundings.
 
     Compute in float32 or wider for any dtype of x, q and k, and round once at the end with ``.to(x.dtype)``.
     Convert trained parameters before any computation: for a bias, to the dtype given to ``place``, as in
@@ -63,7 +63,7 @@ def _rounds_once(
 
 
 def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:
-    """Return the tolerance of attention in the dtype of v. Weights and results are rounded with unit u. Scaling
+    """Return the tolerance of attention in the dtype of v. Weights and results have the rounding unit u. Scaling
     rounds queries again, and a rotation inside attention rounds queries and keys again. The error of a weight is
     twice the error of a score.
     """

@@ -19,7 +19,7 @@ class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
 
 
 Holds = Callable[[Any], None]
-"""The function of a law. Its argument is a subject: an encoding or a loaded model."""
+"""The function of a law. The argument of the function is a subject: an encoding or a loaded model."""
 WhyNot = Callable[[Any], str]
 
 

@@ -13,7 +13,7 @@ from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject
 
 LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
-"""Ten lengths of sequences. Length 1 is not among them, because compilers make a separate graph for it."""
+"""Ten lengths of sequences. Length 1 is omitted, because compilers make a separate graph for length 1."""
 
 SINGLE = 2.0**-23 * 64
 """The tolerance for float32 sums of at most 64 terms."""

@@ -1,5 +1,5 @@
-"""``Mask``, which determines the keys that a query may see, with the checks of its tensors and the lengths that
-are read from these tensors.
+"""The class ``Mask`` determines the keys that a query may see. This package also checks the tensors of masks,
+and reads lengths of documents and padding from tensors.
 """
 
 from posenc.mask.fields import PER_KEY as PER_KEY

@@ -2,7 +2,7 @@
 
 A query sees a key unless the key comes later in the sequence (causal), is outside the window, is in another
 chunk or document, or is padding. Causality, windows and chunks depend on the *order* of tokens, which is a
-token's place in its sequence. They do not depend on positions, because positions restart in packed documents and
+token's place in its sequence. Order differs from positions, because positions restart in packed documents and
 repeat in images.
 """
 
@@ -60,10 +60,10 @@ class Mask(Pytree):
 
     Tensors are copied, so later in-place changes have no effect; make a new mask for every step.
 
-    ``document_lengths`` and ``left_padding`` only make attention faster: it computes documents separately, or
-    skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other devices, pass
-    them, because reading would synchronise. When ``tree_map`` replaces tensors, for beams or microbatches, the
-    lengths are read again.
+    ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
+    separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
+    devices, pass the lengths, because reading would synchronise. When ``tree_map`` replaces tensors, for beams
+    or microbatches, the lengths are read again.
 
     The output for a query that sees no key is zero.
     """
@@ -163,8 +163,9 @@ class Mask(Pytree):
             return cls(causal, window=window)
         if isinstance(mask, Tensor):
             raise InvalidArgument(
-                f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): posenc.Mask(causal=True, "
-                "key_mask=…) if it says which keys are padding, posenc.Mask(dense=…) for (B, H, T, S)"
+                f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): use "
+                "posenc.Mask(causal=True, key_mask=…) for a tensor that marks padding, or posenc.Mask(dense=…) "
+                "for a tensor (B, H, T, S)"
             )
         if not isinstance(mask, cls):
             raise InvalidArgument(

@@ -65,7 +65,7 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
 def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A B T"], Bool[Tensor, "B T"]]:
     """Return a left-padded batch of position sequences ``(A, T)``, and a mask that is True for real tokens.
 
-    Padding has position 0; hide it with ``key_mask=mask`` in attention.
+    Padding has position 0; hide padding with ``key_mask=mask`` in attention.
     """
     _check_rows(rows)
     longest = max(row.shape[1] for row in rows)

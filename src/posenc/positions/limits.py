@@ -23,7 +23,7 @@ def check(
     signed: bool = False,
     past_limit: str = "",
 ) -> None:
-    """Raise an error if positions have another dtype or shape, or are outside 0 … limit − 1 (±(limit − 1) if
+    """Raise an error if positions have an invalid dtype or shape, or are outside 0 … limit − 1 (±(limit − 1) if
     signed).
 
     If values cannot be read (traced, fake, or on a device on which reading would synchronise), values are
@@ -32,8 +32,8 @@ def check(
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
-            f"{name}={positions!r} is not a tensor; expected integers (T,) or (B, T): positions.arange(length), or "
-            "torch.tensor([…])"
+            f"{name}={positions!r} must be a tensor of integers (T,) or (B, T), such as positions.arange(length) "
+            "or torch.tensor([…])"
         )
     if positions.dtype not in (torch.int64, torch.int32):
         raise InvalidArgument(f"{name} is {positions.dtype}; positions must be exact integers: pass int64 or int32")

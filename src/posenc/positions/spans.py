@@ -95,7 +95,7 @@ class Image(Span):
 
 @dataclass(frozen=True)
 class Video(Span):
-    """A video. Sizes are frames of its grid, and rows and columns of patches before merging.
+    """A video. Sizes are frames of the video's grid, and rows and columns of patches before merging.
 
     ``seconds`` is the duration of one frame of the grid, temporal_patch_size / fps (``second_per_grid_ts``), as
     a fraction or a float. Families that count time in seconds require ``seconds``.

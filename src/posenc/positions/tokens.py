@@ -37,7 +37,7 @@ def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]
 def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """Return positions that count only real tokens. The first real token of every row has position 0.
 
-    ``mask`` is True for real tokens. Padding gets position 0; hide it with ``key_mask=mask`` in attention.
+    ``mask`` is True for real tokens. Padding has position 0; hide padding with ``key_mask=mask`` in attention.
     """
     tensors(mask=mask)
     if mask.dtype != torch.bool or mask.dim() != 2:

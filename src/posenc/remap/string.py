@@ -37,7 +37,9 @@ class STRING(Remap):
         super().__init__(rotary)
         self.shift, self.window = shift, window
         if window > shift:
-            raise InvalidArgument(f"window={window} must be at most shift={shift}, because distances would grow")
+            raise InvalidArgument(
+                f"window={window} must be at most shift={shift}, because a larger window would increase distances"
+            )
 
     def cached(self, positions: Tensor) -> Tensor:
         return positions

@@ -3,9 +3,9 @@
 
     θ'_i = θ_i / s
 
-This is equivalent to dividing positions by s. No pair leaves the range of angles that the model has seen in
-training, but neighbouring tokens are s times closer. Quality is lower at every length until the model is
-fine-tuned for a short time.
+Dividing frequencies by s is equivalent to dividing positions by s. No pair leaves the range of angles that the
+model has seen in training, but neighbouring tokens are s times closer. Quality is lower at every length until
+the model is fine-tuned for a short time.
 """
 
 from dataclasses import dataclass

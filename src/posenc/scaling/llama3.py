@@ -48,8 +48,8 @@ class Llama3(Scaling):
         if self.low_freq_factor > self.high_freq_factor:
             raise InvalidArgument(
                 f"low_freq_factor={self.low_freq_factor} must be at most "
-                f"high_freq_factor={self.high_freq_factor}: pairs with fewer turns than low_freq_factor are "
-                "interpolated, and pairs with more turns than high_freq_factor are kept"
+                f"high_freq_factor={self.high_freq_factor}, because pairs with fewer turns than low_freq_factor "
+                "are interpolated, and pairs with more turns than high_freq_factor are kept"
             )
 
     @exact

@@ -4,7 +4,7 @@
     θ'_i = θ_i / f_i,  f is the short list up to the trained length L, the long list beyond it
     a = √(1 + ln s / ln L) for s > 1, else 1
 
-s is the target length divided by the trained length. Both lists have the same a.
+s is the target length divided by the trained length. Both lists have the same attention factor a.
 """
 
 import math

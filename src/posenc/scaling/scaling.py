@@ -74,8 +74,8 @@ def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scali
 
 
 def fixed(scaling: object) -> Scaling:
-    """Return the scaling itself. Raise an error if it is not a ``Scaling``, for example because it depends on a
-    length.
+    """Return the scaling itself. Raise an error if ``scaling`` is not a ``Scaling``, for example because it
+    depends on a length.
     """
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
@@ -138,8 +138,8 @@ def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decima
 
 
 def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:
-    """Return base^(2i/d) in float32 for all pairs, or the first ``pairs`` pairs. This is the first step of every
-    float32 recipe.
+    """Return base^(2i/d) in float32 for all pairs, or the first ``pairs`` pairs. These powers are the first step
+    of every float32 recipe.
 
     The last bit of a power depends on the length of its vector, because full SIMD registers and the remainder
     are computed differently. A recipe for fewer pairs must therefore compute a shorter vector.

@@ -10,9 +10,9 @@ g_i = 1 − clip((i − low)/(high − low), 0, 1). The frequencies of the two r
 (d=128, L=4096, s=16).
 
 cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores are multiplied by a² and attention
-becomes sharper. DeepSeek's configs have two numbers, mscale and mscale_all_dim. Their attention factor is a =
-(0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and they multiply the softmax scale by
-(0.1·mscale_all_dim·ln s + 1)². The latter factor is ``softmax_factor``, which a placed encoding passes to
+becomes sharper. DeepSeek's configs have two numbers, mscale and mscale_all_dim. With these numbers, the
+attention factor is a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and the softmax scale is multiplied
+by (0.1·mscale_all_dim·ln s + 1)². The latter factor is ``softmax_factor``, which a placed encoding passes to
 attention.
 """
 
@@ -90,7 +90,7 @@ class YaRN(Scaling):
         if self.attention_factor is not None and self.mscale is not None:
             raise InvalidArgument(
                 f"attention_factor={self.attention_factor} cannot be combined with mscale={self.mscale}, because "
-                "both set the attention factor; omit one of them"
+                "both set the attention factor; pass only one of the two"
             )
 
     @property
@@ -137,8 +137,8 @@ class YaRN(Scaling):
 
     @exact
     def _ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
-        """Return the exact ``ends``. An end in float64 has an error of 1e-16, which changes angles by 6e-8 rad
-        at position 2^31.
+        """Return the exact ``ends``. An end of the ramp in float64 has an error of 1e-16, which changes angles
+        by 6e-8 rad at position 2^31.
         """
         length, log_base = self.original_length, Decimal(base).ln()
         low, high = (

@@ -57,8 +57,8 @@ def merge(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """Combine attention over parts of the keys (``return_logsumexp=True``) into attention over all keys.
 
-    Computes y = Σ_i exp(l_i − l)·y_i with l = ln Σ_i exp(l_i). Keys may be divided in any way, for example over
-    a ring of ranks. Rows that see no key in any part are zero. Pass ``sinks`` only to ``merge``, not to the
+    The result is y = Σ_i exp(l_i − l)·y_i with l = ln Σ_i exp(l_i). Keys may be divided in any way, for example
+    over a ring of ranks. Rows that see no key in any part are zero. Pass ``sinks`` only to ``merge``, not to the
     parts. A sink is a logit per head, which acts like one more key with a zero value and is included in the
     logsumexp.
     """
@@ -123,7 +123,7 @@ def capped(scores: Float[Tensor, "*shape"], softcap: float | None) -> Float[Tens
 
 
 def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr n"]:
-    """Combine the heads that share keys to the rows of one matrix."""
+    """Reshape the heads that share keys into the rows of one matrix."""
     B, H, rows, n = x.shape
     return x.reshape(B, groups, H // groups * rows, n)
 

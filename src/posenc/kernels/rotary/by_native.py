@@ -43,8 +43,8 @@ def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
 class Step:
     """A prepared call of the kernel, which can rotate any q and k of the same shapes and strides.
 
-    In a decoding step, arithmetic takes one microsecond and the surrounding code takes twenty, so values that
-    are equal in all layers are computed once.
+    In a decoding step, arithmetic takes one microsecond and the surrounding code takes twenty microseconds, so
+    values that are equal in all layers are computed once.
     """
 
     def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Tensor, ...]) -> None:

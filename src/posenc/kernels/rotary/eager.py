@@ -2,8 +2,9 @@
 
 Results equal those of the specification bit for bit.
 
-Allocating an output takes longer than the arithmetic, because its pages must be mapped. To save passes over
-memory, a block is copied once into the output (or to float32 if the input is narrower) and rotated in the copy.
+Allocating an output takes longer than the arithmetic, because the pages of the output must be mapped. To save
+passes over memory, a block is copied once into the output (or to float32 if the input is narrower) and rotated
+in the copy.
 """
 
 import torch

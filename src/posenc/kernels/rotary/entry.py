@@ -1,5 +1,5 @@
-"""``rotate_both``, the entry point of rotation. It selects the backend, decides whether q and k need one call or
-two calls, and handles ``out``.
+"""``rotate_both``, the entry point of rotation. The function selects the backend, decides whether q and k need
+one call or two calls, and handles ``out``.
 """
 
 from collections.abc import Sequence

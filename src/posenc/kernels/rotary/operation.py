@@ -1,9 +1,9 @@
 """Rotation as one differentiable operation that any engine can compute.
 
 A rotation is linear in x, and its transpose is the rotation back. An engine therefore only needs to rotate: by φ
-in the forward pass, by −φ in the backward pass, and again for second derivatives. The tables are constants. If
-tables require gradients, or inside function transforms and forward-mode derivatives, the specification is used
-instead.
+in the forward pass, by −φ in the backward pass, and again for second derivatives. The tables are constants. The
+specification is used instead if tables require gradients, and inside function transforms and forward-mode
+derivatives.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,8 +51,8 @@ class Rotate(torch.autograd.Function):
 
 
 def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, ...]:
-    """Rotate one or two tensors by the same tables into new tensors. Autograd records the operation if it is
-    enabled.
+    """Rotate one or two tensors by the same tables into new tensors. Autograd records the operation if gradients
+    are enabled.
     """
     if is_transformed():
         return tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
