@@ -1,6 +1,4 @@
-"""Entry point of the ``posenc`` script, which runs commands without dependencies and then loads the command
-line.
-"""
+"""The entry point of the ``posenc`` script, which prints versions without other packages or runs a command."""
 
 import io
 import signal
@@ -15,13 +13,13 @@ from posenc.commands.versions import versions
 from posenc.errors import MissingExtra
 
 STOPPED = 130
-"""The exit status after Ctrl-C. Typer uses the same status but prints no message."""
+"""The exit status after Ctrl-C, which is the same in Typer."""
 RESUMABLE = ("compare", "extend")
-"""The commands that can be resumed after Ctrl-C."""
+"""The commands that can resume after Ctrl-C."""
 
 
 def main() -> None:
-    """Run the command line, or print the versions, or print how to install missing packages.
+    """Print the versions, or print how to install missing packages, or run the command line.
 
     After Ctrl-C, print one line, even during an import.
     """

@@ -188,7 +188,9 @@ class OwnRows(posenc.Bias):
 )
 def test_rows_of_another_form_are_refused(rows: Tensor) -> None:
     q, at = torch.zeros(1, 2, 5, 4), arange(5)
-    with pytest.raises(InvalidArgument, match=r"rows of OwnRows must return .*last three sizes are \(2, 5, 5\), in float32"):
+    with pytest.raises(
+        InvalidArgument, match=r"rows of OwnRows must return .*last three sizes are \(2, 5, 5\), in float32"
+    ):
         posenc.attention(q, q, q, Placed(at, at, bias=OwnRows(rows)))
 
 

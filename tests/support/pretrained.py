@@ -6,14 +6,13 @@ from string import ascii_lowercase
 import torch
 
 LETTERS = bytes(torch.randint(97, 123, (4000,), generator=torch.Generator().manual_seed(3)).tolist())
-"""A text that its tokenizer reads."""
+"""A text that the tokenizer can read."""
 
 
 def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 64) -> None:
-    """Save a model with ``characters`` as its vocabulary, '?' for any other, and the trained length ``trained``."""
+    """Save a model with the vocabulary ``characters`` and '?' (any other), and the trained length ``trained``."""
     import transformers
 
-    torch.manual_seed(0)
     config = transformers.LlamaConfig(
         vocab_size=len(characters) + 4,
         hidden_size=32,
@@ -24,15 +23,16 @@ def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 6
         rope_parameters={"rope_type": "default", "rope_theta": 1e4},
     )
     model = transformers.LlamaForCausalLM(config)
+    own = torch.Generator().manual_seed(0)  # how many numbers a release of transformers draws is its own affair
     for parameter in model.parameters():
         if parameter.dim() == 2:
-            torch.nn.init.normal_(parameter, std=0.3)
+            torch.nn.init.normal_(parameter, std=0.3, generator=own)
     model.save_pretrained(folder)
     save_tokenizer(folder, characters)
 
 
 def save_tokenizer(folder: Path, characters: str = ascii_lowercase) -> None:
-    """Save a tokenizer with a token for each of these characters, and one for all others."""
+    """Save a tokenizer with a token for each of these characters, and one token for all other characters."""
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,8 +10,11 @@ from posenc.commands.positions import check_there, positions_of
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    from posenc.integrations.position_table import PositionTable
+
 SOURCES = (
-    "a folder, a config.json, a .gguf file, one of these as a program reads it (vllm@0.33.0:config.json), or as "
+    "a folder, a config.json, a .gguf file, any of these as a program reads it (vllm@0.33.0:config.json), or as "
     "measured on its model (measured:config.json)"
 )
 
@@ -19,34 +22,34 @@ NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_afte
 
 
 def diff(
-    ours: Annotated[str, typer.Argument(help=f"What to compare: {SOURCES}, or a fingerprint.")],
+    ours: Annotated[str, typer.Argument(help=f"The first source: {SOURCES}, or a fingerprint.")],
     theirs: Annotated[
         str | None,
         typer.Argument(
-            help="What to compare it with: another such source, or JSON whose keys override the config of ours."
+            help="The second source, in the same form as ours, or JSON with keys that override the config of ours."
         ),
     ] = None,
     draft: Annotated[
         str | None,
         typer.Option(
-            help="Instead of theirs: a draft model for ours; prints the first position at which they differ."
+            help="A draft model for ours, instead of theirs; prints the first position at which both differ."
         ),
     ] = None,
     positions: Annotated[
         str | None,
         typer.Option(
-            help="Positions at which to compare cos and scores; default 0,L/2,L,4L for ours' trained length L."
+            help="Positions at which to compare cos and scores; by default 0,L/2,L,4L for ours' trained length L."
         ),
     ] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The model family to assume for configs whose model_type is defined by code on the Hub."),
+        typer.Option(help="The model family to assume if code on the Hub defines a config's model_type."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print all differences and their errors as JSON.")
     ] = False,
 ) -> None:
-    """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 if they differ."""
+    """Compare positions, with exit status 1 if they differ: `posenc diff config.json vllm:config.json`."""
     check_there(*(source for source in (ours, theirs, draft) if source is not None))
     from posenc.integrations.differences import Difference, differences, parting
     from posenc.integrations.fingerprint import fingerprint, is_stated
@@ -54,7 +57,7 @@ def diff(
 
     other = theirs if draft is None else draft
     if other is None or None not in (theirs, draft):
-        raise InvalidArgument("posenc diff compares two sources: add theirs, or --draft DRAFT")
+        raise InvalidArgument("posenc diff compares two sources; add a second source, or --draft DRAFT")
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
             mark = fingerprint(table(source, as_type=as_type))
@@ -70,14 +73,17 @@ def diff(
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in (*parted, *not_asked)], ensure_ascii=False, indent=1))
     else:
-        console = screen(soft_wrap=True)
         equal = "no differences in what was asked" if not_asked else "no differences"
-        console.print("\n".join(map(str, parted)) or equal, markup=False, highlight=False)
-        for source, table_of in (("ours", first), ("theirs", second)):
-            unasked = [f"not asked: {table_of.not_asked}"] if table_of.not_asked else []
-            for note in (*unasked, *table_of.notes):
-                console.print(f"note on {source}: {note}", markup=False, highlight=False)
+        lines = [*map(str, parted)] or [equal]
+        lines += [*notes_on("ours", first), *notes_on("theirs", second)]
         if draft is not None and parted:
-            console.print(parting(first, second), markup=False, highlight=False)
+            lines.append(parting(first, second))
+        screen(soft_wrap=True).print("\n".join(lines), markup=False, highlight=False)
     if parted:
         raise typer.Exit(1)
+
+
+def notes_on(name: str, table: "PositionTable") -> list[str]:
+    """The notes on a table, beginning with what was not asked of its program."""
+    unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
+    return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]
