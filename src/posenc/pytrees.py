@@ -120,7 +120,7 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """Slice a tensor along its named last axes; both ends of each slice must be given. Axes of size 1, except
+    """Slice a tensor along its named last axes, with slices that have a start and a stop. Axes of size 1, except
     ``q`` (queries) and ``k`` (keys), are not sliced.
     """
     for axis, name in enumerate(reversed(axes), 1):

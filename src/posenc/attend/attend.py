@@ -109,7 +109,7 @@ def attention(
         k: keys; the number of key heads may be a divisor of the number of query heads (grouped-query attention).
         v: values, with as many heads as the keys.
         placed: ``encoding.at(q_positions, k_positions)``. For ``Layers``, pass ``placed[layer]``, whose window
-            applies in addition to that of the mask.
+            applies in addition to the window of the mask.
         mask: the keys that each query may see. The output for a query that sees no key is zero.
         causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees its own key and earlier keys;
             the last query and the last key are the same token. With a window, a query sees only the last
@@ -130,7 +130,7 @@ def attention(
     Raises:
         InvalidArgument: shapes, devices or head counts do not fit together, or the backend does not support this
             call.
-        UnknownName: there is no backend with this name.
+        UnknownName: no backend has this name.
 
     Second derivatives work on the CPU. On other devices, torch's kernels do not support second derivatives, so
     use ``scores(…).softmax(-1) @ v``.
@@ -213,8 +213,8 @@ def _prepared(
     sinks: Tensor | None,
     settings: Settings,
 ) -> list[Result]:
-    """Check the arguments, and apply ``take`` to them with autocast off. Return one result, or for an encoding
-    with remapped positions one result for each part that sees any key.
+    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result, or
+    for an encoding with remapped positions one result for each part that sees any key.
     """
     mask = check(q, k, v, placed, mask)
     if sinks is not None:

@@ -49,8 +49,8 @@ class AttentionCall(Settings):
     """The dtype of additive masks."""
     q_dtype: torch.dtype
     trained: tuple[Tensor, ...]
-    """The tensors of the bias that need a gradient. These tensors are stored, because autograd runs the backward
-    pass with gradients disabled.
+    """The tensors of the bias that need a gradient, stored because autograd runs the backward pass with
+    gradients disabled.
     """
     known: dict[str, Tensor] | None = field(default=None, init=False)
     """The tensors of the mask, after one of its blocks has been computed."""

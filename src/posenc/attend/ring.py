@@ -45,7 +45,7 @@ def ring_attention(
         q, k = encoding.at(shards[rank]).rotate(q, k)
         y = posenc.ring_attention(q, k, v, placed, mask)
 
-    Outputs and gradients equal those of ``attention`` over gathered keys. A rank stores keys, values and
+    Outputs and gradients are the same as with ``attention`` over gathered keys. A rank stores keys, values and
     gradients of only two ranks at a time. Only ``placed`` and ``mask`` (positions, orders, segments and padding)
     cover the whole sequence. On the CPU, keys that no query of a rank sees are passed on without computation.
 

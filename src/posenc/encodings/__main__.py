@@ -17,7 +17,7 @@ AT = "width 64, 4 heads of 16, untrained weights from seed 0"
 
 
 def scores(encoding: posenc.Encoding) -> Tensor:
-    """Return the causal scores of head 0, ``(KEYS, KEYS)``, for queries and keys that are all ones."""
+    """Return the causal scores of head 0, ``(KEYS, KEYS)``, for queries and keys filled with ones."""
     at = posenc.positions.on_axes(torch.arange(KEYS), encoding.axes)
     placed, _ = encoding.at(at).with_content(torch.ones(1, KEYS, WIDTH))
     q, k = placed.rotate(*torch.ones(2, 1, HEADS, KEYS, HEAD_DIM))

@@ -44,8 +44,8 @@ class Bias(Pytree, ABC):
     """Whether ``rows`` reads the scaled scores of its block, as in CoPE. The scores of hidden keys are −∞."""
 
     indexed_by: ClassVar[dict[str, str]] = {}
-    """For each attribute, the meaning of its tensors' last axes, which ``cut`` uses to slice them: ``b`` for
-    rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for other axes."""
+    """For each attribute, the meaning of its tensors' last axes, by which ``cut`` slices these tensors: ``b``
+    for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for other axes."""
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
@@ -98,8 +98,8 @@ class Bias(Pytree, ABC):
         queries: slice | None = None,
         keys: slice | None = None,
     ) -> "Bias":
-        """Return the bias for these heads, queries and keys, in one row of the batch or in all rows. Both ends of
-        every slice must be given. A bias that declares ``indexed_by`` computes only this part.
+        """Return the bias for these heads, queries and keys, in one row of the batch or in all rows. Every slice
+        must have a start and a stop. A bias that declares ``indexed_by`` computes only this part.
 
         Raises:
             InvalidArgument: heads are sliced from a bias that uses queries and has no ``indexed_by``.
@@ -206,7 +206,7 @@ class SumBias(Bias):
 
 
 def tensors(value: Any) -> list[Tensor]:
-    """Return the tensors of a pytree, including those in nested pytrees, tuples, lists and dicts."""
+    """Return the tensors of a pytree, including tensors in nested pytrees, tuples, lists and dicts."""
     leaves: list[Tensor] = []
     values = vars(value) if isinstance(value, Pytree) else value
     for part in values.values() if isinstance(values, dict) else values:

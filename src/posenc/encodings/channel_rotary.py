@@ -3,12 +3,12 @@ channels of a pair by different angles (V-JEPA 2).
 
     y_c = x_c·cos φ_c ± x_{c'}·sin φ_c,   φ_c = p[axis(c)]·ω_c
 
-c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If both channels of
-a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, which applies RoPE (arXiv 2104.09864)
-in two blocks. If angles are arranged for one pairing but channels are paired by the other, the two channels of a
-pair have different angles. Lengths then change, and scores depend on both positions, not only on the offset. V-JEPA
-2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL (in transformers) were trained with such layouts, so their weights
-need these layouts.
+c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If both channels
+of a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, which applies RoPE (arXiv
+2104.09864) in two blocks. If angles are arranged for one pairing but channels are paired by the other pairing,
+the two channels of a pair have different angles. In such layouts, rotation changes lengths, and scores depend on
+both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL (in transformers)
+were trained with such layouts, so their weights need these layouts.
 """
 
 from collections.abc import Callable

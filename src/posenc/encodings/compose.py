@@ -89,9 +89,7 @@ class Composed(Encoding):
         return tuple(placed)
 
     def _for(self, part: Encoding, positions: Positions) -> Positions:
-        """Return the positions for a part: the positions on all axes, or those on axis 0 if the part has only one
-        axis.
-        """
+        """Return the positions for a part: positions on all axes, or only on axis 0 if the part has one axis."""
         return positions[0] if self.axes > part.axes == 1 else positions
 
 

@@ -58,8 +58,8 @@ class Decomposed(RelativeTable):
         self.reset_parameters()
 
     def resized(self, *size: int) -> "Decomposed":
-        """Return the encoding for another size, which interpolates the tables linearly with outer edges aligned, as
-        in SAM. Both encodings share the same parameters.
+        """Return the encoding for another size, which interpolates the tables linearly with outer edges aligned,
+        as in SAM. The two encodings share parameters.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})

@@ -208,15 +208,15 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> "Encoding":
         """Return the encoding with frequencies from this scaling, or without rotation if ``scaling`` is None.
 
-        Both encodings share the same parameters. ``phases`` is kept unless you pass another value. An encoding
-        without a scaling returns itself.
+        The two encodings share parameters. ``phases`` is kept unless you pass another value. An encoding without
+        a scaling returns itself.
         """
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
         """Return the encoding for an image of this size. If the tables cover every place in the image, the
         result is the encoding itself. If the tables do not cover every place and a convention is set, the tables
-        are resized. Both encodings share the same parameters.
+        are resized. The two encodings share parameters.
         """
         return self
 

@@ -11,8 +11,8 @@ def load(name: str, base: type, public: str) -> Any:
     name is ``public``.
 
     Raises:
-        InvalidArgument: there is no such module or class, or the class does not derive from ``base``. Errors from
-            the module itself are raised unchanged.
+        InvalidArgument: the module or the class does not exist, or the class does not derive from ``base``.
+            Errors from the module itself are raised unchanged.
     """
     module, _, attribute = name.partition(":")
     importlib.invalidate_caches()

@@ -6,9 +6,9 @@
 
 n is the distance |p_k − p_q|; r_h and g_h are two learned positive numbers per head. The power kernel with g_h =
 1 is ALiBi with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside
-autograd. Here the parameters are ln r and ln g (for the power kernel, ln r and the logit of g/2), so no
-optimiser step leaves the range and every gradient is exact. The authors cast distances to the model's dtype. In
-bfloat16, neighbouring distances above 256 become equal; here distances are integers.
+autograd. In this class, the parameters are ln r and ln g (for the power kernel, ln r and the logit of g/2), so
+no optimiser step leaves the range and every gradient is exact. The authors cast distances to the model's dtype.
+In bfloat16, neighbouring distances above 256 become equal; here distances are integers.
 """
 
 import math

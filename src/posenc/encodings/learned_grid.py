@@ -72,7 +72,7 @@ class LearnedGrid(EmbeddingTable):
 
     def resized(self, rows: int, columns: int, resize: str | Resize | None = None) -> "LearnedGrid":
         """Return the encoding for images with this many rows and columns; both encodings share the same
-        parameter. ``resize`` is the convention, by default that of this encoding.
+        parameter. ``resize`` is the convention, by default the convention of this encoding.
         """
         how = self.resize if resize is None else named(resize)
         if how is None:

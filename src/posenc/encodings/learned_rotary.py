@@ -11,8 +11,8 @@ RoPE's frequencies; with two axes, this is the initialisation of RoPE-Mixed. Che
 (LeRoPE) store α and have one group; to load α, set F to θ·exp(α).
 
 The authors multiply floating-point positions by F. At large positions, the product is wrong by whole rotations.
-Here F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that wraps
-around. The gradient of F is the exact p·∂φ.
+In this class, F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that
+wraps around. The gradient of F is the exact p·∂φ.
 """
 
 from typing import Annotated, ClassVar, final

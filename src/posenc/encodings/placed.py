@@ -88,7 +88,7 @@ class Placed(Pytree):
     """The number of channels that ``rotate`` adds to every head; D in 1/√D excludes these channels."""
 
     softmax_factor: float = 1.0
-    """A factor of q·k in addition to ``softmax_scale`` or 1/√D, such as that of YaRN's ``mscale_all_dim``."""
+    """A factor of q·k in addition to ``softmax_scale`` or 1/√D, such as the factor of YaRN's ``mscale_all_dim``."""
 
     causal: bool = False
     """Whether the encoding is undefined for keys ahead of their query, so that attention rejects masks that show
@@ -154,8 +154,8 @@ class Placed(Pytree):
         are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when decoding with a cache, or all S keys at
-        ``k_positions``. Tables for other positions than those of the queries are recomputed in every call. For a
-        cache of unrotated keys, call ``at`` with the positions of all keys, once for all layers.
+        ``k_positions``. Tables for positions that differ from the queries' positions are recomputed in every
+        call. For a cache of unrotated keys, call ``at`` with the positions of all keys, once for all layers.
         """
         return q, k
 
@@ -178,15 +178,15 @@ class Placed(Pytree):
         """
         if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
             raise InvalidArgument(
-                "the encoding's parameters have changed since it was placed, so it would use their old values; "
-                "place it again, once per step: placed = encoding.at(positions)"
+                "the encoding's parameters have changed since it was placed, so attention would use old values; "
+                "place the encoding again in every step: placed = encoding.at(positions)"
             )
 
     def slice_heads(self, first: int, last: int) -> "Placed":
         """Return the encoding for the query heads ``first`` to ``last`` (excluded), for a rank of a tensor-parallel
         model.
 
-        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, which differ from those of
+        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, which are not the slopes of
         ``ALiBi(4)``. Call ``with_content`` before slicing; the state still contains all heads.
 
         Raises:
@@ -294,7 +294,7 @@ class RemappedPart(Pytree):
 
 
 def head_counts(placed: Placed) -> dict[str, int]:
-    """Return the number of heads of the bias and of the scale, without those that fit any number of heads."""
+    """Return the number of heads of the bias and of the scale, unless the bias or the scale fits any number."""
     counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
         counts["scale"] = placed.scale.shape[1]

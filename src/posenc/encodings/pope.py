@@ -3,12 +3,12 @@
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
 
-(arXiv 2509.10534, section 3). In RoPE, the content of a pair shifts its angle. In PoPE, every channel has its own
-frequency, and content never changes the angle. Queries and keys are returned as real parts followed by imaginary
-parts, so they have 2D channels and the key cache doubles in size. Scores are still divided by √D. δ is learned for
-every query head and channel. The authors apply δ to keys; here it is applied to queries, so that query heads can
-still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which stops its gradient at the ends. Here
-δ is not clamped: clamp a checkpoint's δ once, when you load it.
+(arXiv 2509.10534, section 3). In RoPE, the content of a pair shifts its angle. In PoPE, every channel has its
+own frequency, and content never changes the angle. Queries and keys are returned as real parts followed by
+imaginary parts, so they have 2D channels and the key cache doubles in size. Scores are still divided by √D. δ is
+learned for every query head and channel. The authors apply δ to keys; here it is applied to queries, so that
+query heads can still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which stops its gradient
+at the ends. This class does not clamp δ, so clamp the δ of a checkpoint once, when you load it.
 """
 
 import math

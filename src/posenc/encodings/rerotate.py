@@ -1,4 +1,4 @@
-"""Moving cached keys to other positions or another encoding, without recomputing them from tokens.
+"""Moves cached keys to other positions or to another encoding, without computing the keys from tokens again.
 
 A cached key was rotated at its position. If this rotation can be undone, k = R(φ)⁻¹ R(φ)k, the key can be
 rotated again. The key gets other frequencies if a cache outgrows its planned length (dynamic NTK, LongRoPE), or
@@ -42,7 +42,7 @@ def rerotate(
         k: cached keys, ``(B, K, S, D)``.
         positions: the positions at which the keys were rotated, int64 or int32, in any shape that ``at`` accepts.
         from_, to: the encoding that rotated the keys, and the new encoding. ``NoPE()`` stands for unrotated keys:
-            pass it as ``from_`` to rotate keys for the first time, or as ``to`` to unrotate them.
+            pass ``NoPE()`` as ``from_`` to rotate keys for the first time, or as ``to`` to unrotate keys.
         to_positions: the new positions; by default ``positions``.
 
     Raises:

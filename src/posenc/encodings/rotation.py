@@ -226,9 +226,9 @@ class PlacedRotation(PlacedTables):
     def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
         """Rotate keys back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.
 
-        DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys. After that,
-        the contribution of a value to an output depends only on the distance. Only the last 64 of the model's 512
-        channels rotate, so pass ``y[..., -64:]``.
+        DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys. In
+        unrotated outputs, the contribution of a value depends only on the distance. Only the last 64 of the
+        model's 512 channels rotate, so pass ``y[..., -64:]``.
 
         Raises:
             InvalidArgument: k does not fit the queries' positions.

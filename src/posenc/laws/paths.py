@@ -73,7 +73,8 @@ def paths_are_scores(subject: Subject) -> None:
 def gradients_are_those_of_scores(subject: Subject) -> None:
     """On every path, the float64 gradients of inputs and parameters equal the gradients of softmax(scores)·v.
 
-    Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from them in ``derive``.
+    Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from these tensors in
+    ``derive``.
     """
     S = subject.longest(SEVERAL_BLOCKS * 3 // 2)  # too many tokens for attention to store their scores
     meeting = Meeting.of(subject, S, S)

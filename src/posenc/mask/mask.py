@@ -233,8 +233,8 @@ class Mask(Pytree):
         return self.window is None and self.by_offset
 
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
-        """Return the mask for these queries and keys, in one row of the batch or in all rows. Both ends of every
-        slice must be given.
+        """Return the mask for these queries and keys, in one row of the batch or in all rows. Every slice must
+        have a start and a stop.
         """
         places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
         some = {name: narrowed(x, self.rows[name]["axes"], places) for name, x in self.tensors().items()}

@@ -19,8 +19,8 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
 At = Callable[..., Placed]
-"""A function that places a rotation at given positions. The rotation is the encoding's rotary, or the second
-argument.
+"""A function that places a rotation at given positions. By default, the function places the encoding's rotary; a
+second argument replaces this rotary.
 """
 
 

@@ -2,8 +2,9 @@
 
     b' = b·(f·T/L − (f−1))^(d/(d−2))   for T > L,   b' = b for T ≤ L
 
-With f = 1, the base is that of NTK with s = T/L. In general, the base is that of NTK with factor f·T/L − (f−1).
-``plan`` rounds this factor once to float64, so angles are within 1e-8 rad of the formula at any position.
+With f = 1, the base equals the base of NTK with s = T/L. In general, the base equals the base of NTK with factor
+f·T/L − (f−1). ``plan`` rounds this factor once to float64, so angles are within 1e-8 rad of the formula at any
+position.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class DynamicNTK(LengthScaling):
     Cached keys become stale when a request outgrows its planned length, because scores of queries and keys that
     were rotated under different plans are wrong. Plan for prompt plus answer, or convert the cache with
     ``posenc.rerotate``. Hugging Face keeps the old keys when the base grows during generation. Hugging Face also
-    computes the base from a float32 length, so the last bits may differ from those of ``plan``.
+    computes the base from a float32 length, so the last bits may differ from the result of ``plan``.
     """
 
     factor: Factor

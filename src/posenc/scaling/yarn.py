@@ -12,8 +12,8 @@ g_i = 1 − clip((i − low)/(high − low), 0, 1). The frequencies of the two r
 cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores are multiplied by a² and attention
 becomes sharper. DeepSeek's configs have two numbers, mscale and mscale_all_dim. With these numbers, the
 attention factor is a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and the softmax scale is multiplied
-by (0.1·mscale_all_dim·ln s + 1)². The latter factor is ``softmax_factor``, which a placed encoding passes to
-attention.
+by (0.1·mscale_all_dim·ln s + 1)². This factor of the softmax scale is ``softmax_factor``, which a placed
+encoding passes to attention.
 """
 
 import math
@@ -129,8 +129,8 @@ class YaRN(Scaling):
 
         Raises:
             InvalidArgument: the ends of the ramp are in the wrong order, because all pairs complete more than
-                beta_fast turns or no pair completes beta_slow turns. In this case, the ramp of the authors' code
-                is reversed or wrong.
+                beta_fast turns or no pair completes beta_slow turns. For such settings, the ramp of the authors'
+                code is reversed or wrong.
         """
         low, high = self._ends(rotary_dim, base)
         return float(low), float(high)

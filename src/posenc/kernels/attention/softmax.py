@@ -17,8 +17,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from posenc.errors import InvalidArgument
 
 SHARES_KEYS = torch.__version__ >= "2.13"
-"""Whether the backward pass of torch's CPU kernel supports grouped queries (torch 2.8 crashes). If not,
-attention with gradients repeats the keys for every head.
+"""Whether the backward pass of torch's CPU kernel supports grouped queries (torch 2.8 crashes). If grouped
+queries are not supported, attention with gradients repeats the keys for every head.
 """
 
 Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
@@ -95,8 +95,8 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
     """Return exp(scores − lse) divided by its sum along the row. A row that sees no key is zero.
 
-    The sum is 1 up to the rounding error of lse. This error can be large, because far from all keys ALiBi's lse
-    is in the thousands.
+    The sum is 1 up to the rounding error of lse, which can be large, because far from all keys ALiBi's lse is in
+    the thousands.
     """
     weights = (scores - finite(lse)[..., None]).exp()
     total = weights.sum(-1, keepdim=True)

@@ -75,7 +75,7 @@ class Step:
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
-    """Prepare a step for tensors like q and k; return None if the kernel cannot read them directly."""
+    """Prepare a step for tensors like q and k; return None if the kernel cannot read such tensors directly."""
     if not _fits(q, *q_pair) or not _fits(k, *k_pair):
         return None
     kind = _kind(q, k)
