@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
         (Mask(q_order=torch.arange(3, device="meta")), "q_order is on meta but q is on cpu; move q_order"),
         ("causal", r"mask='causal' is str; expected posenc.Mask\(…\); pass causal=True by name"),
         (True, r"mask=True is bool; expected posenc.Mask\(…\); pass causal=True by name"),
-        (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\): posenc"),
+        (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\): use posenc"),
         (torch.ones(1, 1, 3, 3), r"posenc.Mask\(dense=…\) for a tensor \(B, H, T, S\)"),
         (Mask(dense=torch.ones(1, 3, 3, 3).bool()), r"dense has shape \(1, 3, 3, 3\); expected \(2, 2, 3, 3\)"),
         (

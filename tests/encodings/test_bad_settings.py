@@ -193,7 +193,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Window(0), "heads=0 must be at least 1"),
     (lambda: Window(2, size=(7,)), r"size=\(7,\) must be two or more whole numbers of at least 1"),
     (lambda: Window(2, size=(7, 0)), r"size=\(7, 0\) must be two or more whole numbers"),
-    (lambda: LayoutLM(2, buckets=(32, 64)), r"buckets=\(32, 64\) and max_distance=\(128, 256, 256\) must each"),
+    (lambda: LayoutLM(2, buckets=(32, 64)), r"buckets=\(32, 64\) and max_distance=\(128, 256, 256\) must have"),
     (lambda: LayoutLM(2, buckets=(32, 7, 64)), "buckets=7 must be even"),
     (lambda: Stack(), r"stack must be built from encodings; got \[\]"),
     (lambda: Stack(ROPE, "nope"), r"stack must be built from encodings; got \['Rotary', 'str'\]"),
