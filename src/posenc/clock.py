@@ -122,8 +122,8 @@ class Clock(ConstantBuffers):
             raise InvalidArgument("frequencies is empty; pass at least one frequency")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
             raise InvalidArgument(
-                f"the angles of a frequency of {max(frequencies.float32):g} radians per position overflow float32 "
-                "at large positions; use phases='exact'"
+                f"the frequency {max(frequencies.float32):g} radians per position is too large for "
+                "phases='float32', because its angles would overflow; use phases='exact'"
             )
         self.frequencies, self.phases, self.by_axis = frequencies, phases, any(axis_of_hand)
         float32 = torch.tensor(frequencies.float32, dtype=torch.float32, device="cpu").view(torch.int32)

@@ -79,7 +79,8 @@ def merge(
 
 
 def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[Tensor, Tensor]:
-    """Append three channels to the gradient and the output, which add ``more`` to the dot product of their rows.
+    """Append three channels to the gradient and the output, so that the dot product of their rows increases by
+    ``more``.
 
     The backward pass subtracts this dot product from every row. If ``more`` is −(the gradient of the logsumexp)
     and values are zero in the new channels, the backward pass covers both outputs. Three 16-bit numbers
