@@ -74,7 +74,7 @@ def test_names_that_every_bias_uses_are_refused_for_ones_own(name: str) -> None:
 
 @pytest.mark.parametrize("made", [None, 1.0, numpy.zeros((3, 7))])
 def test_values_that_are_no_tensor_are_refused(made: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"values of Own returned .*; expected \(H, \*offsets\) = \(3, 7\)"):
+    with pytest.raises(InvalidArgument, match=r"values of Own must return \(H, \*offsets\) = \(3, 7\), .*; got"):
         Own(3, arange(4), arange(4), function=lambda offsets: made)
 
 

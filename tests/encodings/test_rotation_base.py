@@ -123,7 +123,9 @@ def test_a_rotation_of_two_axes_keeps_the_laws_and_does_not_take_axes_for_a_batc
             angles = self.angles(positions, self.logs.double().exp())
             return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    with pytest.raises(InvalidArgument, match=r"tables of Mistaken returned .*expected cos, sin"):
+    with pytest.raises(
+        InvalidArgument, match=r"tables of Mistaken must return cos and sin.*; got .*\(2, 1, 6, 4\)"
+    ):
         Mistaken(16).at(posenc.positions.grid(2, 3))
 
 
