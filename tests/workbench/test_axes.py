@@ -1,6 +1,7 @@
 """Settings with several values: every combination is trained, and reported at each encoding's best and whole."""
 
 import json
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -166,6 +167,14 @@ def test_the_effective_length_ends_where_an_encoding_no_longer_holds() -> None:
         length = lengths[row.encoding]
         assert length is not None
         assert (length.low == 512) is holds(result, row)
+
+
+def test_an_encoding_without_a_value_past_some_length_reaches_no_further() -> None:
+    """A learned table, and a loss that is not finite: "at least" is for tests that end before the limit."""
+    learned, broken = run("learned", rising(0.0)), run("rotary", [*rising(0.0), [math.nan] * 8, [math.nan] * 8])
+    result = summarise(LANGUAGE, [learned, broken, run("alibi", rising(0.0, 0.0, 0.0))])
+    lengths = {row.encoding: str(effective_length(result, row)) for row in result.rows}
+    assert lengths == {"alibi": "at least 512", "learned": "128", "rotary": "128"}
 
 
 def test_what_no_run_learned_has_no_effective_length() -> None:

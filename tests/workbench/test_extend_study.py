@@ -90,6 +90,13 @@ def test_the_text_and_the_run_are_the_studys_own(tmp_path: Path, monkeypatch: py
         assert (text.name, text.sha256) == ("book.txt", load(book).sha256)
         assert data == text.validation.numpy().tobytes()
         assert (model.name, model.identity) == (f"language/rotary/seed 0 of {path}", run.plan.id)
+    later = tmp_path / "later.txt"  # the study goes on with another text
+    later.write_bytes(book.read_bytes()[::-1])
+    asked = replace(asked, text=later)
+    with Ledger(folder, write=True) as ledger:
+        Comparison(asked, asked.source.load(), ledger).run(inline)
+    for text in (book, later):
+        assert open_model(folder, text, "cpu", "float32")[2].sha256 == load(text).sha256
     book.unlink()
     with pytest.raises(StudyError, match=r"text '.*book.txt' cannot be read"):
         open_model(folder, None, "cpu", "float32")

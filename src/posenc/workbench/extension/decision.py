@@ -88,6 +88,8 @@ class Extension:
         identity: hash of the model's weights, or the id of the study's run.
         finetune: training steps of each fine-tune.
         hardware: hardware of the runs.
+        seconds: computing time of the runs.
+        exhausted: whether the text has no further document.
         positions: positions in fine-tunes, as in ``Request``.
         key: key tokens of LongPPL; None if LongPPL was not requested.
         evaluator: the model that picked them, as in ``longppl.Evaluator.as_json``.
@@ -103,6 +105,8 @@ class Extension:
     text: Text
     finetune: int = 0
     hardware: tuple[str, ...] = ()
+    seconds: float = 0.0
+    exhausted: bool = False
     identity: str = ""
     positions: str = "counted"
     key: Bool[Tensor, "documents T"] | None = None
@@ -207,8 +211,12 @@ class Extension:
 
     @property
     def decided(self) -> bool:
-        """Whether enough documents support the decision; a decision to change nothing or to cut may lack them."""
-        return not self.open or not (self.chosen is self.unchanged or self.chosen.cut)
+        """Whether enough documents support the decision, and its loss is finite.
+
+        A decision to change nothing or to cut may lack documents.
+        """
+        changed = not (self.chosen is self.unchanged or self.chosen.cut)
+        return self.finite(self.chosen) and (changed or not self.open)
 
     def change(self, candidate: Candidate) -> str:
         """What a candidate changes, as a word in ``CHANGES``."""

@@ -127,6 +127,8 @@ def measure(
         text,
         request.finetune,
         hardware=tuple(sorted({run.hardware for run in runs.values()})),
+        seconds=sum(run.seconds for run in runs.values()),
+        exhausted=len(tokens) - 1 < (len(documents) + 1) * length,
         identity=model.identity,
         positions=request.positions,
         key=_rows(runs[job.plan].cells[0] for job in named).bool() if named else None,

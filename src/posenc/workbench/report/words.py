@@ -162,7 +162,8 @@ def verdict(result: TaskResult) -> str:
     """Which encodings of a task hold, which are undecided, and which read worse."""
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
-        return f"none passed the gate ({_nearest(result)})"
+        runs = " in every run" if any(row.converged[0] for row in result.rows) else ""
+        return f"none passed the gate{runs} ({_nearest(result)})"
     keep = [row for row in ranked if holds(result, row)]
     good = [label(row) for row in keep if _reads_well(result, row)]
     flat = [row for row in keep if not _reads_well(result, row)]

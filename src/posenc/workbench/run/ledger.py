@@ -278,11 +278,11 @@ class Ledger(AbstractContextManager["Ledger"]):
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
                 self._db.execute("INSERT INTO meta VALUES ('version', ?)", (str(VERSION),))
-        version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
-        if version != VERSION:
+        versions = [version for (version,) in self._db.execute("SELECT value FROM meta WHERE key = 'version'")]
+        if versions != [str(VERSION)]:
             raise StudyError(
-                f"{str(self.path)!r} has ledger version {version}, but this posenc reads {VERSION}; upgrade "
-                "posenc, or choose another --output"
+                f"{str(self.path)!r} has ledger version {', '.join(versions) or 'unknown'}, but this posenc reads "
+                f"{VERSION}; upgrade posenc, or choose another --output"
             )
 
     def _make_views(self, write: bool) -> None:

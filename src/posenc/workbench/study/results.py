@@ -31,6 +31,7 @@ LOST = 0.05
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
 """The settings of a plan that may be axes of a study, except the trained length; each length has its own result."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
+NO_VALUE = Interval(math.nan, math.nan, math.nan, "")
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
     """The longest test length up to which at most ``LOST`` is lost; None if the row is not ranked."""
     if not row.ranked or result.lengths[0] not in row.values:
         return None
-    lost = {result.lengths[0]: NO_CHANGE, **row.lost}
+    lost = {n: row.lost.get(n, NO_VALUE) for n in result.lengths} | {result.lengths[0]: NO_CHANGE}
     samples = sum(run.plan.test_count for run in row.runs)
     return longest_within([*lost], [*lost.values()], result.limit(row), samples)
 

@@ -182,5 +182,6 @@ def longest_within(
 
     tokens = before_the_first([not value.mean <= limit for value in values])
     low = before_the_first([not value.high <= limit for value in values])
-    high = max((end for end, value in zip(ends, values, strict=True) if not value.low > limit), default=0)
+    may = [not (value.low > limit or math.isnan(value.mean)) for value in values]  # a loss of NaN is past any limit
+    high = max((end for end, within in zip(ends, may, strict=True) if within), default=0)
     return EffectiveLength(tokens, low, high, tokens == ends[-1], documents < FEW)

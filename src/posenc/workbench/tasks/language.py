@@ -1,8 +1,9 @@
 """Language: predict the next byte of real text; the same targets are scored with more and more context.
 
-Test windows of every length end at the same places in the validation text, and their last ``TARGETS`` bytes are the
-fixed targets. So changes with the length come from the model, not from the text. The mean over whole windows, which
-papers report, falls with the length also because targets have more context on average.
+Test windows of every length end at the same places in the validation text, and their last ``TARGETS`` bytes (fewer
+if the trained length is shorter) are the fixed targets. So changes with the length come from the model, not from
+the text. The mean over whole windows, which papers report, falls with the length also because targets have more
+context on average.
 """
 
 from collections.abc import Iterator
