@@ -108,6 +108,8 @@ def test_trained_lengths_are_results_of_their_own(tmp_path: Path) -> None:
     page = write(outcome, tmp_path, "posenc compare", study).read_text()
     assert 'id="ordering-16"' in page
     assert 'id="figure-ordering-32"' in page
+    assert "Transformer of ordering/nope/seed 0, train_length 16: 2 layers, width" in page  # others may differ
+    assert "Fixed targets" not in page  # of a text, which no task reads
 
 
 def test_an_interval_over_seeds_and_blocks_holds_the_mean_of_other_seeds_and_other_blocks() -> None:

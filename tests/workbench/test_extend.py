@@ -356,6 +356,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
         (["--dtype", "int8"], "dtype 'int8'"),
         (["--positions", "drawn"], "positions 'drawn'"),
         (["--positions", "pose"], "add --finetune STEPS"),
+        (["--longppl", "/nowhere"], "no model at '/nowhere'; name self, a Hugging Face folder"),
     ):
         result = CliRunner().invoke(app, [*asked, *wrong])
         assert isinstance(result.exception, PosencError)

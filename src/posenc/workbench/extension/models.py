@@ -120,8 +120,9 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     """
     known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
-    of_text = text.sha256  # which other runs of the study may not have read
-    for plan in sorted(read, key=lambda p: (p.text_sha256 != of_text, p.encoding != "rotary", p.seed, -p.steps)):
+    for plan in sorted(  # first the runs on this text, since a study may have had others
+        read, key=lambda p: (p.text_sha256 != text.sha256, p.encoding != "rotary", p.seed, -p.steps)
+    ):
         if encoding(plan).scaling is not None:
             model, rate = trained_model(study, plan, text, device), plan.learning_rate / TUNING
             return StudyModel(model, plan.id, plan.train_length, f"{plan.name} of {study}", rate)
@@ -145,12 +146,12 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
     if is_study:
         model = study_model(path, read, device)
         return model, bytes(read.validation.to(torch.uint8).numpy()), read
-    pretrained = open_pretrained(path, device, dtype, "a study of posenc compare")
+    pretrained = open_pretrained(path, device, dtype)
     both = torch.cat((read.train, read.validation)).to(torch.uint8)
     return pretrained, bytes(both.numpy()), read
 
 
-def open_pretrained(path: Path, device: str, dtype: str, other: str) -> "Pretrained":
+def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study of posenc compare") -> "Pretrained":
     """The model in a Hugging Face folder or a .gguf file. The error for another path also suggests ``other``."""
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(

@@ -74,9 +74,8 @@ def answer(extension: Extension) -> str:
 
 def _remedy(extension: Extension) -> str:
     """How to score more documents."""
-    if extension.exhausted:
-        return "this text has no more, so pass a longer text or a smaller --to"
-    return "score more --documents"
+    short = "this text has no more, so pass a longer text or a smaller --to"
+    return short if extension.exhausted else "score more --documents"
 
 
 def _documents(extension: Extension) -> str:

@@ -11,6 +11,7 @@ from posenc.workbench.run.plan import Cell, Plan, Run
 from posenc.workbench.run.settings import Model, Training, declared
 from posenc.workbench.study.statistics import (
     LEVEL,
+    NO_VALUE,
     EffectiveLength,
     Interval,
     between_shares,
@@ -31,7 +32,6 @@ LOST = 0.05
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
 """The settings of a plan that may be axes of a study, except the trained length; each length has its own result."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
-NO_VALUE = Interval(math.nan, math.nan, math.nan, "")
 
 
 @dataclass(frozen=True)
