@@ -186,13 +186,13 @@ def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(
             Comparison(study, python_text(), ledger).check(devices)
 
     large = replace(TINY, width=16384, layers=32, heads=128, tasks=("needle",), encodings=("nope",))
-    with pytest.raises(StudyError, match=r"need about [\d.]+ GiB of memory, but [\d.]+ GiB are free"):
+    with pytest.raises(StudyError, match=r"need about [\d.]+ GiB of memory, but only [\d.]+ GiB is free"):
         check(large, ["", ""])
     check(TINY, ["", ""])
     check(large, [])
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=2**15))
     alone = replace(TINY, tasks=("needle",), encodings=("nope",), seeds=1)  # type: ignore[arg-type]
     with pytest.raises(
-        StudyError, match=r"1 run may write up to [\d.]+ MiB to '.*', but 0\.0 MiB are free there; free"
+        StudyError, match=r"1 run may write up to [\d.]+ MiB to '.*', but only 0\.0 MiB is free there; free"
     ):
         check(alone, [""])
