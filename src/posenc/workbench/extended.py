@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,9 @@ class Extended:
         yield f"page    {self.folder}/report.html"
 
     def __repr__(self) -> str:
-        return terminal.as_text(self)
+        text = StringIO()
+        terminal.Console(file=text, width=120).print(self, soft_wrap=True)
+        return text.getvalue()
 
 
 def extend(

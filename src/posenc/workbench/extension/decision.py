@@ -218,8 +218,9 @@ class Extension:
 
         Decisions to change nothing or to cut may need more documents.
         """
-        changed = not (self.chosen is self.unchanged or self.chosen.cut)
-        return self.finite(self.chosen) and (changed or not self.open)
+        return self.finite(self.chosen) and (
+            not self.open or not (self.chosen is self.unchanged or self.chosen.cut)
+        )
 
     def change(self, candidate: Candidate) -> str:
         """Return the entry of ``CHANGES`` that describes a candidate."""

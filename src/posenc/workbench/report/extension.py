@@ -74,8 +74,11 @@ def answer(extension: Extension) -> str:
 
 def _remedy(extension: Extension) -> str:
     """Return how more documents can be scored."""
-    short = "this text has no more, so pass a longer text or a smaller --to"
-    return short if extension.exhausted else "score more --documents"
+    return (
+        "this text has no more, so pass a longer text or a smaller --to"
+        if extension.exhausted
+        else "score more --documents"
+    )
 
 
 def _documents(extension: Extension) -> str:

@@ -154,8 +154,7 @@ def check_device(device: str) -> None:
     try:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        reason = first_line(error).partition(". ")[0]
-        raise InvalidArgument(f"device={device!r} cannot be used here ({reason}); use cpu") from error
+        raise InvalidArgument(f"device={device!r} cannot be used here ({first_line(error)}); use cpu") from error
 
 
 def source_of(folder: Path) -> Source:

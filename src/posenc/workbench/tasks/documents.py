@@ -57,7 +57,7 @@ def _jsonl(file: Path) -> Iterator[bytes]:
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                yield _encoded(json.loads(line)["text"])
+                yield (json.loads(line)["text"] or "").encode(errors="replace")  # "?" for a lone surrogate
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise StudyError(
                     f"text {str(file)!r} has no object with a string 'text' in line {number}; write one object "
@@ -75,14 +75,9 @@ def _parquet(file: Path) -> Iterator[bytes]:
             table.schema_arrow.field("text")
             for group in range(table.num_row_groups):  # in batches, to save memory
                 for batch in table.iter_batches(256, row_groups=[group], columns=["text"]):
-                    yield from (_encoded(value.as_py()) for value in batch.column(0))
+                    yield from ((value.as_py() or "").encode() for value in batch.column(0))
     except (ArrowException, KeyError, AttributeError) as error:
         reason = first_line(error)
         raise StudyError(
             f"text {str(file)!r} is not a parquet table with a column 'text' of strings ({reason})"
         ) from error
-
-
-def _encoded(text: str | None) -> bytes:
-    """Return the bytes of a row. Lone surrogates, which UTF-8 cannot encode, become question marks."""
-    return (text or "").encode(errors="replace")
