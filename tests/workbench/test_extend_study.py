@@ -70,7 +70,7 @@ def test_only_layers_that_are_stretched_are_remapped() -> None:
     layers = posenc.encoding("layers(local(rotary, window=8)*2 + rotary(base=1000000) + nope)", head_dim=8)
     changed = posenc.remap.remapped(layers, "rerope(rotary, window=4)")
     assert [changed.layer(i).name for i in range(4)] == ["rotary", "rotary", "rerope", "nope"]
-    with pytest.raises(InvalidArgument, match=r"expected posenc\.Rotary"):
+    with pytest.raises(InvalidArgument, match=r"expected a posenc\.Rotary"):
         posenc.remap.remapped(posenc.ALiBi(4), "rerope(rotary, window=4)")
 
 
