@@ -59,7 +59,7 @@ FASTEST_FLOAT32 = 2.0**127 / 2**31
 
 
 class ConstantBuffers(nn.Module):
-    """A module whose buffers are computed from its arguments, so that buffers are not saved and can be refilled."""
+    """A module whose buffers are not saved, because they can be computed again from its arguments."""
 
     constants: Mapping[str, Tensor] = {}
     """The contents of this module's own buffers, on the CPU."""

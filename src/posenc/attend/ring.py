@@ -151,7 +151,7 @@ class _Ring:
             pieces = arriving
 
     def pass_on(self, tensors: list[Tensor]) -> tuple[list[Tensor], list[dist.Work]]:
-        """Start to send tensors to the next rank and to receive the tensors of the previous rank."""
+        """Start sending tensors to the next rank and receiving tensors from the previous rank."""
         received = [torch.empty_like(x) for x in tensors]
         peers = [(self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks]
         there, before = (peer if self.group is None else dist.get_global_rank(self.group, peer) for peer in peers)

@@ -122,7 +122,7 @@ def rotation_keeps_norms(subject: Subject) -> None:
 
 @law()
 def rotates_queries_and_keys_apart(subject: Subject) -> None:
-    """Queries without keys, or keys without queries, rotate as both do together; the result for None is None.
+    """Rotating only queries or only keys gives the same vectors as rotating both; the result for None is None.
 
     In ``rotate``, handle q and k separately, and return None for None.
     """
