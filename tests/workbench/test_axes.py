@@ -1,6 +1,7 @@
 """Settings with several values: every combination is trained, and reported at each encoding's best and whole."""
 
 import json
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -107,6 +108,8 @@ def test_trained_lengths_are_results_of_their_own(tmp_path: Path) -> None:
     page = write(outcome, tmp_path, "posenc compare", study).read_text()
     assert 'id="ordering-16"' in page
     assert 'id="figure-ordering-32"' in page
+    assert "Transformer of ordering/nope/seed 0, train_length 16: 2 layers, width" in page  # others may differ
+    assert "Fixed targets" not in page  # of a text, which no task reads
 
 
 def test_an_interval_over_seeds_and_blocks_holds_the_mean_of_other_seeds_and_other_blocks() -> None:
@@ -166,6 +169,14 @@ def test_the_effective_length_ends_where_an_encoding_no_longer_holds() -> None:
         length = lengths[row.encoding]
         assert length is not None
         assert (length.low == 512) is holds(result, row)
+
+
+def test_an_encoding_without_a_value_past_some_length_reaches_no_further() -> None:
+    """A learned table, and a loss that is not finite: "at least" is for tests that end before the limit."""
+    learned, broken = run("learned", rising(0.0)), run("rotary", [*rising(0.0), [math.nan] * 8, [math.nan] * 8])
+    result = summarise(LANGUAGE, [learned, broken, run("alibi", rising(0.0, 0.0, 0.0))])
+    lengths = {row.encoding: str(effective_length(result, row)) for row in result.rows}
+    assert lengths == {"alibi": "at least 512", "learned": "128", "rotary": "128"}
 
 
 def test_what_no_run_learned_has_no_effective_length() -> None:

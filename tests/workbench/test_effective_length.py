@@ -41,11 +41,12 @@ def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None
         FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
     )
     assert lengths(few).endswith(
-        "undecided with YaRN; undecided with no scaling. Score at least 3 --documents to decide it."
+        "undecided with YaRN; undecided with no scaling. To decide it, score at least 3 documents; score more "
+        "--documents."
     )
-    page = write(few, tmp_path, "posenc extend x", 3.0, None).read_text()
+    page = write(few, tmp_path, "posenc extend x", None).read_text()
     assert "undecided with no scaling" in page
-    write(FOUND, tmp_path, "posenc extend x", 3.0, None)
+    write(FOUND, tmp_path, "posenc extend x", None)
     read = json.loads((tmp_path / "extension.json").read_text())
     assert read["use"] == "yarn"
     lengths_read = {candidate["name"]: candidate["effective_length"] for candidate in read["candidates"]}

@@ -356,6 +356,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
         (["--dtype", "int8"], "dtype 'int8'"),
         (["--positions", "drawn"], "positions 'drawn'"),
         (["--positions", "pose"], "add --finetune STEPS"),
+        (["--longppl", "/nowhere"], "no model at '/nowhere'; name self, a Hugging Face folder"),
     ):
         result = CliRunner().invoke(app, [*asked, *wrong])
         assert isinstance(result.exception, PosencError)
@@ -367,7 +368,7 @@ def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: 
     """Screen, page, JSON and patch of losses as they might have been measured."""
     model, _, _ = open_model(llama, llama / "text.txt", "cpu", "float32")
     found = made(none=[2, 2, 6, 6, 6, 6], yarn=[2, 2, 2, 2, 2, 2], window=[cut])
-    out = repr(written(model, found, tmp_path, "posenc extend", 3.0))
+    out = repr(written(model, found, tmp_path, "posenc extend"))
     title = {"yarn": "Use YaRN to read 48 tokens", "cut": "Do not stretch: cut to the last 16 tokens"}[name]
     assert title in out
     assert f"<h1>{title}</h1>" in (tmp_path / "report.html").read_text()
@@ -378,6 +379,8 @@ def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: 
         assert json.loads(patch.read_text()) == model.patch(found.curves[1].method.scaling, 48)
         config = laid_over(json.loads((llama / "config.json").read_text()), json.loads(patch.read_text()))
         assert f"its fingerprint, for CI: {fingerprint(of(huggingface.read(config)))}\n" in out
+        written(model, replace(found, window=found.window - cut + 1), tmp_path, "posenc extend")
+        assert not patch.exists()  # another decision in the same folder leaves no patch of the first
 
 
 def test_tuned_weights_are_written_with_the_config_that_they_are_read_by(
@@ -404,7 +407,7 @@ def test_tuned_weights_are_written_with_the_config_that_they_are_read_by(
             )
             for c in found.curves
         ]
-        extended = written(model, replace(found, curves=tuple(curves)), tmp_path, "posenc extend", 3.0)
+        extended = written(model, replace(found, curves=tuple(curves)), tmp_path, "posenc extend")
         assert f"tuned   {tmp_path}/tuned/, {label}\n" in repr(extended)
         config = transformers.AutoConfig.from_pretrained(tmp_path / "tuned")
         assert config.rope_parameters["rope_type"] == ("yarn" if best == "yarn" else "default")

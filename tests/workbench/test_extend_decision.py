@@ -22,7 +22,7 @@ from posenc.workbench.extension.decision import (
 )
 from posenc.workbench.extension.methods import Method, methods
 from posenc.workbench.extension.scoring import Scoring
-from posenc.workbench.report.extension import answer, as_json, headline, over_positions, write
+from posenc.workbench.report.extension import answer, as_json, caption, headline, lengths, over_positions, write
 from posenc.workbench.study.statistics import paired
 from support.extensions import TEXT, made
 
@@ -46,7 +46,7 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     read = as_json(found)
     assert (read["use"], read["change"], read["decided"]) == ("cut", "cut", True)
     assert config_patch(MODEL, found) is None
-    page = write(found, tmp_path, "posenc extend x", 3.0, None).read_text()
+    page = write(replace(found, seconds=3.0), tmp_path, "posenc extend x", None).read_text()
     assert "<h1>Do not stretch: cut to the last 16 tokens</h1>" in page
     assert "config.json" not in page
     assert "3 s of scoring" in page
@@ -91,6 +91,9 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_headline(documen
     cheapest = "cut to the last 16 tokens may be better, and 1 more"
     assert headline(few) == f"Undecided with {number}: no scaling for now; {cheapest}"
     assert answer(few).endswith("score more --documents.")
+    short = replace(few, exhausted=True)  # by a text that has no more
+    assert answer(short).endswith("this text has no more, so pass a longer text or a smaller --to.")
+    assert lengths(short).endswith("this text has no more, so pass a longer text or a smaller --to.")
     read = as_json(few)
     assert (read["use"], read["decided"]) == ("none", False)
     assert config_patch(MODEL, few) is None
@@ -293,6 +296,16 @@ def test_the_far_end_is_never_inside_the_trained_length() -> None:
     near = Extension("a model", "token", 16, 24, 8, short, found.window[:, :1], TEXT)
     assert [near.far, found.far] == [1, 2]
     assert near.loss(near.unchanged) == pytest.approx(3)
+    assert caption(found).startswith("nats per token on the last 16 before each length, lower")
+    assert caption(near).startswith("nats per token on the last 16 before each length (8 before 24), lower")
+
+
+def test_a_trained_length_that_quarters_do_not_divide_is_not_the_length_of_the_means() -> None:
+    """Of 18 positions, 16 are in whole buckets."""
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[3, 3, 2, 2, 2, 2], window=[4])
+    odd = replace(found, original_length=18)
+    assert "Loss on the first 16 tokens changes by" in answer(odd)
+    assert caption(odd) == "nats per token on the last 16 before each length, lower is better; trained to 18"
 
 
 def test_the_view_marks_the_trained_length_and_the_choice() -> None:

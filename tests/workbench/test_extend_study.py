@@ -55,7 +55,7 @@ def test_the_command_scores_and_tunes_under_scalings_and_remappings(shared_study
     assert len({float(one[128:].mean()) for one in losses.values()}) == len(chosen)
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 7.3, 64.0])
+@pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 7.3, 64.0, 1e9])
 @pytest.mark.parametrize("trained", [16, 128, 2048, 8192])
 def test_remappings_reach_the_length(trained: int, factor: float) -> None:
     length = math.ceil(factor * trained)
@@ -70,7 +70,7 @@ def test_only_layers_that_are_stretched_are_remapped() -> None:
     layers = posenc.encoding("layers(local(rotary, window=8)*2 + rotary(base=1000000) + nope)", head_dim=8)
     changed = posenc.remap.remapped(layers, "rerope(rotary, window=4)")
     assert [changed.layer(i).name for i in range(4)] == ["rotary", "rotary", "rerope", "nope"]
-    with pytest.raises(InvalidArgument, match=r"expected posenc\.Rotary"):
+    with pytest.raises(InvalidArgument, match=r"expected a posenc\.Rotary"):
         posenc.remap.remapped(posenc.ALiBi(4), "rerope(rotary, window=4)")
 
 
@@ -90,6 +90,13 @@ def test_the_text_and_the_run_are_the_studys_own(tmp_path: Path, monkeypatch: py
         assert (text.name, text.sha256) == ("book.txt", load(book).sha256)
         assert data == text.validation.numpy().tobytes()
         assert (model.name, model.identity) == (f"language/rotary/seed 0 of {path}", run.plan.id)
+    later = tmp_path / "later.txt"  # the study goes on with another text
+    later.write_bytes(book.read_bytes()[::-1])
+    asked = replace(asked, text=later)
+    with Ledger(folder, write=True) as ledger:
+        Comparison(asked, asked.source.load(), ledger).run(inline)
+    for text in (book, later):
+        assert open_model(folder, text, "cpu", "float32")[2].sha256 == load(text).sha256
     book.unlink()
     with pytest.raises(StudyError, match=r"text '.*book.txt' cannot be read"):
         open_model(folder, None, "cpu", "float32")

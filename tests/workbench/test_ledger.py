@@ -99,10 +99,15 @@ def test_a_message_that_comes_after_its_run_doubles_no_curve(tmp_path: Path) -> 
 
 def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
     Ledger(tmp_path, write=True).close()
-    with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as db:
-        db.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
-    with pytest.raises(StudyError, match="version 99, but this posenc reads version 3; upgrade"):
-        Ledger(tmp_path)
+    for change, version in (
+        ("UPDATE meta SET value = '99' WHERE key = 'version'", "99"),
+        ("UPDATE meta SET value = 'five'", "five"),
+        ("DELETE FROM meta", "unknown"),
+    ):
+        with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as db:
+            db.execute(change)
+        with pytest.raises(StudyError, match=f"version {version}, but this posenc reads version 3; upgrade"):
+            Ledger(tmp_path)
     with Ledger(tmp_path / "here", write=True) as ledger, pytest.raises(StudyError, match="upgrade posenc"):
         ledger.merge(tmp_path)
 

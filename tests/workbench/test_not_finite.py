@@ -170,3 +170,7 @@ def test_an_extension_never_recommends_it(where: slice) -> None:
     assert headline(cut).startswith("Do not stretch")
     nothing = replace(found, curves=(Candidate(none, broken), Candidate(yarn, broken)), window=broken[:, :2] * NAN)
     assert headline(nothing).startswith("No method reads 48 tokens with a finite loss")
+    assert not nothing.decided
+    reach = found.effective_length(found.curves[0])
+    finite = 32 if where.start else 0  # the interval reaches no length whose loss is NaN
+    assert (reach.tokens, reach.low, reach.high) == (finite, finite, finite)

@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from posenc.errors import PositionOutOfRange, StudyError
+from posenc.workbench.run.training import build, evaluate
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import DRAWN, IGNORE, TASKS, flip_flop, language, mqar, task
 from posenc.workbench.tasks.language import TARGETS, Language
 from posenc.workbench.tasks.needle import NOISE, QUESTION
 from posenc.workbench.tasks.neighbours import SIDES, Neighbours
 from posenc.workbench.tasks.text import Text, load
+from support.studies import plan_of
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +215,20 @@ def test_language_scores_the_same_bytes_at_every_length(text: Text) -> None:
     assert torch.equal(targets[0], targets[2])
     batch = next(made.test_batches(512, 10))
     assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
+
+
+def test_a_trained_length_below_64_scores_as_many_targets_at_every_length(text: Text) -> None:
+    """And the ledger counts them."""
+    plan = plan_of("nope", task="language", train_length=16, lengths=(16, 32), width=16, heads=2, layers=1)
+    made = Language(text, 32, 16)
+    cells = evaluate(build(plan, made).eval(), made, (16, 32), 5)
+    for cell, length in zip([c for c in cells if c.measure == "loss"], (16, 32), strict=True):
+        batch = next(made.test_batches(length, 5))
+        with torch.inference_mode():
+            logits = build(plan, made).eval()(batch.tokens)[:, -16:]
+        losses = torch.nn.functional.cross_entropy(logits.mT, batch.targets[:, -16:])
+        assert cell.value == pytest.approx(float(losses), rel=1e-5)
+        assert cell.count == 5 * 16
 
 
 def of_length(train: int, validation: int) -> Text:

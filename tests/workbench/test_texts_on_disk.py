@@ -106,10 +106,28 @@ def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeyp
 
 def test_rows_without_a_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    for line in ('{"body": "x"}', "[1]", "no json"):
+    for line in ('{"body": "x"}', "[1]", "no json", '{"text": 5}', '{"text": ["a", "b"]}', '{"text": {"a": "b"}}'):
         path.write_text('{"text": "fine"}\n' + line)
-        with pytest.raises(StudyError, match=r"has no object with a key 'text' in line 2; write one object per"):
+        with pytest.raises(StudyError, match=r"has no object with a string 'text' in line 2; write one object per"):
             load(path)
+
+
+def test_a_row_that_utf8_cannot_encode_is_read_with_replacements(tmp_path: Path) -> None:
+    """Half of a surrogate pair, as crawled pages have."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "before \\ud83d after"}\n')
+    text = load(path)
+    assert bytes(torch.cat((text.train, text.validation)).tolist()) == b"before ? after"
+
+
+def test_a_table_whose_texts_are_not_strings_is_refused(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    for values in ([1, 2], [b"a", b"b"], [["a"], ["b"]]):
+        parquet.write_table(pyarrow.table({"text": values}), tmp_path / "rows.parquet")
+        with pytest.raises(StudyError, match="not a parquet table with a column 'text' of strings"):
+            load(tmp_path / "rows.parquet")
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """The trainer: goes on mid-way with the same numbers, says every loss, and breaks off what is lost."""
 
 import math
+import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -130,11 +132,14 @@ def test_validation_is_the_loss_on_tests_at_the_trained_length_and_changes_nothi
     (tests,) = made.test_batches(16, 8)
     wanted = torch.nn.functional.cross_entropy(model(tests.tokens).mT, tests.targets)
     assert done.validation[-1][1] == pytest.approx(float(wanted.detach()), rel=1e-6)
-    monkeypatch.setattr(trainer, "VALIDATIONS", 2)
-    again, fewer = trained(plan)
-    assert fewer.validation == (done.validation[3], done.validation[7])
-    assert fewer.losses == done.losses
-    assert all((again[name] == value).all() for name, value in weights.items())
+    for count in (1, 2, 5, 8, 20):  # as many as the page says, and always after the last step
+        monkeypatch.setattr(trainer, "VALIDATIONS", count)
+        again, fewer = trained(plan)
+        assert len(fewer.validation) == min(count, 9)
+        assert {*fewer.validation} <= {*done.validation}
+        assert fewer.validation[-1] == done.validation[-1]
+        assert fewer.losses == done.losses
+        assert all((again[name] == value).all() for name, value in weights.items())
 
 
 def test_schedules_rise_over_the_warm_up_and_fall_to_their_floor() -> None:
@@ -173,7 +178,9 @@ def test_only_weights_of_maps_decay() -> None:
         assert sum("encoding" in name for name in others) == 2
 
 
-def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(tmp_path: Path) -> None:
+def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def check(study: Study, devices: list[str]) -> None:
         with Ledger(tmp_path, write=True) as ledger:
             Comparison(study, python_text(), ledger).check(devices)
@@ -183,3 +190,9 @@ def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(tmp_path: Path)
         check(large, ["", ""])
     check(TINY, ["", ""])
     check(large, [])
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=2**15))
+    alone = replace(TINY, tasks=("needle",), encodings=("nope",), seeds=1)  # type: ignore[arg-type]
+    with pytest.raises(
+        StudyError, match=r"1 run may write up to [\d.]+ MiB to '.*', but only 0\.0 MiB is free there; free"
+    ):
+        check(alone, [""])

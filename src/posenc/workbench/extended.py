@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,9 @@ class Extended:
         yield f"page    {self.folder}/report.html"
 
     def __repr__(self) -> str:
-        return terminal.as_text(self)
+        text = StringIO()
+        terminal.Console(file=text, width=120).print(self, soft_wrap=True)
+        return text.getvalue()
 
 
 def extend(
@@ -120,12 +123,11 @@ def extend(
     request = replace(asked, length=length, methods=chosen, finetune=steps)
     evaluator = None if longppl is None else opened
     if longppl not in (None, "self"):
-        evaluator = open_pretrained(Path(str(longppl)), device, dtype)
+        evaluator = open_pretrained(Path(str(longppl)), device, dtype, "self")
     folder = Path(output or (path / "extension" if path.is_dir() else "extension"))
     with _begun(opened, request, folder, console) as (ledger, bar):
         measured = measure(opened, data, read, request, ledger, launch, bar.advance, evaluator, bar.expect)
-        seconds = ledger.rows("SELECT sum(seconds) AS spent FROM runs")[0]["spent"]
-    return written(opened, measured, folder, command, seconds)
+    return written(opened, measured, folder, command)
 
 
 @contextmanager
@@ -172,13 +174,14 @@ def _announce(console: terminal.Console, model: LanguageModel, request: Request,
     gib = model.memory(request.length) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights, and up to {gib:.2f} GiB more for reading")
     if request.finetune:  # weights for each method, and a folder for the best one
-        check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
+        check_disk((len(request.methods) + 1) * model.weights, folder, len(request.methods), "fine-tune")
 
 
-def written(model: LanguageModel, extension: Extension, folder: Path, command: str, seconds: float) -> Extended:
+def written(model: LanguageModel, extension: Extension, folder: Path, command: str) -> Extended:
     """Write the page of an extension, the keys for config.json, and the fine-tuned model."""
     extended, patch = Extended(extension, folder), config_patch(model, extension)
-    report.write(extension, folder, command, seconds, patch)
+    report.write(extension, folder, command, patch)
+    (folder / "config-patch.json").unlink(missing_ok=True)  # of an earlier decision
     if isinstance(model, StudyModel):
         return extended
     if patch:

@@ -73,12 +73,6 @@ def lock(path: Path, wait: bool = False) -> Iterator[None]:
         connection.close()
 
 
-def sweep(folder: Path, stem: str) -> None:
-    """Remove incomplete files of killed processes if their names begin with ``stem``."""
-    for partial in folder.glob(f"{stem}*{PARTIAL}"):
-        partial.unlink(missing_ok=True)
-
-
 def as_json(value: object, indent: int | None = None) -> str:
     """Return the value as JSON, with null for NaN and infinity, which JSON lacks."""
     finite = json.loads(json.dumps(value), parse_constant=lambda name: None)

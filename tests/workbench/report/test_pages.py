@@ -34,7 +34,7 @@ def pages(shared_study: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
     return {
         "compare": shared_study / "report.html",
-        "extend": write_extension(found, folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}),
+        "extend": write_extension(found, folder / "extension", "posenc extend x", {"rope_scaling": None}),
     }
 
 

@@ -89,6 +89,8 @@ class Extension:
         identity: hash of the model's weights, or the id of the study's run.
         finetune: training steps of each fine-tune.
         hardware: hardware of the runs.
+        seconds: computing time of the runs.
+        exhausted: whether the text has no further document.
         positions: positions in fine-tunes, as in ``Request``.
         key: key tokens of LongPPL; None if LongPPL was not requested.
         evaluator: the model that picked the key tokens, as in ``longppl.Evaluator.as_json``.
@@ -104,6 +106,8 @@ class Extension:
     text: Text
     finetune: int = 0
     hardware: tuple[str, ...] = ()
+    seconds: float = 0.0
+    exhausted: bool = False
     identity: str = ""
     positions: str = "counted"
     key: Bool[Tensor, "documents T"] | None = None
@@ -210,8 +214,13 @@ class Extension:
 
     @property
     def decided(self) -> bool:
-        """Whether the documents suffice for the decision; decisions to change nothing or to cut may need more."""
-        return not self.open or not (self.chosen is self.unchanged or self.chosen.cut)
+        """Whether the documents suffice for the decision, and its loss is finite.
+
+        Decisions to change nothing or to cut may need more documents.
+        """
+        return self.finite(self.chosen) and (
+            not self.open or not (self.chosen is self.unchanged or self.chosen.cut)
+        )
 
     def change(self, candidate: Candidate) -> str:
         """Return the entry of ``CHANGES`` that describes a candidate."""

@@ -30,14 +30,13 @@ from posenc.workbench.extension.decision import Candidate, Extension, paired
 from posenc.workbench.extension.methods import Method
 from posenc.workbench.extension.models import LanguageModel, StudyModel, Tick, part_of
 from posenc.workbench.extension.scoring import Scoring, ScoringJob
-from posenc.workbench.study.statistics import Interval, number, perplexity
+from posenc.workbench.study.statistics import NO_VALUE, Interval, number, perplexity
 
 if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 GAIN, LIKELY = 2.0, -2.0
 """The thresholds α and β of the paper, in nats."""
-NOTHING = Interval(math.nan, math.nan, math.nan, "blocks")
 SHORT = 4096
 """The number of tokens in a short context, if the evaluator's trained length is at least four times as large."""
 
@@ -221,7 +220,7 @@ def longppl(extension: Extension, curve: Candidate) -> LongPPL:
     some = key.any(1)
     gaps = [_mean(of, key)[some].tolist() for of in (curve.tokens, unchanged)]
     anywhere, beyond = (_over(curve.tokens, which) for which in (key, far))
-    return LongPPL(anywhere, beyond, paired(*gaps) if some.any() else NOTHING)
+    return LongPPL(anywhere, beyond, paired(*gaps) if some.any() else NO_VALUE)
 
 
 def _mean(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]) -> Float[Tensor, " documents"]:

@@ -127,6 +127,8 @@ def measure(
         text,
         request.finetune,
         hardware=tuple(sorted({run.hardware for run in runs.values()})),
+        seconds=sum(run.seconds for run in runs.values()),
+        exhausted=len(tokens) - 1 < (len(documents) + 1) * length,
         identity=model.identity,
         positions=request.positions,
         key=_rows(runs[job.plan].cells[0] for job in named).bool() if named else None,
@@ -240,16 +242,11 @@ class _Grid:
         whole = [[(tokens, self.length)] for tokens in self.documents]
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)
 
-    @property
-    def alone(self) -> Method:
-        """The method of the unchanged model, whose context is only the trained length."""
-        return Method("cut", "cut", self.model.scaling)
-
     def cut(self, document: int) -> ScoringJob:
         """Create the job that scores the last targets with only the trained length of context."""
-        windows = self.last(self.documents[document])
-        plan = replace(self.plan(self.alone, (document,)), buckets=len(windows))
-        return self._job(plan, self.alone, [windows])
+        unchanged, windows = Method("cut", "cut", self.model.scaling), self.last(self.documents[document])
+        plan = replace(self.plan(unchanged, (document,)), buckets=len(windows))
+        return self._job(plan, unchanged, [windows])
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
         """Return a window with the trained length of context for each of the last buckets."""

@@ -121,7 +121,8 @@ def remappings(trained: int, length: int) -> dict[str, str]:
     STRING's window have the values that their authors use.
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
-    group = next(g for g in itertools.count(1) if (trained - quarter + quarter // g) * g >= length)
+    fewest = max(1, (length - quarter) // max(1, trained - quarter))  # a smaller group cannot reach the length
+    group = next(g for g in itertools.count(fewest) if (trained - quarter + quarter // g) * g >= length)
     window = min(128, few)
     shift = min(trained, max(trained // 3, window, length - trained + window))
     return {

@@ -122,7 +122,9 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     """
     known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
-    for plan in sorted(read, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
+    for plan in sorted(  # first the runs on this text, since a study may have had others
+        read, key=lambda p: (p.text_sha256 != text.sha256, p.encoding != "rotary", p.seed, -p.steps)
+    ):
         if encoding(plan).scaling is not None:
             model, rate = trained_model(study, plan, text, device), plan.learning_rate / TUNING
             return StudyModel(model, plan.id, plan.train_length, f"{plan.name} of {study}", rate)
@@ -151,12 +153,11 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
     return pretrained, bytes(both.numpy()), read
 
 
-def open_pretrained(path: Path, device: str, dtype: str) -> "Pretrained":
-    """Open the model in a Hugging Face folder or a .gguf file."""
+def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study of posenc compare") -> "Pretrained":
+    """Open the model in a Hugging Face folder or a .gguf file; the error for other paths also names ``other``."""
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
-            f"no model at {str(path)!r}; name a study of posenc compare, a Hugging Face folder with its "
-            "config.json, or a .gguf file"
+            f"no model at {str(path)!r}; name {other}, a Hugging Face folder with its config.json, or a .gguf file"
         )
     from posenc.integrations.huggingface.load import Pretrained
 

@@ -48,7 +48,7 @@ def answer(extension: Extension) -> str:
     if not extension.finite(chosen):
         return f"{headline(extension)}."
     unit, far = extension.unit, count(extension.far * extension.width)
-    start = count(extension.original_length)
+    start = count(extension.lengths[0])
     same = extension.cuts.get(chosen, cut)  # the same weights, cut
     changes = [c for c in extension.candidates if c not in (chosen, unchanged) and not c.cut]  # the best is named
     named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], same, cut, unchanged))
@@ -66,10 +66,19 @@ def answer(extension: Extension) -> str:
         text.append("No other change is surely better.")
     text += [
         f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}); "
-        "score more --documents."
+        f"{_remedy(extension)}."
         for other in extension.open[:1]
     ]
     return " ".join(text)
+
+
+def _remedy(extension: Extension) -> str:
+    """Return how more documents can be scored."""
+    return (
+        "this text has no more, so pass a longer text or a smaller --to"
+        if extension.exhausted
+        else "score more --documents"
+    )
 
 
 def _documents(extension: Extension) -> str:
@@ -91,7 +100,7 @@ def lengths(extension: Extension) -> str:
         f"{count(extension.original_length)}): {reach}."
     )
     if len(extension.window) < FEW:
-        text += f" Score at least {FEW} --documents to decide it."
+        text += f" To decide it, score at least {FEW} documents; {_remedy(extension)}."
     return text
 
 
@@ -170,8 +179,12 @@ def heads(extension: Extension) -> list[str]:
 
 def caption(extension: Extension) -> str:
     """Return a caption that explains the numbers in a table."""
-    start, unit = count(extension.original_length), extension.unit
-    return f"nats per {unit} on the last {start} before each length, lower is better; trained to {start}"
+    start, unit, far = extension.lengths[0], extension.unit, extension.far * extension.width
+    last = f" ({count(far)} before {count(extension.length)})" if far < start else ""
+    return (
+        f"nats per {unit} on the last {count(start)} before each length{last}, lower is better; trained to "
+        f"{count(extension.original_length)}"
+    )
 
 
 def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
@@ -219,7 +232,6 @@ def write(
     extension: Extension,
     folder: Path,
     command: str,
-    spent: float,
     patch: dict[str, Any] | None,
 ) -> Path:
     """Write ``extension.json`` and ``report.html`` to ``folder``.
@@ -251,7 +263,6 @@ def write(
         parts=parts,
         longppl=None if extension.key is None else longppl,
         patch=None if patch is None else json.dumps(patch, indent=2),
-        spent=spent,
         hardware=", ".join(extension.hardware),
     )
     numbers = json.dumps(as_json(extension), indent=2, ensure_ascii=False)

@@ -4,10 +4,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import StringIO
 
 from rich.console import Console as Console
-from rich.console import RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -85,13 +83,6 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(what, total=steps)
         yield Going(progress)
-
-
-def as_text(printed: RenderableType) -> str:
-    """Return the output for the terminal as a string without colour."""
-    text = StringIO()
-    Console(file=text, width=120).print(printed, soft_wrap=True)
-    return text.getvalue()
 
 
 def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, fold: bool = False) -> Table:

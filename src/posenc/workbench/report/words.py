@@ -162,7 +162,8 @@ def verdict(result: TaskResult) -> str:
     """Describe which encodings of a task hold, which are undecided, and which stay flat from a worse start."""
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
-        return f"none passed the gate ({_nearest(result)})"
+        some = any(row.converged[0] for row in result.rows)
+        return f"none passed the gate{' in every run' * some} ({_nearest(result)})"
     keep = [row for row in ranked if holds(result, row)]
     good = [label(row) for row in keep if _reads_well(result, row)]
     flat = [row for row in keep if not _reads_well(result, row)]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.errors import StudyError
-from posenc.workbench.files import sweep, write_atomically
+from posenc.workbench.files import PARTIAL, write_atomically
 from posenc.workbench.run.plan import Identified, LossCurve
 
 FOLDER = "checkpoints"
@@ -33,7 +33,8 @@ class State:
         """Restore model, optimiser and generator, and return the losses so far; an empty curve without a state."""
         if self.path is None:
             return LossCurve()
-        sweep(self.path.parent, self.path.stem)
+        for partial in self.path.parent.glob(f"{self.path.stem}*{PARTIAL}"):  # left by a process that was killed
+            partial.unlink(missing_ok=True)
         try:
             values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
             curve = LossCurve(**values["curve"])

@@ -84,24 +84,24 @@ def check_room(
     free = free_memory(torch.device(plans[0].device))
     if together > free:
         raise StudyError(
-            f"{at_once} run{'s' if at_once > 1 else ''} at a time on a device need about {_gib(together)} of "
-            f"memory, but only {_gib(free)} is free; use fewer --workers or a smaller batch (one run has "
-            f"{largest.parameters:,} parameters and needs {_gib(largest.memory)})"
+            f"{at_once} run{'s' if at_once > 1 else ''} at a time on a device need about {_size(together)} of "
+            f"memory, but only {_size(free)} is free; use fewer --workers or a smaller batch (one run has "
+            f"{largest.parameters:,} parameters and needs {_size(largest.memory)})"
         )
     files = len(plans) + 3 * min(len(devices), len(plans))
-    check_disk(files * max(need.weights for need in footprints), folder, f"{len(plans)} runs")
+    check_disk(files * max(need.weights for need in footprints), folder, len(plans), "run")
 
 
-def check_disk(wanted: int, folder: Path, what: str) -> None:
-    """Refuse to write more bytes than the disk of ``folder`` has free."""
+def check_disk(wanted: int, folder: Path, count: int, what: str) -> None:
+    """Refuse to write more bytes, for ``count`` of ``what``, than the disk of ``folder`` has free."""
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(existing).free
     if wanted > free:
         raise StudyError(
-            f"{what} write up to {_gib(wanted)} to {str(folder)!r}, but only {_gib(free)} is free there; choose "
-            "another --output"
+            f"{count} {what}{'s' * (count > 1)} may write up to {_size(wanted)} to {str(folder)!r}, but only "
+            f"{_size(free)} is free there; free some space, or choose another --output"
         )
 
 
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.1f} GiB"
+def _size(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB" if size > 2**30 else f"{size / 2**20:.1f} MiB"

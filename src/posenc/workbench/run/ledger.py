@@ -106,7 +106,12 @@ class Ledger(AbstractContextManager["Ledger"]):
         with ExitStack() as opened, self._explained():
             if write:
                 folder.mkdir(parents=True, exist_ok=True)
-                self._hold(opened)
+                try:
+                    opened.enter_context(lock(folder / "lock.sqlite"))
+                except sqlite3.OperationalError as error:
+                    raise StudyError(
+                        f"another process is writing to {str(folder)!r}; wait for it, or choose another --output"
+                    ) from error
             address = f"{self.path.absolute().as_uri()}?{'mode=rwc' if write else self._reading()}"
             self._db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
             opened.callback(self._db.close)
@@ -260,15 +265,6 @@ class Ledger(AbstractContextManager["Ledger"]):
         left = self.path.with_name(f"{self.path.name}-wal")
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
-    def _hold(self, opened: ExitStack) -> None:
-        """Hold the study's lock until ``opened`` closes."""
-        try:
-            opened.enter_context(lock(self.folder / "lock.sqlite"))
-        except sqlite3.OperationalError as error:
-            raise StudyError(
-                f"another process is writing to {str(self.folder)!r}; wait for it, or choose another --output"
-            ) from error
-
     def _open(self, write: bool) -> None:
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
             if not write:
@@ -277,11 +273,11 @@ class Ledger(AbstractContextManager["Ledger"]):
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
                 self._db.execute("INSERT INTO meta VALUES ('version', ?)", (str(VERSION),))
-        version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
-        if version != VERSION:
+        versions = [version for (version,) in self._db.execute("SELECT value FROM meta WHERE key = 'version'")]
+        if versions != [str(VERSION)]:
             raise StudyError(
-                f"{str(self.path)!r} has ledger version {version}, but this posenc reads version {VERSION}; "
-                "upgrade posenc, or choose another --output"
+                f"{str(self.path)!r} has ledger version {', '.join(versions) or 'unknown'}, but this posenc reads "
+                f"version {VERSION}; upgrade posenc, or choose another --output"
             )
 
     def _make_views(self, write: bool) -> None:

@@ -63,7 +63,7 @@ class Setting:
             return {task: self._values(f"{name} of {task}", each) for task, each in value.items()}
         if self.many:
             if not isinstance(value, list | tuple):
-                raise InvalidArgument(f"{name}={value!r} must be a list, such as [{value!r}]")
+                raise InvalidArgument(f"{name}={value!r} must be a list, such as [{self._one(name, value)!r}]")
             return tuple(self._one(name, each) for each in value)
         return self._values(name, value)
 

@@ -65,7 +65,6 @@ def train(
         report(Progress(run, len(curve.losses) * work, first, curve))
 
     watch = _Watch(tell, state.load())
-    every = max(1, steps // VALIDATIONS)
     for step in range(len(watch.curve.losses), steps):
         rate = learning_rate * factor(step, steps, how)
         for group in optimiser.param_groups:
@@ -82,7 +81,7 @@ def train(
             torch.nn.utils.clip_grads_with_norm_(parameters, how.clip, norm)
         optimiser.step()
         watch.note(total, norm, tokens)
-        if validate and (step + 1) % every == 0:
+        if validate and (step + 1) * VALIDATIONS // steps > step * VALIDATIONS // steps:
             with torch.no_grad(), _autocast(how, device):
                 watch.validation.append((step, validate()))
         if watch.look():

@@ -193,9 +193,10 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
 def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
     """Measure the loss on fixed targets (with the loss of each block), on whole windows, and by position."""
     losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
-    blocks = losses[:, -TARGETS:].mean(1)
+    targets = losses[:, -min(TARGETS, task.train_length) :]  # those that windows of every length have
+    blocks = targets.mean(1)
     cells = [
-        Cell(length, "loss", float(blocks.mean()), blocks.numel() * TARGETS, tuple(blocks.tolist())),
+        Cell(length, "loss", float(blocks.mean()), targets.numel(), tuple(blocks.tolist())),
         Cell(length, "window_loss", float(losses.mean()), losses.numel(), tuple(losses.mean(1).tolist())),
     ]
     if length % BUCKETS == 0:

@@ -11,6 +11,7 @@ from posenc.workbench.run.plan import Cell, Plan, Run
 from posenc.workbench.run.settings import Model, Training, declared
 from posenc.workbench.study.statistics import (
     LEVEL,
+    NO_VALUE,
     EffectiveLength,
     Interval,
     between_shares,
@@ -165,7 +166,7 @@ def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
     """Return the longest test length up to which a row loses at most ``LOST``; None if the row is not ranked."""
     if not row.ranked or result.lengths[0] not in row.values:
         return None
-    lost = {result.lengths[0]: NO_CHANGE, **row.lost}
+    lost = {n: row.lost.get(n, NO_VALUE) for n in result.lengths} | {result.lengths[0]: NO_CHANGE}
     samples = sum(run.plan.test_count for run in row.runs)
     return longest_within([*lost], [*lost.values()], result.limit(row), samples)
 

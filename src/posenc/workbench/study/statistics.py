@@ -133,6 +133,10 @@ def _over(values: Sequence[float], of: str, level: float = LEVEL) -> Interval:
     return Interval(fmean(values) if finite(values) else math.nan, *student(values, level), of)
 
 
+NO_VALUE = Interval(math.nan, math.nan, math.nan, "")
+"""The interval of a number that does not exist."""
+
+
 @dataclass(frozen=True)
 class EffectiveLength:
     """The longest length up to which a measure stays within a limit.
@@ -181,5 +185,12 @@ def longest_within(
 
     tokens = before_the_first([not value.mean <= limit for value in values])
     low = before_the_first([not value.high <= limit for value in values])
-    high = max((end for end, value in zip(ends, values, strict=True) if not value.low > limit), default=0)
+    high = max(
+        (
+            end
+            for end, value in zip(ends, values, strict=True)
+            if not (value.low > limit or math.isnan(value.mean))  # a loss that is NaN is past any limit
+        ),
+        default=0,
+    )
     return EffectiveLength(tokens, low, high, tokens == ends[-1], documents < FEW)

@@ -43,7 +43,7 @@ def documents(path: Path) -> Iterator[Document]:
         try:
             if file.suffix in ROWS:
                 rows = _jsonl(file) if file.suffix == ".jsonl" else _parquet(file)
-                yield from ((f"{name} {number}", iter([row.encode()])) for number, row in enumerate(rows))
+                yield from ((f"{name} {number}", iter([row])) for number, row in enumerate(rows))
             else:
                 with file.open("rb") as opened:
                     yield name, iter(lambda: opened.read(CHUNK), b"")
@@ -53,19 +53,19 @@ def documents(path: Path) -> Iterator[Document]:
             ) from error
 
 
-def _jsonl(file: Path) -> Iterator[str]:
+def _jsonl(file: Path) -> Iterator[bytes]:
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                yield json.loads(line)["text"] or ""
-            except (ValueError, KeyError, TypeError) as error:
+                yield (json.loads(line)["text"] or "").encode(errors="replace")  # "?" for a lone surrogate
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise StudyError(
-                    f"text {str(file)!r} has no object with a key 'text' in line {number}; write one object "
+                    f"text {str(file)!r} has no object with a string 'text' in line {number}; write one object "
                     'per line, such as {"text": "…"}'
                 ) from error
 
 
-def _parquet(file: Path) -> Iterator[str]:
+def _parquet(file: Path) -> Iterator[bytes]:
     try:
         from pyarrow import ArrowException, parquet
     except ModuleNotFoundError as error:
@@ -75,7 +75,9 @@ def _parquet(file: Path) -> Iterator[str]:
             table.schema_arrow.field("text")
             for group in range(table.num_row_groups):  # in batches, to save memory
                 for batch in table.iter_batches(256, row_groups=[group], columns=["text"]):
-                    yield from (value.as_py() or "" for value in batch.column(0))
-    except (ArrowException, KeyError) as error:
+                    yield from ((value.as_py() or "").encode() for value in batch.column(0))
+    except (ArrowException, KeyError, AttributeError) as error:
         reason = first_line(error)
-        raise StudyError(f"text {str(file)!r} is not a parquet table with a column 'text' ({reason})") from error
+        raise StudyError(
+            f"text {str(file)!r} is not a parquet table with a column 'text' of strings ({reason})"
+        ) from error

@@ -1,9 +1,9 @@
 """The task language: predict the next byte of real text, with the same targets under more and more context.
 
-Test windows of every length end at the same places in the validation text, and their last ``TARGETS`` bytes are the
-fixed targets. Because the targets are fixed, changes with the length come from the model, not from the text. The
-mean loss over whole windows, which papers report, also falls with the length because targets have more context on
-average.
+Test windows of every length end at the same places in the validation text, and their last ``TARGETS`` bytes (fewer
+if the trained length is shorter) are the fixed targets. Because the targets are fixed, changes with the length come
+from the model, not from the text. The mean loss over whole windows, which papers report, also falls with the length
+because targets have more context on average.
 """
 
 from collections.abc import Iterator
