@@ -13,7 +13,6 @@ def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 6
     """Save a model with ``characters`` as its vocabulary, '?' for any other, and the trained length ``trained``."""
     import transformers
 
-    torch.manual_seed(0)
     config = transformers.LlamaConfig(
         vocab_size=len(characters) + 4,
         hidden_size=32,
@@ -24,9 +23,10 @@ def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 6
         rope_parameters={"rope_type": "default", "rope_theta": 1e4},
     )
     model = transformers.LlamaForCausalLM(config)
+    own = torch.Generator().manual_seed(0)  # how many numbers a release of transformers draws is its own affair
     for parameter in model.parameters():
         if parameter.dim() == 2:
-            torch.nn.init.normal_(parameter, std=0.3)
+            torch.nn.init.normal_(parameter, std=0.3, generator=own)
     model.save_pretrained(folder)
     save_tokenizer(folder, characters)
 

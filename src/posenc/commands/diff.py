@@ -2,13 +2,16 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from posenc.commands.positions import check_there, positions_of
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from posenc.integrations.position_table import PositionTable
 
 SOURCES = (
     "a folder, a config.json, a .gguf file, one of these as a program reads it (vllm@0.33.0:config.json), or as "
@@ -70,14 +73,17 @@ def diff(
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in (*parted, *not_asked)], ensure_ascii=False, indent=1))
     else:
-        console = screen(soft_wrap=True)
         equal = "no differences in what was asked" if not_asked else "no differences"
-        console.print("\n".join(map(str, parted)) or equal, markup=False, highlight=False)
-        for source, table_of in (("ours", first), ("theirs", second)):
-            unasked = [f"not asked: {table_of.not_asked}"] if table_of.not_asked else []
-            for note in (*unasked, *table_of.notes):
-                console.print(f"note on {source}: {note}", markup=False, highlight=False)
+        lines = [*map(str, parted)] or [equal]
+        lines += [*notes_on("ours", first), *notes_on("theirs", second)]
         if draft is not None and parted:
-            console.print(parting(first, second), markup=False, highlight=False)
+            lines.append(parting(first, second))
+        screen(soft_wrap=True).print("\n".join(lines), markup=False, highlight=False)
     if parted:
         raise typer.Exit(1)
+
+
+def notes_on(name: str, table: "PositionTable") -> list[str]:
+    """The notes on a table, beginning with what was not asked of its program."""
+    unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
+    return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]

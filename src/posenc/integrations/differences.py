@@ -113,13 +113,15 @@ def differences(
 
     shorts = (ours.short or ours, theirs.short or theirs)
     end, reach = (min(table.admitted_length for table in both) for both in (shorts, (ours, theirs)))
-    requests = [shorts] if end == reach else [(ours, theirs), shorts]
-    for (one, other), (before, after) in product(
+    requests = [((ours, theirs), at)]
+    if ours.short or theirs.short:
+        near = (shorts, tuple(p for p in at if p < end))
+        requests = [near] if end == reach else [*requests, near]
+    for (one, other), ((before, after), reached) in product(
         dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)), requests
     ):
         first = within(before.admitted_length, before.layers[one])
         second = within(after.admitted_length, after.layers[other])
-        reached = [p for p in at if p < end or (before, after) == (ours, theirs)]
         layer_type = other if " in layer" in other else one
         for what in sorted(PHRASES, key=lambda name: name != "frequencies"):
             values = (getattr(first, what), getattr(second, what))
@@ -207,11 +209,8 @@ def _turn(first: LayerTable, second: LayerTable) -> bool:
 
 def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
     """The errors of the first table with the second's value of this field."""
-    if (
-        what not in TURNING
-        or (what == "frequencies" and len(first.frequencies) != len(second.frequencies))
-        or not _turn(first, second)
-    ):
+    several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
+    if what not in TURNING or several or not _turn(first, second):
         return ()
     first = replace(first, pairing=first.pairing or second.pairing)  # use the other's if this one is unknown
     second = replace(first, **{name: getattr(second, name) or getattr(first, name) for name in TURNING[what]})

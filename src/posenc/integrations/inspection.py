@@ -188,12 +188,8 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     length, longest = positions.original_length, positions.max_length
     factor = getattr(scaling, "factor", None)
     stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    if (
-        stated
-        and factor
-        and not math.isclose(factor * length, longest, rel_tol=0.01)
-        and not _shipped(scaling, positions)  # that one is among the facts
-    ):
+    shipped = _shipped(scaling, positions)  # among the facts
+    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
         yield (
             f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
             f"{count(factor * length)}, but the config allows {count(longest)}"
@@ -215,11 +211,8 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             "32\u2009768 for the answer plus 8\u2009192 for the prompt"
         )
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
-    if (
-        slow
-        and scaling == Default()
-        and any((window or positions.chunk or math.inf) > length for window in windows)
-    ):
+    farther = any((window or positions.chunk or math.inf) > length for window in windows)
+    if slow and scaling == Default() and farther:
         yield (
             f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
             "expect the loss to rise there without scaling"

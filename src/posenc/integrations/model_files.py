@@ -135,9 +135,8 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
     if types is None:  # its model files were not run; those of transformers are measured with each family
         return f"the windows of {model_type!r}" if windows and program != "transformers" else ""
+    if model_type in types:
+        return ""
     return (
-        ""
-        if model_type in types
-        else f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales "
-        "and layers"
+        f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"
     )

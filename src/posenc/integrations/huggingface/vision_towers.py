@@ -44,11 +44,8 @@ def learned(reader: Reader) -> Recipes:
     encoder_rows = reader.need(tables.encoder_length) if tables.encoder_length else rows
     if tables.encoder_length:
         reader.assumed.append(f"the encoder has {encoder_rows} positions, by {tables.encoder_length}")
-    return _stacks(
-        reader,
-        _table(reader, "encoder" if reader.family.decoder else "all", encoder_rows),
-        _table(reader, "decoder", rows),
-    )
+    stack = "encoder" if reader.family.decoder else "all"
+    return _stacks(reader, _table(reader, stack, encoder_rows), _table(reader, "decoder", rows))
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:

@@ -8,7 +8,7 @@ code that several programs share.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from importlib.resources import files
@@ -272,6 +272,28 @@ def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dic
     return changed, stated
 
 
+def _completed(
+    config: Mapping[str, Any], stated: Collection[str], known: Mapping[str, Any], *, inner_first: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """A config with a program's defaults for keys that neither it nor its rope dictionary states, and these
+    defaults in words.
+
+    Args:
+        stated: the keys of the rope dictionary.
+        known: the program's defaults; those that are true or false say which keys it reads.
+        inner_first: whether the rope dictionary takes precedence over keys outside it.
+    """
+    family = family_of(config)
+    inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
+    outer = {key: value for key, value in config.items() if not inner_first or inside.get(key) not in stated}
+    added = {
+        key: value
+        for key, value in known.items()
+        if outer.get(key) is None and inside.get(key) not in stated and type(value) is not bool
+    }
+    return outer | added, [f"{key} = {value:.10g}" for key, value in added.items()]
+
+
 def table_of(
     name: str,
     title: str,
@@ -311,16 +333,9 @@ def table_of(
         notes.append(f"{program} uses the long list of factors {long_list}")
     times = math.prod(one.times_original for one in departing)
     part, stated = _changed(part, change, times)
-    model_type = str(part.get("model_type"))
-    family = family_of(part)
-    inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
-    if takes == "transformers5":  # the rope dictionary takes precedence over keys outside it
-        part = {key: value for key, value in part.items() if inside.get(key) not in stated}
-    known = defaults(takes).get(model_type, {})
-    for key, value in known.items():
-        if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
-            part[key] = value
-            notes.append(f"{key} = {value:.10g}, the default of {program}, as no key that it reads states it")
+    known = defaults(takes).get(str(part.get("model_type")), {})
+    part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
+    notes += [f"{fact}, the default of {program}, as no key that it reads states it" for fact in assumed]
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions = rotated(positions, given)
     if name != "transformers" and FAMILIES[positions.model_type].backwards:

@@ -133,18 +133,10 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
     if cos.dtype == sin.dtype and not _fits(x, *tables) and torch.promote_types(x.dtype, cos.dtype) == work:
         tables = cos.to(work).contiguous(), sin.to(work).contiguous()
     alike = type(y) in PLAIN and not y.is_neg() and (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
-    job = (
-        _job(
-            x.shape,
-            cos.shape,
-            (x.stride(), y.stride(), tables[0].stride()),
-            x.dtype,
-            pairing,
-            torch.get_num_threads(),
-        )
-        if alike and _fits(x, *tables)
-        else None
-    )
+    job = None
+    if alike and _fits(x, *tables):
+        strides = x.stride(), y.stride(), tables[0].stride()
+        job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
     if job is None:
         return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
     refused = native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))

@@ -88,15 +88,14 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
             f"cosine of other pairs, {when}": plain(other, 2),
             **readouts,
         }
-    title = (
-        f"From row {BLOCK} on, training leaves neighbours {'more' if near > other else 'less'} similar "
-        f"(cosine {plain(near, 2)}) than other pairs ({plain(other, 2)})"
-    )
     if abs(near - other) < VISIBLE < other - apart:
-        title = (
-            f"Training splits the first {BLOCK} rows off: their mean cosine with later rows is {plain(apart, 2)}"
-        )
-        readouts = {f"first {BLOCK} rows with later rows": plain(apart, 2), **readouts}
+        mean = plain(apart, 2)
+        title = f"Training splits the first {BLOCK} rows off: their mean cosine with later rows is {mean}"
+        readouts = {f"first {BLOCK} rows with later rows": mean, **readouts}
+    else:
+        more = "more" if near > other else "less"
+        means = f"(cosine {plain(near, 2)}) than other pairs ({plain(other, 2)})"
+        title = f"From row {BLOCK} on, training leaves neighbours {more} similar {means}"
     return View(title=title, panels=tuple(panels), readouts=readouts)
 
 
