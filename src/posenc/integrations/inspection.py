@@ -203,7 +203,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
         yield "YaRN scales every input: short texts are scaled too, which costs a little quality"
         if scaling.beta_fast >= length / (2 * math.pi):
             yield f"beta_fast={count(scaling.beta_fast)} exceeds the turns of the fastest pair, so no pair is kept"
-    if isinstance(scaling, LengthScaling):
+    if isinstance(scaling, DynamicNTK) or (isinstance(scaling, LengthScaling) and longest > length):
         yield "frequencies depend on the length of a request: cached keys become stale when it outgrows its plan"
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
         yield (

@@ -33,7 +33,10 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     rule, count, types = reader.family.rotates, reader.depth, stated_types(reader)
     if rule.by == "compression":
         return _compressed(reader, parameters, types)
-    if any(isinstance(value, Mapping) or key in types for key, value in parameters.items()):
+    made = parameters and not isinstance(reader.made, type)
+    if any(isinstance(parameters[key], Mapping) or key in types for key in parameters) or (
+        made and _has_types(reader.model_type)
+    ):
         return _typed(reader, parameters, types)
     stated = reader.get(rule.key) if rule.by == "switch" else parameters.get("rope_theta")
     if (rule.by == "switch" and stated != "rope") or (rule.by == "base" and stated is None):
@@ -97,7 +100,12 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     """How many tokens back a token sees in each layer (None for all), and how many later tokens in a window."""
     rule, both = reader.family.windows, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
-    if not stated:
+    if stated is None:
+        if rule.counts != "ignored" and NEAR in stated_types(reader):
+            raise InvalidArgument(
+                "layer_types has sliding_attention, but the config has no sliding_window or turns it off, so "
+                "transformers' model fails; state sliding_window, or replace these types by full_attention"
+            )
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
     back, after = SEEN[two_sided or rule.counts](int(stated))
@@ -157,23 +165,21 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
     """Read layer types that each have a rope dictionary, or null for no positions."""
+    if not _has_types(reader.model_type):
+        raise InvalidArgument(
+            f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
+            "rope dictionary for all layers; state its keys directly in rope_parameters"
+        )
     if stray := sorted(key for key, value in parameters.items() if not isinstance(value, Mapping | None)):
         raise InvalidArgument(
-            f"rope_parameters mixes layer types {sorted(set(parameters) - {*stray})} with plain keys {stray}"
+            f"rope_parameters has plain keys {stray}, but model_type {reader.model_type!r} has one rope dictionary "
+            f"per layer type; move them into a dictionary for each of {sorted(set(types))}"
         )
     used = {key: parameters.get(key, {}) for key in sorted({*types}, key=lambda key: (key == NEAR, key))}
     if not types or any(value == {} for key, value in used.items() if key not in RECURRENT):
         raise InvalidArgument(
             f"rope_parameters has {sorted(parameters)}, but layer_types has {sorted(set(types))}; every layer type "
             "needs its own entry"
-        )
-    if not any(
-        isinstance(value, Mapping)
-        for value in (class_form({"model_type": reader.model_type}).rope_parameters or {}).values()
-    ):
-        raise InvalidArgument(
-            f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
-            "rope dictionary for all layers; state its keys directly in rope_parameters"
         )
     wide, recipes = {FULL: reader.full_head_dim()}, {}
     for key, value in used.items():
@@ -184,3 +190,9 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
             value = {**value, "truncate": True}
         recipes[key] = reader.rotary(value, wide.get(key)) if value else NOPE
     return recipes, types
+
+
+def _has_types(model_type: str) -> bool:
+    """Whether the class of a model type has one rope dictionary per layer type."""
+    default = getattr(class_form({"model_type": model_type}), "rope_parameters", None) or {}
+    return any(isinstance(value, Mapping) for value in default.values())

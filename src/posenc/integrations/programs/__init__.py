@@ -215,6 +215,8 @@ def overrides(
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     longest, kind = config[family.length], entry["rope_type"]
+    if family.axes and family.axes.map == "strided":
+        entry["mrope_interleaved"] = True
     if kind == "proportional":
         raise InvalidArgument(
             f"{program} computes another scaling than {now} for {kind!r}; use Linear, Llama3 or YaRN"

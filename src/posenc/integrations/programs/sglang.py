@@ -22,10 +22,10 @@ from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_yarn,
     kind_of,
-    one_axis_where_scaled,
     pair_ratio,
     sharpening,
     with_factor,
+    with_served_axes,
 )
 from posenc.scaling import LengthScaling, Scaling
 
@@ -72,7 +72,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         "transformers5",
         change,
         admitted,
-        rotated=one_axis_where_scaled,
+        rotated=with_served_axes,
         long_list="for every request of a batch in which one is longer than the original length",
     )
 

@@ -23,10 +23,10 @@ from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_yarn,
     kind_of,
-    one_axis_where_scaled,
     pair_ratio,
     sharpening,
     with_factor,
+    with_served_axes,
 )
 from posenc.scaling import LengthScaling, Scaling
 
@@ -106,8 +106,8 @@ def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositi
     vLLM rotates that share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
     ``rotary_embedding/__init__.py``.
     """
-    positions, share = one_axis_where_scaled(positions, entry), entry.get("partial_rotary_factor")
-    if share is None or positions.model_type not in SKIPS_SHARE:
+    positions, share = with_served_axes(positions, entry), entry.get("partial_rotary_factor")
+    if share is None or positions.model_type not in SKIPS_SHARE or kind_of(entry) == "proportional":
         return positions
     recipes = {
         name: recipe.with_(rotary_dim=int(recipe.get("head_dim") * share)) if recipe.name == "rotary" else recipe
