@@ -219,10 +219,23 @@ def test_servers_interleave_sections_only_if_the_rope_dictionary_says_so(program
     assert program.write(read(config))["rope_parameters"]["mrope_interleaved"]
 
 
-def test_vllm_rotates_a_proportional_share_as_transformers_does() -> None:
+def test_servers_rotate_a_proportional_share_as_transformers_does_but_do_not_divide_it() -> None:
     entry = {"rope_theta": BASE, "rope_type": "proportional", "partial_rotary_factor": 0.5}
     config = {**PLAIN, "rope_parameters": entry}
-    assert by_name(vllm.read(config), config) == []
+    assert by_name(vllm.read(config), config) == by_name(sglang.read(config), config) == []
+    divided = {**PLAIN, "rope_parameters": {**entry, "factor": 4.0}}
+    for program in (vllm, sglang):
+        assert by_name(program.read(divided), divided) == ["frequencies", "admitted_length"]
+        assert program.read(divided).admitted_length == 4 * LENGTH
+
+
+def test_vllm_multiplies_the_length_by_a_factor_of_one_layer_type_too() -> None:
+    kinds = ("sliding_attention", "full_attention")
+    types = {"layer_types": [*kinds], "num_hidden_layers": 2, "sliding_window": 8}
+    linear = {kinds[0]: {"rope_theta": BASE}, kinds[1]: {"rope_theta": BASE, "rope_type": "linear", "factor": 4.0}}
+    config = {**PLAIN, **types, "model_type": "olmo3", "rope_parameters": linear}
+    for version in VLLM:
+        assert vllm.read(config, version).admitted_length == 4 * LENGTH
 
 
 def by_name(table: PositionTable, config: Any) -> list[str]:

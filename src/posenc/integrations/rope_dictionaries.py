@@ -44,6 +44,11 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
     }
 
 
+def without_unread_factor(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A rope dictionary without the factor of proportional scaling, which vLLM and SGLang do not divide by."""
+    return {key: value for key, value in entry.items() if key != "factor" or kind_of(entry) != "proportional"}
+
+
 def with_served_axes(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
     """The positions with the axes that ``get_rope`` of vLLM and SGLang gives: one axis if they are scaled, except
     by YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.

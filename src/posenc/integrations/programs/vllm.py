@@ -27,6 +27,7 @@ from posenc.integrations.rope_dictionaries import (
     sharpening,
     with_factor,
     with_served_axes,
+    without_unread_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
 
@@ -69,7 +70,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
                 f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
                 f"{ORIGINAL}; add it, or use YaRN"
             )
-        entry = dict(read_as)
+        entry = without_unread_factor(read_as)
         if kind_of(entry) == "dynamic" and not entry.get("alpha"):
             # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
@@ -83,8 +84,10 @@ def read(config: object, version: str | None = None) -> PositionTable:
             return int(positions.source.get(ORIGINAL) or longest)
         if kind_of(entry) == "yarn":
             return int(entry[ORIGINAL] * entry["factor"]) if older else longest
-        scaled = kind_of(entry) in ("linear", "dynamic") and "gemma3" not in positions.model_type
-        return int(longest * entry["factor"]) if scaled else longest
+        entries = [one for one in entry.values() if isinstance(one, Mapping)] or [entry]
+        scaled = [one for one in entries if kind_of(one) in ("linear", "dynamic", "proportional")]
+        factors = [one["factor"] for one in scaled if one.get("factor")]
+        return int(longest * factors[-1]) if factors and "gemma3" not in positions.model_type else longest
 
     table = table_of(
         "vllm",
