@@ -148,14 +148,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "rope_theta=10000.0 has no effect: transformers' class reads 160000.0",
     ),
     *(
-        (config(name, **off), "layer_types has sliding_attention, but the config has no sliding_window or turns it")
+        (
+            config(name, **off),
+            "sliding_window=(None|0) for layers with a window, so transformers' model fails",
+        )
         for name, off in (
             ("gemma2", {"sliding_window": None}),
             ("cohere2", {"sliding_window": None}),
+            ("mistral", {"sliding_window": 0}),
+            ("qwen2_moe", {"use_sliding_window": False, "layer_types": ["sliding_attention"] * 4}),
             ("qwen3", {"sliding_window": 8, "use_sliding_window": False, "layer_types": ["sliding_attention"] * 4}),
         )
     ),
-    (config("mistral", sliding_window=0), "sliding_window=0 must be a whole number from 1 to"),
     (
         config("glm4", partial_rotary_factor=0.5, rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 1}),
         "partial_rotary_factor=1 in the rope dictionary contradicts partial_rotary_factor=0.5 beside it; keep the",
@@ -304,6 +308,15 @@ def test_a_window_that_limits_no_layer_is_a_note(given: dict[str, Any], note: st
     positions = read(given)
     assert not any(positions.windows)
     assert any(told.startswith("sliding_window = 8 limits no layer") and note in told for told in positions.assumed)
+
+
+def test_layer_types_of_a_class_without_them_are_a_note() -> None:
+    """Mistral's model gives every layer its window, and vLLM gives it to layers of sliding_attention."""
+    types = ["full_attention", "sliding_attention"] * 2
+    positions = read(config("mistral", sliding_window=8, layer_types=types))
+    assert positions.windows == (None, 8, None, 8)
+    assert any("transformers ignores layer_types of model_type 'mistral'" in told for told in positions.assumed)
+    assert read(config("mistral", sliding_window=None, layer_types=types)).windows == (None,) * 4
 
 
 def test_other_names_that_a_class_accepts_are_read() -> None:

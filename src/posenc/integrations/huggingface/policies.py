@@ -17,7 +17,7 @@ from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config_class import class_form
+from posenc.integrations.huggingface.config_class import class_form, class_keys
 from posenc.integrations.huggingface.family import SEEN
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
@@ -100,17 +100,25 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     """How many tokens back a token sees in each layer (None for all), and how many later tokens in a window."""
     rule, both = reader.family.windows, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
-    if stated is None:
-        if rule.counts != "ignored" and NEAR in stated_types(reader):
+    by_types = "layer_types" in class_keys(reader.model_type)
+    if not stated and not both:
+        types = stated_types(reader) if by_types else ()
+        if NEAR in types or (stated == 0 and not types and rule.counts != "ignored"):
             raise InvalidArgument(
-                "layer_types has sliding_attention, but the config has no sliding_window or turns it off, so "
-                "transformers' model fails; state sliding_window, or replace these types by full_attention"
+                f"sliding_window={stated} for layers with a window, so transformers' model fails or hides every "
+                "token; state its width (with use_sliding_window=true if the config has that key), or use "
+                "full_attention in layer_types, or null if it has none"
             )
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
     back, after = SEEN[two_sided or rule.counts](int(stated))
     types = () if reader.family.rotates.by == "compression" else stated_types(reader)
-    if types and NEAR not in types:
+    if "layer_types" in reader.stated and not by_types:
+        reader.assumed.append(
+            f"transformers ignores layer_types of model_type {reader.model_type!r}, and gives every layer the "
+            f"window of {stated}; these windows are those of programs that read layer_types, such as vLLM"
+        )
+    elif types and NEAR not in types:
         why = (
             "layer_types has no sliding_attention"
             if "layer_types" in reader.stated or not reader.get("max_window_layers")

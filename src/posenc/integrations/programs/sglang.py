@@ -6,7 +6,7 @@ from typing import Any
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.config_class import class_keys
-from posenc.integrations.huggingface.families import SKIPS_SHARE
+from posenc.integrations.huggingface.families import READ_AS, SKIPS_SHARE
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
@@ -51,7 +51,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     Args:
         config, version: as in ``vllm.read``.
     """
-    version = RELEASES.chosen(version)
+    version, model_type = RELEASES.chosen(version), str(language_part(config)[0].get("model_type"))
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
         both = latent or (version != "0.5.15" and None not in map(entry.get, PAIR))
@@ -81,7 +81,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         "transformers5",
         change,
         admitted,
-        unread=() if ORIGINAL in class_keys(str(language_part(config)[0].get("model_type"))) else (ORIGINAL,),
+        unread=() if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,),
         rotated=with_served_axes,
         long_list="for every request of a batch in which one is longer than the original length",
     )

@@ -83,7 +83,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         if kind_of(entry) == "longrope":
             return int(positions.source.get(ORIGINAL) or longest)
         if kind_of(entry) == "yarn":
-            return int(entry[ORIGINAL] * entry["factor"]) if older else longest
+            original = positions.source.get(ORIGINAL) or entry[ORIGINAL]
+            return int(original * entry["factor"]) if older else longest
         entries = [one for one in entry.values() if isinstance(one, Mapping)] or [entry]
         scaled = [one for one in entries if kind_of(one) in ("linear", "dynamic", "proportional")]
         factors = [one["factor"] for one in scaled if one.get("factor")]
