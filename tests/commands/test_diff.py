@@ -142,7 +142,7 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
     short = {**MODEL, "num_hidden_layers": 1, "max_position_embeddings": 2048, "rope_parameters": YARN}
     status, differences, lines = compared(target, "--draft", saved(tmp_path, "short.json", short))
     assert "admitted_length" in {one["what"] for one in differences}
-    assert "the draft has no position 2,048, and its target has 32,768" in lines
+    assert "the draft model has only 2,048 positions, but its target has 32,768" in lines
     copied = saved(tmp_path, "copied.json", {**MODEL, "num_hidden_layers": 1, "rope_parameters": YARN})
     assert compared(target, "--draft", copied) == (0, [], "no differences\n")
     windows = saved(tmp_path, "windows.json", json.loads((CONFIGS / "gemma-3-4b.json").read_text()))
@@ -168,9 +168,9 @@ def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path) -> None:
     config = saved(tmp_path, "config.json", {**MODEL, "rope_theta": 5e5})
-    with pytest.raises(InvalidArgument, match="posenc diff compares two sources: add theirs, or --draft DRAFT"):
+    with pytest.raises(InvalidArgument, match="posenc diff compares two sources; add a second source, or --draft"):
         CliRunner().invoke(app, ["diff", config], catch_exceptions=False)
-    with pytest.raises(InvalidArgument, match="positions='a' must be numbers"):
+    with pytest.raises(InvalidArgument, match="positions='a' must be whole numbers"):
         CliRunner().invoke(app, ["diff", config, config, "--positions", "a"], catch_exceptions=False)
     with pytest.raises(InvalidArgument, match=r"program 'vlm' is unknown; use one of exllamav3, llama\.cpp"):
         table(f"vlm@0.33.0:{config}")

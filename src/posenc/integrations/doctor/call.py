@@ -1,10 +1,10 @@
 """Calls a port's function with any signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
 
-The file runs in a separate process with limits on time and memory, in an empty folder; run only code you trust.
-Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
-(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all are tried.
-Every layer type of a model is tested. A function that takes a layer is called for all layers of this type, and for
-those without positions.
+The file runs in a separate process with limits on time and memory, in an empty folder. Run only code that you
+trust. Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
+(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all of these
+functions are tried. Every layer type of a model is tested. If the function takes a layer, it is called for all
+layers of the type, and for all layers without positions.
 """
 
 import inspect
@@ -55,13 +55,13 @@ from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
 UNSCALED = 4096
-"""The number of positions up to which a function of the file makes a table, if no scaling depends on it."""
+"""The number of positions in a table that a function of the file makes, unless a scaling needs another number."""
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
-"""Names of functions that make tables."""
+"""A pattern for the names of functions that make tables."""
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -69,17 +69,18 @@ RETURNED = {
     ("sinusoidal", 2): "table",
     ("t5", 1): "buckets",
 }
-"""The meaning of a returned array, by the encoding and the array's number of axes."""
+"""The meaning of a returned array, by the name of the encoding and the array's number of axes."""
 
 
 def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: str | None = None) -> Diagnosis:
     """Diagnose a port's function with any signature, for one or all layer types of a model.
 
     Args:
-        path, name: the file, and the function or class in it.
+        path, name: the file, and the name of a function or class in the file.
 
     Raises:
-        InvalidArgument: the file or function is missing, it does not finish, or no way of calling it works.
+        InvalidArgument: the file or function is missing, the file does not finish, or every call of the function
+            fails.
     """
     if not path.is_file():
         raise InvalidArgument(f"--call {path}:{name}: there is no file {path}")
@@ -97,16 +98,16 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
         if out.exists():
             return together(types, pickle.loads(out.read_bytes()))
     if run.returncode == -signal.SIGALRM:
-        raise InvalidArgument(f"{path} did not end within {SECONDS} s; remove code that trains")
+        raise InvalidArgument(f"{path} did not finish within {SECONDS} s; remove slow code, such as training")
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
     channels = dict.fromkeys(str(each.recipe.get("head_dim") or HEAD_DIM) for each in asked.values())
     raise InvalidArgument(
-        f"{path}:{name} gives no numbers: {last}; it was called with {' or '.join(channels)} channels per head"
+        f"{path}:{name} returns no numbers: {last}; the call used {' or '.join(channels)} channels per head"
     )
 
 
 def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagnosis:
-    """One answer for these layer types, with a line for each if there are several."""
+    """Combine the answers for these layer types, with a line per layer type if there are several."""
     lines = [f"{name}: {answers.get(name, 'not tested')}" for name in types]
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
     text = "\n".join(lines) if len(lines) > 1 else "".join(map(str, answers.values()))
@@ -114,7 +115,7 @@ def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagno
 
 
 def shortened(table: Any, rows: int) -> Any:
-    """The first rows of a table, or of several, for the positions that functions of tables are called at."""
+    """Return the first rows of a table or of a tuple of tables, one row for each position in ``NEAR``."""
     if isinstance(table, tuple):
         return tuple(shortened(part, rows) for part in table)
     axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
@@ -122,10 +123,10 @@ def shortened(table: Any, rows: int) -> Any:
 
 
 def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
-    """The tables that the file's functions make, or the model's if there are none, in the usual layouts of ports.
+    """Return the tables that the file's functions make, or else the model's tables in the usual layouts of ports.
 
-    Each has forms for one row of tokens and for a batch, and a note for the answer with its origin and the
-    functions of the file that were not tested.
+    Each table has forms for one row of tokens and for a batch, and a note for the answer. The note names the
+    table's origin and the functions of the file that were not tested.
     """
     tables, untested = list[tuple[list[Any], str]](), ""
     rows, scaling = UNSCALED, asked.recipe.get("scaling")
@@ -155,7 +156,7 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """Searches over what the function returns for every layout and table that works, at positions it accepts."""
+    """Return a search for every layout and table with which the function works, at positions that it accepts."""
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
     target, errors = names[name], list[Exception]()
@@ -206,8 +207,8 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
 
 def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) -> str:
-    """The layers of this type for which the port computes other numbers than for the first, and those that it
-    rotates although the model does not."""
+    """Return, in words, the layers of this type whose numbers differ from the first layer's, and the layers that
+    the port rotates although they have no positions in the model."""
     if not any(takes(function, "layer", needs=False) for function in functions_of(names, name)):
         return ""
     own = first.rows[0]
@@ -223,7 +224,7 @@ def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) 
 
 
 def answered(tried: Sequence[Search], wrong: str) -> Diagnosis:
-    """The answer for the first layer of a type, with what is wrong in other layers."""
+    """Return the answer for the first layer of a type, together with what is wrong in other layers."""
     answer = diagnosed(tried)
     if not wrong:
         return answer
@@ -231,7 +232,7 @@ def answered(tried: Sequence[Search], wrong: str) -> Diagnosis:
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """The search for a returned value, whose shape determines its meaning."""
+    """Return the search for a port's return value. The shape of the value determines its meaning."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
     array, *others = (torch.as_tensor(part).detach() for part in parts)

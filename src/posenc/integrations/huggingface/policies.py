@@ -61,7 +61,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """DeepSeek-V4: some layers see only a window, and others also see earlier tokens in compressed form."""
+    """Return the recipes of DeepSeek-V4, some of whose layers also see earlier tokens in compressed form."""
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
     entries = {kind: parameters[kind] for kind in ("main", "compress")}
     if "compress" in kinds:
@@ -76,7 +76,7 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
 
 
 def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] | None:
-    """The base of every layer, or 0 if it does not rotate; None if all layers use the rope dictionary's base."""
+    """Return every layer's base, 0 for no rotation, or None if all layers use the rope dictionary's base."""
     rule, count = reader.family.rotates, reader.depth
     if rule.by in ("flags", "bases"):
         listed = reader.get(rule.key) or [base] * count
@@ -97,7 +97,7 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
 
 
 def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
-    """How many tokens back a token sees in each layer (None for all), and how many later tokens in a window."""
+    """Return how many tokens back a token sees in each layer (None for all), and how many later tokens."""
     rule, both = reader.family.windows, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
     by_types = "layer_types" in class_keys(reader.model_type)
@@ -129,7 +129,7 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
 
 
 def query_dim(reader: Reader) -> int | None:
-    """Channels of a query in latent attention, the last of which rotate; None in other families."""
+    """Return the number of channels of a query in latent attention, of which the last rotate, or else None."""
     if reader.family.rotates.by == "compression":
         return int(reader.need("head_dim"))
     parts = ("qk_nope_head_dim", "qk_rope_head_dim")
@@ -137,7 +137,7 @@ def query_dim(reader: Reader) -> int | None:
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
-    """``layer_types`` as the class computes it, one per layer; empty if the class has none."""
+    """Return ``layer_types`` as the class computes them, one per layer, or an empty tuple if it has none."""
     types, flags = tuple(reader.get("layer_types") or ()), reader.get(reader.family.windows.flags)
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
@@ -148,7 +148,7 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
-    """The query scale of each layer type that has one: every type (after rotation), or those that do not rotate."""
+    """Return the query scale of every layer type (after rotation), or only of layer types that do not rotate."""
     rule = reader.family.query_scale
     if rule == "ministral3":
         amount, floor = (
@@ -172,7 +172,7 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
 
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """Read layer types that each have a rope dictionary, or null for no positions."""
+    """Return the recipes of layer types that each have a rope dictionary, or null for no positions."""
     if not _has_types(reader.model_type):
         raise InvalidArgument(
             f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
@@ -201,6 +201,6 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
 
 
 def _has_types(model_type: str) -> bool:
-    """Whether the class of a model type has one rope dictionary per layer type."""
+    """Return whether the class of a model type has one rope dictionary per layer type."""
     default = getattr(class_form({"model_type": model_type}), "rope_parameters", None) or {}
     return any(isinstance(value, Mapping) for value in default.values())
