@@ -347,6 +347,7 @@ def table_of(
     table = position_table.of(
         positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)
     )
+    departing = [one for one in departing if has_windows(table) or [*one.sets] != ["window"]]
     if known.get("sliding_window") is False and has_windows(table):
         departing = [*departing, model_files.NO_WINDOWS]
     table = model_files.applied(table, departing)
