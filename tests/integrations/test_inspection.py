@@ -291,6 +291,15 @@ def test_angles_are_new_only_for_layers_that_see_further_than_the_trained_length
     assert sum("slowest pairs" in risk for risk in inspection.risks) == len(far)
 
 
+@pytest.mark.parametrize(("longest", "told"), [(64, 0), (128, 1)])
+def test_keys_become_stale_only_if_a_request_may_be_longer_than_the_short_list(longest: int, told: int) -> None:
+    lists = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8, "original_max_position_embeddings": 64}
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "rope_theta": 1e4}
+    config = {"model_type": "llama", **sizes, "rope_scaling": {"rope_type": "longrope", **lists}}
+    risks = inspect({**config, "max_position_embeddings": longest}).risks
+    assert sum("become stale" in risk for risk in risks) == told
+
+
 def test_a_value_has_at_most_one_source() -> None:
     """A default is told once: of the class, which need not be what every release of the family has."""
     for name in SAYS:

@@ -304,6 +304,9 @@ def test_no_positions_at_all() -> None:
         "layers without positions scale their scores by 0.5: pass it as scale=",
     )
     assert granite.as_layers().acts_on == ()
+    for types in (["mamba", "attention"], ["attention"] * 2):  # layers without attention have no scores
+        rope = config("granitemoehybrid", 2, layer_types=types, position_embedding_type="rope")
+        assert read({**rope, "attention_multiplier": 0.5}).assumed == ()
 
 
 @pytest.mark.parametrize("stated", [None, "nope", "absolute", "rope"])
@@ -333,6 +336,16 @@ def test_scales_of_queries_are_read_beside() -> None:
     ministral = read(model("ministral-3").config)
     assert str(ministral.scales["all"]) == "query-scale(amount=0.1, floor=16, rule=ministral3)"
     assert ministral.as_layers(48).acts_on == ("queries_keys", "scale")
+
+
+@pytest.mark.parametrize("entry", [{"rope_type": "default"}, {"rope_type": "linear", "factor": 4.0}])
+def test_the_floor_of_a_query_scale_is_no_length_of_a_scaling(entry: dict[str, Any]) -> None:
+    """Ministral 3 reads it from the rope dictionary, whatever the type of that."""
+    stated = {**entry, "rope_theta": 1e4, "llama_4_scaling_beta": 0.1, "original_max_position_embeddings": 16}
+    positions = read(config("ministral3", 4, rope_parameters=stated))
+    assert str(positions.scales["all"]) == "query-scale(amount=0.1, floor=16, rule=ministral3)"
+    assert positions.original_length == positions.max_length
+    assert read(write(positions)) == replace(positions, source=write(positions))
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,10 @@ def test_each_departure_is_held_by_an_answer(
             patch.setattr(model_files, "departures", lambda: rest)
             names = answered(release, departure.types)
             tables = {name: table for name in names if (table := table_of(release, config_of(name)))}
-            assert any(apart(answers(release)[name], table) for name, table in tables.items()), release
+            apart_names = [name for name, table in tables.items() if apart(answers(release)[name], table)]
+            assert apart_names, release
+            if "window" in departure.sets:  # every type was asked with a window
+                assert {config_of(name)["model_type"] for name in apart_names} == {*departure.types}, release
 
 
 def what(table: PositionTable, config: dict[str, Any]) -> set[str]:

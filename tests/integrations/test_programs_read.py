@@ -204,6 +204,40 @@ def test_servers_rotate_scaled_sections_by_one_axis(program: Any, entry: dict[st
     assert only(program.read(config)).sections == (64,)
 
 
+@pytest.mark.parametrize("program", [vllm, sglang])
+@pytest.mark.parametrize("stated", [{}, {"mrope_interleaved": False}, {"mrope_interleaved": True}], ids=str)
+def test_servers_interleave_sections_only_if_the_rope_dictionary_says_so(program: Any, stated: Any) -> None:
+    """transformers does not read mrope_interleaved: Qwen 3.5's sections are interleaved, Qwen2-VL's are not."""
+    heads = {"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2, "head_dim": 64}
+    given = {"model_type": "qwen3_5_text", **heads, "max_position_embeddings": LENGTH}
+    entry = {"rope_theta": BASE, "mrope_section": [12, 10, 10], "partial_rotary_factor": 1.0, **stated}
+    config = {**given, "layer_types": ["full_attention"] * 2, "rope_parameters": entry}
+    apart = not stated.get("mrope_interleaved")
+    assert by_name(program.read(config), config) == ["axes"] * apart
+    ignored = "transformers ignores mrope_interleaved=False"
+    assert (ignored in read(config).assumed) == (stated.get("mrope_interleaved") is False)
+    assert program.write(read(config))["rope_parameters"]["mrope_interleaved"]
+
+
+def test_vllm_rotates_a_proportional_share_but_does_not_divide_it_and_sglang_rotates_all() -> None:
+    entry = {"rope_theta": BASE, "rope_type": "proportional", "partial_rotary_factor": 0.5}
+    config = {**PLAIN, "rope_parameters": entry}
+    assert by_name(vllm.read(config), config) == []
+    assert by_name(sglang.read(config), config) == ["frequencies"]
+    divided = {**PLAIN, "rope_parameters": {**entry, "factor": 4.0}}
+    assert by_name(vllm.read(divided), divided) == ["frequencies", "admitted_length"]
+    assert vllm.read(divided).admitted_length == 4 * LENGTH
+
+
+def test_vllm_multiplies_the_length_by_a_factor_of_one_layer_type_too() -> None:
+    kinds = ("sliding_attention", "full_attention")
+    types = {"layer_types": [*kinds], "num_hidden_layers": 2, "sliding_window": 8}
+    linear = {kinds[0]: {"rope_theta": BASE}, kinds[1]: {"rope_theta": BASE, "rope_type": "linear", "factor": 4.0}}
+    config = {**PLAIN, **types, "model_type": "olmo3", "rope_parameters": linear}
+    for version in VLLM:
+        assert vllm.read(config, version).admitted_length == 4 * LENGTH
+
+
 def by_name(table: PositionTable, config: Any) -> list[str]:
     return [difference.what for difference in differences(of(read(config)), table)]
 

@@ -6,6 +6,7 @@ import pytest
 import transformers
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.config import contents
@@ -130,7 +131,39 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         config("gemma3_text", rope_scaling={"type": "linear", "factor": 4.0}, num_hidden_layers=6),
         "contradicts",
     ),
-    (config("gemma3_text", rope_parameters=LINEAR), "mixes layer types"),
+    *(
+        (
+            {**config(name, rope_parameters={**LINEAR, "rope_theta": 1e4}), "rope_theta": None},
+            rf"plain keys \['factor', 'rope_theta', 'rope_type'\], but model_type '{name}' has one rope dictionary "
+            "per layer type; move them",
+        )
+        for name in ("gemma3_text", "gemma4_text", "olmo3")
+    ),
+    (
+        config("gemma3_text", rope_theta=None, rope_scaling=LINEAR, layer_types=["full_attention"]),
+        r"refuses .*`num_hidden_layers` \(4\) must be equal to the number of `layer_types` \(1\)",
+    ),
+    (
+        config("modernbert", global_rope_theta=16e4, local_rope_theta=1e4),
+        "rope_theta=10000.0 has no effect: transformers' class reads 160000.0",
+    ),
+    *(
+        (
+            config(name, **off),
+            "sliding_window=(None|0) for layers with a window, so transformers' model fails",
+        )
+        for name, off in (
+            ("gemma2", {"sliding_window": None}),
+            ("cohere2", {"sliding_window": None}),
+            ("mistral", {"sliding_window": 0}),
+            ("qwen2_moe", {"use_sliding_window": False, "layer_types": ["sliding_attention"] * 4}),
+            ("qwen3", {"sliding_window": 8, "use_sliding_window": False, "layer_types": ["sliding_attention"] * 4}),
+        )
+    ),
+    (
+        config("glm4", partial_rotary_factor=0.5, rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 1}),
+        "partial_rotary_factor=1 in the rope dictionary contradicts partial_rotary_factor=0.5 beside it; keep the",
+    ),
     *(
         (config("llama", **{key: value}), f"{key}=.* must be a whole number from 1 to")
         for key in ("max_position_embeddings", "num_hidden_layers", "head_dim", "num_attention_heads")
@@ -251,6 +284,14 @@ def test_flags_that_are_off_and_keys_that_say_the_same_do_no_harm(given: dict[st
     assert positions.source["model_type"] in FAMILIES
 
 
+@pytest.mark.parametrize("model_type", [name for name, one in FAMILIES.items() if one.kind == "learned"])
+def test_the_longest_input_has_a_row_in_a_learned_table(model_type: str) -> None:
+    """RoBERTa's length counts rows before that of position 0."""
+    positions = read(CONFIG_MAPPING[model_type]())
+    rows = positions.encodings()[positions.layer_types[-1]].position_limit
+    assert rows in (positions.max_length, Encoding.position_limit)
+
+
 NEAR = "sliding_attention"
 
 
@@ -267,6 +308,15 @@ def test_a_window_that_limits_no_layer_is_a_note(given: dict[str, Any], note: st
     positions = read(given)
     assert not any(positions.windows)
     assert any(told.startswith("sliding_window = 8 limits no layer") and note in told for told in positions.assumed)
+
+
+def test_layer_types_of_a_class_without_them_are_a_note() -> None:
+    """Mistral's model gives every layer its window, and vLLM gives it to layers of sliding_attention."""
+    types = ["full_attention", "sliding_attention"] * 2
+    positions = read(config("mistral", sliding_window=8, layer_types=types))
+    assert positions.windows == (None, 8, None, 8)
+    assert any("transformers ignores layer_types of model_type 'mistral'" in told for told in positions.assumed)
+    assert read(config("mistral", sliding_window=None, layer_types=types)).windows == (None,) * 4
 
 
 def test_other_names_that_a_class_accepts_are_read() -> None:

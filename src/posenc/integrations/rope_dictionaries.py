@@ -7,7 +7,7 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
-from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.family import MAPS, Family
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
 
@@ -44,11 +44,25 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
     }
 
 
-def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Return positions with one axis if their scaling is not YaRN, as ``get_rope`` in vLLM and SGLang does."""
-    if kind_of(entry) in ("default", "mrope", "yarn"):
+def without_unread_factor(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rope dictionary without the factor of proportional scaling, which vLLM and SGLang ignore."""
+    return {key: value for key, value in entry.items() if key != "factor" or kind_of(entry) != "proportional"}
+
+
+def with_served_axes(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
+    """Return positions with the axes of ``get_rope`` in vLLM and SGLang: one axis if they are scaled, except
+    by YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.
+    """
+    if (axes := FAMILIES[positions.model_type].axes) is None:
         return positions
-    return replace(positions, recipes={name: recipe.with_(axes=None) for name, recipe in positions.recipes.items()})
+    layout = axes.map if axes.map == "first_last" else "strided" if entry.get("mrope_interleaved") else "chunked"
+    several = kind_of(entry) in ("default", "mrope", "yarn")
+    served = MAPS[layout](*(entry.get("mrope_section") or axes.sections)) if several else None
+    recipes = {
+        name: recipe.with_(axes=served) if recipe.get("axes") else recipe
+        for name, recipe in positions.recipes.items()
+    }
+    return replace(positions, recipes=recipes)
 
 
 def family_of(config: Mapping[str, Any]) -> Family | None:

@@ -21,9 +21,11 @@ from posenc.integrations.huggingface.policies import (
     by_layer,
     query_dim,
     scales,
+    stated_types,
     windows,
 )
 from posenc.integrations.huggingface.reader import Reader
+from posenc.integrations.huggingface.schema import RECURRENT
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
 LARGEST = 2**24
@@ -116,7 +118,8 @@ def contents(path: Path) -> Any:
 def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
     """Return the positions of the language model's part of a config, which is under ``path``."""
     recipes, types = _recipes(reader)
-    if NOPE in recipes.values() and reader.scale_of_scores:
+    kinds = zip(types, stated_types(reader) or types, strict=False)
+    if any(recipes[name] == NOPE and kind not in RECURRENT for name, kind in kinds) and reader.scale_of_scores:
         reader.assumed.append(
             f"layers without positions scale their scores by {reader.scale_of_scores:.6g}: pass it as scale="
         )

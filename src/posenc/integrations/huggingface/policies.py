@@ -17,7 +17,7 @@ from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config_class import class_form
+from posenc.integrations.huggingface.config_class import class_form, class_keys
 from posenc.integrations.huggingface.family import SEEN
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
@@ -33,7 +33,10 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     rule, count, types = reader.family.rotates, reader.depth, stated_types(reader)
     if rule.by == "compression":
         return _compressed(reader, parameters, types)
-    if any(isinstance(value, Mapping) or key in types for key, value in parameters.items()):
+    made = parameters and not isinstance(reader.made, type)
+    if any(isinstance(parameters[key], Mapping) or key in types for key in parameters) or (
+        made and _has_types(reader.model_type)
+    ):
         return _typed(reader, parameters, types)
     stated = reader.get(rule.key) if rule.by == "switch" else parameters.get("rope_theta")
     if (rule.by == "switch" and stated != "rope") or (rule.by == "base" and stated is None):
@@ -97,12 +100,25 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     """Return how many tokens back a token sees in each layer (None for all), and how many later tokens."""
     rule, both = reader.family.windows, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
-    if not stated:
+    by_types = "layer_types" in class_keys(reader.model_type)
+    if not stated and not both:
+        types = stated_types(reader) if by_types else ()
+        if NEAR in types or (stated == 0 and not types and rule.counts != "ignored"):
+            raise InvalidArgument(
+                f"sliding_window={stated} for layers with a window, so transformers' model fails or hides every "
+                "token; state its width (with use_sliding_window=true if the config has that key), or use "
+                "full_attention in layer_types, or null if it has none"
+            )
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
     back, after = SEEN[two_sided or rule.counts](int(stated))
     types = () if reader.family.rotates.by == "compression" else stated_types(reader)
-    if types and NEAR not in types:
+    if "layer_types" in reader.stated and not by_types:
+        reader.assumed.append(
+            f"transformers ignores layer_types of model_type {reader.model_type!r}, and gives every layer the "
+            f"window of {stated}; these windows are those of programs that read layer_types, such as vLLM"
+        )
+    elif types and NEAR not in types:
         why = (
             "layer_types has no sliding_attention"
             if "layer_types" in reader.stated or not reader.get("max_window_layers")
@@ -157,24 +173,21 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
     """Return the recipes of layer types that each have a rope dictionary, or null for no positions."""
+    if not _has_types(reader.model_type):
+        raise InvalidArgument(
+            f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
+            "rope dictionary for all layers; state its keys directly in rope_parameters"
+        )
     if stray := sorted(key for key, value in parameters.items() if not isinstance(value, Mapping | None)):
         raise InvalidArgument(
-            f"rope_parameters mixes layer types {sorted(set(parameters) - {*stray})} with plain keys {stray}; "
-            "state these keys for every layer type"
+            f"rope_parameters has plain keys {stray}, but model_type {reader.model_type!r} has one rope dictionary "
+            f"per layer type; move them into a dictionary for each of {sorted(set(types))}"
         )
     used = {key: parameters.get(key, {}) for key in sorted({*types}, key=lambda key: (key == NEAR, key))}
     if not types or any(value == {} for key, value in used.items() if key not in RECURRENT):
         raise InvalidArgument(
             f"rope_parameters has {sorted(parameters)}, but layer_types has {sorted(set(types))}; every layer type "
             "needs its own entry"
-        )
-    if not any(
-        isinstance(value, Mapping)
-        for value in (class_form({"model_type": reader.model_type}).rope_parameters or {}).values()
-    ):
-        raise InvalidArgument(
-            f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
-            "rope dictionary for all layers; state its keys directly in rope_parameters"
         )
     wide, recipes = {FULL: reader.full_head_dim()}, {}
     for key, value in used.items():
@@ -185,3 +198,9 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
             value = {**value, "truncate": True}
         recipes[key] = reader.rotary(value, wide.get(key)) if value else NOPE
     return recipes, types
+
+
+def _has_types(model_type: str) -> bool:
+    """Return whether the class of a model type has one rope dictionary per layer type."""
+    default = getattr(class_form({"model_type": model_type}), "rope_parameters", None) or {}
+    return any(isinstance(value, Mapping) for value in default.values())

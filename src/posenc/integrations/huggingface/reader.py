@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cached_property
 from typing import Any
 
@@ -77,7 +77,11 @@ class Reader:
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
         check_made(self.stated, self.names, stated.get("rope_parameters") or {})
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
-        computed = {} if isinstance(made, type) else {"layer_types": getattr(made, "layer_types", None)}
+        computed = (  # a class that refuses the config still has defaults for what is not stated
+            {name: value for name, value in self.fields.items() if value is not MISSING}
+            if isinstance(made, type)
+            else {"layer_types": getattr(made, "layer_types", None)}
+        )
         # attn_config is MPT's
         self.config = {**(stated.get("attn_config") or {}), **computed, **stated, **standard}
 
@@ -141,10 +145,11 @@ class Reader:
 
     @cached_property
     def length(self) -> int:
-        """The longest input, in tokens or in patches."""
+        """The longest input, in tokens or in patches, without rows of a table that belong to no position."""
         if not self.family.sees:
             self.check_stated(self.family.length, self.is_stated(self.family.length))
-            return int(self.need(self.family.length))
+            padding = self.family.tables.padding_rows
+            return int(self.need(self.family.length)) - (self.need(padding) + 1 if padding else 0)
         places = self.cells()
         return LAST_POSITION if places is None else places[0] * places[1]
 
@@ -204,6 +209,8 @@ class Reader:
         flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())
         if starts and flat and (outer := getattr(self.made, ORIGINAL, None)):
             parameters[ORIGINAL] = outer  # transformers' rotary module prefers this value
+        if self.family.query_scale == "ministral3" and not starts:
+            parameters.pop(ORIGINAL, None)  # it affects only queries
         if self.family.mscale_scores and ("mscale" not in parameters or kind != "yarn"):
             parameters.pop("mscale_all_dim", None)  # it affects only scores
         if self.family.mscale_by_length and kind == "longrope":
@@ -256,6 +263,8 @@ class Reader:
         sections = ROPE["mrope_section"].check("mrope_section", parameters.get("mrope_section") or axes.sections)
         if len(sections) != len(axes.sections):
             raise InvalidArgument(f"mrope_section={list(sections)} must have {len(axes.sections)} entries")
+        if parameters.get("mrope_interleaved", axes.map == "strided") != (axes.map == "strided"):
+            self.assumed.append(f"transformers ignores mrope_interleaved={parameters['mrope_interleaved']}")
         return MAPS[axes.map](*sections)
 
     def head_dim(self) -> int:
@@ -291,7 +300,10 @@ class Reader:
             return channels or head_dim
         share, outer = parameters.get("partial_rotary_factor"), self.stated.get(str(self.family.partial))
         if None not in (share, outer) and share != outer:
-            raise InvalidArgument(f"partial_rotary_factor={share} contradicts {self.family.partial}={outer}")
+            raise InvalidArgument(
+                f"partial_rotary_factor={share} in the rope dictionary contradicts {self.family.partial}={outer} "
+                "beside it; keep the trained one"
+            )
         if channels and share is not None and int(head_dim * share) != channels:
             raise InvalidArgument(
                 f"{self.family.rotary_dim}={channels} contradicts partial_rotary_factor={share} of {head_dim} "
@@ -323,21 +335,23 @@ class Reader:
             self.assumed.append(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
         self.check_stated("rope_theta", self._states_base)
-        base, outer = parameters.get("rope_theta", self.config.get("rope_theta")), self.stated.get(self.family.base)
+        default = self.config.get("rope_theta") or self.family.defaults.get("rope_theta")
+        base = parameters.get("rope_theta", default)
         wide = [
             entry.get("rope_theta")
             for key, entry in self.rope_parameters().items()
             if isinstance(entry, Mapping) and key != "main" and "sliding" not in key
         ]
-        if outer is not None and outer not in (wide or [base]):
+        for key in sorted({self.family.base, "rope_theta"} - {self.family.local_base}):
+            outer = self.stated.get(key)
+            if outer is None or outer in (wide or [base]):
+                continue
             if not self.stated_rope:
                 raise InvalidArgument(
-                    f"{self.family.base}={outer} has no effect: transformers' class reads {base} from this "
+                    f"{key}={outer} has no effect: transformers' class reads {base} from this "
                     "config; write the base as AutoConfig.from_pretrained(path).save_pretrained(path) does"
                 )
-            self.assumed.append(
-                f"rope_theta = {base:.12g} from the rope dictionary, not {self.family.base} = {outer:.12g}"
-            )
+            self.assumed.append(f"rope_theta = {base:.12g} from the rope dictionary, not {key} = {outer:.12g}")
         return float(ROPE["rope_theta"].check("rope_theta", base))
 
     @cached_property

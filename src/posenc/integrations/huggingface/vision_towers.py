@@ -37,12 +37,10 @@ def alibi(reader: Reader) -> Recipes:
 
 
 def learned(reader: Reader) -> Recipes:
-    """Return the recipe of a table with a row per position, without rows that belong to no position."""
+    """Return the recipe of a table with a row per position."""
     if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
         raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is read")
-    tables, rows = reader.family.tables, int(reader.need(reader.family.length))
-    if tables.padding_rows:
-        rows -= reader.need(tables.padding_rows) + 1
+    tables, rows = reader.family.tables, reader.length
     encoder_rows = reader.need(tables.encoder_length) if tables.encoder_length else rows
     if tables.encoder_length:
         reader.assumed.append(f"the encoder has {encoder_rows} positions, as stated by {tables.encoder_length}")

@@ -62,7 +62,8 @@ def write(
             "rope_parameters": {name: entries.get(name) for name in positions.recipes},
         }
     stated, ignored = rope_dictionary(positions.source), FAMILIES[positions.model_type].ignored_rope_keys
-    entry = {**next(iter(entries.values())), **{key: stated[key] for key in stated if key in ignored}}
+    floor = {key: stated[key] for key in stated if key == "original_max_position_embeddings" and positions.scales}
+    entry = {**floor, **next(iter(entries.values())), **{key: stated[key] for key in stated if key in ignored}}
     return {**config, **(_older(positions, config, entry) if spelling == "v4" else {"rope_parameters": entry})}
 
 

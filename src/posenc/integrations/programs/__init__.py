@@ -215,6 +215,8 @@ def overrides(
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     longest, kind = config[family.length], entry["rope_type"]
+    if family.axes and family.axes.map == "strided":
+        entry["mrope_interleaved"] = True
     if kind == "proportional":
         raise InvalidArgument(
             f"{program} does not compute {now} for rope_type {kind!r}; use Linear, Llama3 or YaRN"
@@ -345,6 +347,7 @@ def table_of(
     table = position_table.of(
         positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)
     )
+    departing = [one for one in departing if has_windows(table) or [*one.sets] != ["window"]]
     if known.get("sliding_window") is False and has_windows(table):
         departing = [*departing, model_files.NO_WINDOWS]
     table = model_files.applied(table, departing)

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import language_part
+from posenc.integrations.huggingface.config_class import class_keys
+from posenc.integrations.huggingface.families import READ_AS, SKIPS_SHARE
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
@@ -22,13 +25,16 @@ from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_yarn,
     kind_of,
-    one_axis_where_scaled,
     pair_ratio,
     sharpening,
     with_factor,
+    with_served_axes,
+    without_unread_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
 
+FILLED = ("llama3", "longrope", "yarn")
+"""Types for which transformers' config class fills in the longest input if the original length is missing."""
 RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
 
 
@@ -38,20 +44,21 @@ def read(config: object, version: str | None = None) -> PositionTable:
     YaRN's attention factor is attn_factor times the ratio from mscale and mscale_all_dim, or times 0.1·ln s + 1 if
     these keys are missing. SGLang 0.5.15 uses the ratio only for the DeepSeek families. attention_factor is read
     only for Laguna since 0.5.23 (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is computed as in
-    vLLM, and a batch uses the long list if one of its requests is longer than the original length. If there is no
-    original length, the longest input is multiplied by the factor, except for Llama 3 scaling.
+    vLLM, and a batch uses the long list if one of its requests is longer than the original length. An
+    original length outside the rope dictionary is read only if the class has it, as Phi-3's. If there is none,
+    linear and dynamic scaling multiply the longest input by the factor, and other types use the longest input.
 
     Args:
         config, version: as in ``vllm.read``.
     """
-    version = RELEASES.chosen(version)
+    version, model_type = RELEASES.chosen(version), str(language_part(config)[0].get("model_type"))
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
         both = latent or (version != "0.5.15" and None not in map(entry.get, PAIR))
         return float((pair_ratio(entry) if both else sharpening(entry["factor"])) * entry.get("attn_factor", 1))
 
     def admitted(positions: ModelPositions, entry: Mapping[str, Any]) -> int:
-        fixed = ORIGINAL in entry or kind_of(entry) == "llama3" or len(positions.rotary_recipes) > 1
+        fixed = ORIGINAL in entry or kind_of(entry) in FILLED or len(positions.rotary_recipes) > 1
         return int(positions.max_length * (1 if fixed else entry.get("factor") or 1))
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,10 +66,12 @@ def read(config: object, version: str | None = None) -> PositionTable:
             entry = {key: value for key, value in entry.items() if key not in PAIR} | {
                 "attn_factor": entry["attention_factor"] / sharpening(entry.get("factor") or 1)
             }
+        if kind_of(entry) == "proportional" and config["model_type"] in SKIPS_SHARE:
+            entry = {key: entry[key] for key in ("rope_theta",) if key in entry}  # its rotary_dim is the whole head
         read_as = as_yarn(entry, config)
-        if read_as is not entry:
+        if read_as is not entry or kind_of(entry) in FILLED:
             read_as = {ORIGINAL: config["max_position_embeddings"], **read_as}
-        return with_factor(read_as, config, yarn)
+        return with_factor(without_unread_factor(read_as), config, yarn)
 
     return table_of(
         "sglang",
@@ -72,7 +81,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         "transformers5",
         change,
         admitted,
-        rotated=one_axis_where_scaled,
+        unread=() if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,),
+        rotated=with_served_axes,
         long_list="for every request of a batch in which one is longer than the original length",
     )
 

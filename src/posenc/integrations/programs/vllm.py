@@ -23,10 +23,11 @@ from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_yarn,
     kind_of,
-    one_axis_where_scaled,
     pair_ratio,
     sharpening,
     with_factor,
+    with_served_axes,
+    without_unread_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
 
@@ -70,7 +71,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
                 f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
                 f"{ORIGINAL}; add this key, or use YaRN"
             )
-        entry = dict(read_as)
+        entry = without_unread_factor(read_as)
         if kind_of(entry) == "dynamic" and not entry.get("alpha"):
             # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
@@ -83,9 +84,12 @@ def read(config: object, version: str | None = None) -> PositionTable:
         if kind_of(entry) == "longrope":
             return int(positions.source.get(ORIGINAL) or longest)
         if kind_of(entry) == "yarn":
-            return int(entry[ORIGINAL] * entry["factor"]) if older else longest
-        scaled = kind_of(entry) in ("linear", "dynamic") and "gemma3" not in positions.model_type
-        return int(longest * entry["factor"]) if scaled else longest
+            original = positions.source.get(ORIGINAL) or entry[ORIGINAL]
+            return int(original * entry["factor"]) if older else longest
+        entries = [one for one in entry.values() if isinstance(one, Mapping)] or [entry]
+        scaled = [one for one in entries if kind_of(one) in ("linear", "dynamic", "proportional")]
+        factors = [one["factor"] for one in scaled if one.get("factor")]
+        return int(longest * factors[-1]) if factors and "gemma3" not in positions.model_type else longest
 
     table = table_of(
         "vllm",
@@ -107,8 +111,8 @@ def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositi
     vLLM rotates the stated share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
     ``rotary_embedding/__init__.py``.
     """
-    positions, share = one_axis_where_scaled(positions, entry), entry.get("partial_rotary_factor")
-    if share is None or positions.model_type not in SKIPS_SHARE:
+    positions, share = with_served_axes(positions, entry), entry.get("partial_rotary_factor")
+    if share is None or positions.model_type not in SKIPS_SHARE or kind_of(entry) == "proportional":
         return positions
     recipes = {
         name: recipe.with_(rotary_dim=int(recipe.get("head_dim") * share)) if recipe.name == "rotary" else recipe
