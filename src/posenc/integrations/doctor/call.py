@@ -33,7 +33,7 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.doctor import expected, search
-from posenc.integrations.doctor.search import Array, Diagnosis, Expected, Search, diagnosed
+from posenc.integrations.doctor.search import SHOWN, Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.doctor.signatures import (
     BATCH,
     FAR,
@@ -43,6 +43,7 @@ from posenc.integrations.doctor.signatures import (
     NEARER,
     OFFSETS,
     OVERRIDDEN,
+    START,
     X_HEADS,
     first,
     functions_of,
@@ -193,6 +194,8 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
             short = at.max() < wanted[0].max() and at is not LATER and not forms  # given tables are short
             searched = partial(_search, asked, x, at, note + limited * short)
             for each in first(target, values(asked, x, at, forms), errors, searched):
+                if at is LATER:  # a port that counts rows is not off by this start
+                    each.single = [change for change in each.single if change != {"shift": -START}]
                 yield (layout, (forms, whose)), each
 
     compared = next(filter(None, (list(found(at, ways)) for at in wanted)), None)
@@ -205,29 +208,42 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     return keys or [each for _, each in compared]
 
 
-def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) -> str:
-    """The layers of this type for which the port computes other numbers than for the first, and those that it
-    rotates although the model does not."""
-    if not any(takes(function, "layer", needs=False) for function in functions_of(names, name)):
-        return ""
-    own = first.rows[0]
+def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> list[tuple[list[int], list[Search]]]:
+    """The layers of this type, in groups for which the port computes the same numbers, with a search for each.
 
-    def unlike(layers: Iterable[int], right: Array) -> str:
-        tried = {i: searches(names, name, replace(asked, indices=(i,)))[0] for i in layers}
-        return ", ".join(str(i) for i, each in tried.items() if not np.array_equal(each.rows[0]["y"], right))
+    The layers without positions that the port rotates are a group of their own.
+    """
+    layered = bool(asked.indices) and any(
+        takes(function, "layer", needs=False) for function in functions_of(names, name)
+    )
+    groups = dict[bytes, tuple[list[int], list[Search]]]()
+    for i in (*asked.indices, *asked.unrotated) if layered else asked.indices[:1] or (0,):
+        tried = searches(names, name, replace(asked, indices=(i,)) if layered else asked)
+        own = tried[0].rows[0]
+        if i not in asked.unrotated:
+            groups.setdefault(own["y"].tobytes(), ([], tried))[0].append(i)
+        elif not np.array_equal(own["y"], own.get("x", 0 * own["y"])):
+            groups.setdefault(b"", ([], tried))[0].append(i)
+    return list(groups.values())
 
-    wrong = unlike(asked.indices[1:], own["y"])
-    rotated = unlike(asked.unrotated, own.get("x", np.zeros_like(own["y"])))
-    text = f"; it computes other numbers for layers {wrong}" * bool(wrong)
-    return text + f"; it rotates layers {rotated}, which have no positions in the model" * bool(rotated)
 
-
-def answered(tried: Sequence[Search], wrong: str) -> Diagnosis:
-    """The answer for the first layer of a type, with what is wrong in other layers."""
-    answer = diagnosed(tried)
-    if not wrong:
-        return answer
-    return replace(answer, right=False, text=f"layer {tried[0].expected.indices[0]}: {answer}{wrong}")
+def answered(groups: Sequence[tuple[list[int], list[Search]]]) -> Diagnosis:
+    """The answer for a layer type, in parts if the port computes different numbers for its layers."""
+    answers, parts = list[Diagnosis](), list[str]()
+    for layers, tried in groups:
+        named = f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+        if layers[0] in tried[0].expected.unrotated:
+            parts.append(f"it rotates {named}, which should have no positions")
+        elif len(answers) == SHOWN:
+            parts.append(f"it computes other numbers again for {named}")
+        else:
+            answers.append(diagnosed(tried))
+            parts.append(f"{named}: {answers[-1]}")
+    if len(groups) == 1:
+        return answers[0]
+    causes = dict.fromkeys(cause for answer in answers for cause in answer.causes)
+    right = len(parts) == len(answers) and all(answer.right for answer in answers)
+    return Diagnosis(right, tuple(causes), "; ".join(parts))
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
@@ -260,10 +276,9 @@ def main(path: str, name: str, out: str, seconds: str) -> None:
     signal.alarm(int(seconds))
     names = runpy.run_path(path)
     one_of("function", name, [key for key, value in names.items() if callable(value)])
-    searched = {layer: searches(names, name, right) for layer, right in asked.items()}
-    wrong = {layer: astray(names, name, asked[layer], tried[0]) for layer, tried in searched.items()}
+    searched = {layer: by_layers(names, name, right) for layer, right in asked.items()}
     signal.alarm(0)
-    answers = {layer: answered(tried, wrong[layer]) for layer, tried in searched.items()}
+    answers = {layer: answered(groups) for layer, groups in searched.items()}
     Path(out).write_bytes(pickle.dumps(answers))
 
 

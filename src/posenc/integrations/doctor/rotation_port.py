@@ -71,6 +71,8 @@ def _scalings(scaling: Scaling, right: Scaling) -> str:
 
 
 def _named(scaling: Scaling) -> str:
+    if isinstance(scaling, PerPair):
+        return "LongRoPE factors"
     return "no scaling" if scaling == Default() else briefly(scaling).removesuffix("()")
 
 
@@ -91,7 +93,9 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "scaling": lambda port, right: _scalings(port.scaling, right.scaling),
     "factor": lambda port, right: (
         f"its attention factor is {port.factor:.6g} instead of {right.factor:.6g}"
-        + {1.0: " (left out)", right.factor**2: " (applied twice)"}.get(port.factor, "")
+        + {1.0: " (left out)", right.factor**2: " (applied twice)", 1 / right.factor: " (inverted)"}.get(
+            port.factor, ""
+        )
     ),
     "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
     "products": lambda port, right: PRODUCTS[port.products][0],

@@ -156,8 +156,8 @@ class Search:
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """The errors of a port's numbers relative to this change, and which of them exceed the tolerance."""
         ours, room = replace(self.right, **change).predict(rows)
-        apart = np.abs(rows["y"] - ours)
-        return apart, ~(apart <= room)
+        apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
+        return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
         """Whether this change gives the numbers; nearly every wrong one fails on a few rows, tried first."""
@@ -185,7 +185,7 @@ class Search:
         """Whether two changes give the same function, up to a measured value."""
         ports = (replace(self.right, **fields) for fields in (change, other))
         ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
-        return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-9).all())
+        return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-7).all())
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
         """The first change for each distinct function, up to one more than are shown."""
