@@ -325,6 +325,10 @@ PLANTS = (
         lambda: _bias(2.0 ** -(np.arange(1.0, 33) / 4) / math.sqrt(128)),
         (r"multiplied by 0\.0883883",),
     ),
+    Plant("bloom_in_one_row", "bloom", lambda: {"bias": np.array(_series(32)[:, None, None] * KEYS[:, :1])}, ()),
+    Plant(
+        "codes_at_positions", "sinusoidal", lambda: {"positions": np.arange(5, 60), "table": _codes(CODES[5:])}, ()
+    ),
     Plant("bloom_by_key_positions", "bloom", lambda: {"bias": np.array(_series(32)[:, None, None] * KEYS)}, ()),
     Plant(
         "bloom_off_by_one_head", "bloom", lambda: {"slopes": _series(32, 0)}, (r"^its slopes are off by one head",)

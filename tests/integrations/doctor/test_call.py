@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posenc.integrations.doctor.call import answered, by_layers, together
+from posenc.integrations.doctor.call import UNTESTED, answered, by_layers, together
 from posenc.integrations.doctor.doctor import expected
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -176,8 +176,8 @@ def relative_position_bucket(relative_position, bidirectional=True, num_buckets=
     else:
         distance = -relative_position.clamp(max=0)
     exact = num_buckets // 2
-    further = torch.log(distance.clamp(min=1) / exact) / torch.tensor(max_distance / exact).log() * (num_buckets - exact)
-    far = (exact + further.long()).clamp(max=num_buckets - 1)
+    further = torch.log(distance.clamp(min=1) / exact) / torch.tensor(max_distance / exact).log()
+    far = (exact + (further * (num_buckets - exact)).long()).clamp(max=num_buckets - 1)
     return first + torch.where(distance < exact, distance, far)
 """
 CODES = """
@@ -283,7 +283,7 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
     exec(listing, names)
     types = expected(model)
     tried = {layer: answered(by_layers(names, name, types[layer])) for layer in layers or types}
-    return str(together(types, tried))
+    return str(together(dict.fromkeys(types, UNTESTED) | tried))
 
 
 @pytest.mark.parametrize(
@@ -393,9 +393,9 @@ def test_layers_without_positions_are_called_too() -> None:
     rotates = "def rope(x, positions, layer_idx):\n    at = angles(x, positions, 5e6).tile(2)\n"
     whole = rotates + "    return x * at.cos() + turned(x) * at.sin()\n"
     text = answer(smollm3, "rope", TURN + whole)
-    assert text.startswith("layers 0, 1, 2, 4, 5, 6, 8, 9, 10, 12")
+    assert text.startswith("layers 3, 7, 11, 15, 19, 23, 27, 31, 35: rotated, although the model gives them no")
+    assert "; layers 0, 1, 2, 4, 5, 6, 8, 9, 10, 12" in text
     assert ", 34: right; " in text
-    assert "; it rotates layers 3, 7, 11, 15, 19, 23, 27, 31, 35, which should have no positions" in text
     kept = whole.replace("    return", "    if layer_idx % 4 == 3:\n        return x\n    return")
     assert answer(smollm3, "rope", TURN + kept).startswith("right; ")
 

@@ -18,7 +18,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -63,6 +64,11 @@ MAKER = (
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
 """Names of functions that make tables."""
+UNTESTED = Diagnosis(True, (), "not tested")
+ROTATED = Diagnosis(
+    False, ("rotates layers that have no positions",), "rotated, although the model gives them no positions"
+)
+UNSEARCHED = Diagnosis(False, (), "different numbers again, which were not searched")
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -96,7 +102,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
             capture_output=True,
         )
         if out.exists():
-            return together(types, pickle.loads(out.read_bytes()))
+            return together(dict.fromkeys(types, UNTESTED) | pickle.loads(out.read_bytes()))
     if run.returncode == -signal.SIGALRM:
         raise InvalidArgument(f"{path} did not end within {SECONDS} s; remove code that trains")
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
@@ -106,11 +112,11 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     )
 
 
-def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagnosis:
-    """One answer for these layer types, with a line for each if there are several."""
-    lines = [f"{name}: {answers.get(name, 'not tested')}" for name in types]
+def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnosis:
+    """One answer, with the names of its parts if there are several."""
+    parts = [f"{name}: {answer}" for name, answer in answers.items()]
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
-    text = "\n".join(lines) if len(lines) > 1 else "".join(map(str, answers.values()))
+    text = separator.join(parts) if len(parts) > 1 else "".join(map(str, answers.values()))
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
 
 
@@ -208,42 +214,38 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     return keys or [each for _, each in compared]
 
 
-def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> list[tuple[list[int], list[Search]]]:
-    """The layers of this type, in groups for which the port computes the same numbers, with a search for each.
+def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
+    """The searches for the layers of this type, by the numbers of the layers for which the port computes the same.
 
-    The layers without positions that the port rotates are a group of their own.
+    Layers without positions that the port rotates come first, without a search.
     """
-    layered = bool(asked.indices) and any(
+    if not asked.indices or not any(
         takes(function, "layer", needs=False) for function in functions_of(names, name)
-    )
-    groups = dict[bytes, tuple[list[int], list[Search]]]()
-    for i in (*asked.indices, *asked.unrotated) if layered else asked.indices[:1] or (0,):
-        tried = searches(names, name, replace(asked, indices=(i,)) if layered else asked)
-        own = tried[0].rows[0]
-        if i not in asked.unrotated:
-            groups.setdefault(own["y"].tobytes(), ([], tried))[0].append(i)
-        elif not np.array_equal(own["y"], own.get("x", 0 * own["y"])):
-            groups.setdefault(b"", ([], tried))[0].append(i)
-    return list(groups.values())
+    ):
+        return {"": searches(names, name, asked)}
+    tried = {i: searches(names, name, replace(asked, indices=(i,))) for i in (*asked.indices, *asked.unrotated)}
+    rows, groups = {i: found[0].rows[0] for i, found in tried.items()}, defaultdict[bytes, list[int]](list)
+    for i in asked.indices:
+        groups[rows[i]["y"].tobytes()].append(i)
+    rotated = [i for i in asked.unrotated if not np.array_equal(rows[i]["y"], rows[i].get("x", 0 * rows[i]["y"]))]
+    return {
+        f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}": []
+        if layers is rotated
+        else tried[layers[0]]
+        for layers in (rotated, *groups.values())
+        if layers
+    }
 
 
-def answered(groups: Sequence[tuple[list[int], list[Search]]]) -> Diagnosis:
+def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
     """The answer for a layer type, in parts if the port computes different numbers for its layers."""
-    answers, parts = list[Diagnosis](), list[str]()
-    for layers, tried in groups:
-        named = f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
-        if layers[0] in tried[0].expected.unrotated:
-            parts.append(f"it rotates {named}, which should have no positions")
-        elif len(answers) == SHOWN:
-            parts.append(f"it computes other numbers again for {named}")
-        else:
-            answers.append(diagnosed(tried))
-            parts.append(f"{named}: {answers[-1]}")
-    if len(groups) == 1:
-        return answers[0]
-    causes = dict.fromkeys(cause for answer in answers for cause in answer.causes)
-    right = len(parts) == len(answers) and all(answer.right for answer in answers)
-    return Diagnosis(right, tuple(causes), "; ".join(parts))
+    return together(
+        {
+            layers: ROTATED if not tried else diagnosed(tried) if i <= SHOWN else UNSEARCHED
+            for i, (layers, tried) in enumerate(groups.items())
+        },
+        "; ",
+    )
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:

@@ -34,8 +34,8 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
             ``"sinusoidal"``. If the string does not state base or pairing, any is accepted.
         numbers: a port's arrays by name. For a rotation: ``positions (T,)`` or ``(A, T)``, ``x`` and ``rotated``,
             both ``(…, T, D)``, ``cos`` and ``sin (T, W)``, and ``inv_freq (P,)``. For ALiBi: ``bias (H, T, T)`` or
-            ``slopes (H,)``. For sinusoidal codes: ``table (T, D)``. For T5: ``buckets (N,)`` and ``offsets (N,)``,
-            j − i.
+            ``slopes (H,)``. For sinusoidal codes: ``table (T, D)``, and ``positions (T,)`` if they
+            are not 0 to T − 1. For T5: ``buckets (N,)`` and ``offsets (N,)``, j − i.
         layer: the layer type; optional if the model has only one.
 
     Raises:
@@ -54,6 +54,8 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
     """Search a port's arrays, of any type, for its mistake."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
+    if "table" in numbers:
+        numbers = {"positions": np.arange(len(numbers["table"])), **numbers}
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
     if not complete or set(numbers) - complete - {"positions"}:
         raise InvalidArgument(

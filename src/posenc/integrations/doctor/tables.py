@@ -71,9 +71,13 @@ class Slopes:
 
         A constant per query does not matter, because softmax removes it.
         """
-        i, j = np.tril_indices(bias.shape[1], -1)
-        if not len(i):
-            raise InvalidArgument(f"bias has shape {bias.shape}; pass at least two tokens")
+        T = bias.shape[-1]
+        if T < 2 or bias.shape[1:] not in ((T, T), (1, T)):
+            raise InvalidArgument(
+                f"bias has shape {bias.shape}; pass (heads, tokens, tokens), and two tokens or more"
+            )
+        i, j = np.tril_indices(T, -1)
+        bias = np.broadcast_to(bias, (len(bias), T, T))  # Bloom's and MPT's has one row for all queries
         seen, own = bias[:, i, j], bias[:, i, i]
         room = (step(bias.reshape(len(bias), -1)) + 2.0**-22) * (np.abs(seen) + np.abs(own)) / (i - j)
         return {"head": np.arange(len(bias))[:, None], "y": (seen - own) / (j - i), "room": room}
@@ -130,15 +134,15 @@ def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
     )
 
 
-def _table(right: Rotation, table: Array) -> Rows:
-    """A row for every position, starting at 0."""
+def _table(right: Rotation, positions: Array, table: Array) -> Rows:
+    """A row for every position."""
     x = np.zeros(table.shape) + np.isin(np.arange(right.head_dim), right.both_channels[0][1])
-    return vectors(right, np.arange(float(len(table))), x, table)
+    return vectors(right, positions, x, table)
 
 
 SINUSOIDAL = Kind(
     right=_codes,
-    forms={("table",): _table},
+    forms={("positions", "table"): _table},
     probe=probe,
     mistakes=mistakes,
     phrases={
