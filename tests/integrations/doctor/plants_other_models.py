@@ -68,7 +68,8 @@ def _table(angles: Array, positions: Array) -> dict[str, Array]:
 
 
 def _by_a_table_in_float16(x: Array) -> Array:
-    cos, sin = (turn(angles32(FAR, MISTRAL)).astype(np.float16).astype(np.float32) for turn in (np.cos, np.sin))
+    angles = FAR[:, None] * MISTRAL  # in float64: float32 rounds some to the next number of float16
+    cos, sin = (turn(angles).astype(np.float16).astype(np.float32) for turn in (np.cos, np.sin))
     a, b = x[:, :64], x[:, 64:]
     return np.concatenate((a * cos - b * sin, b * cos + a * sin), -1)
 

@@ -84,11 +84,11 @@ def _channels(right: Rotation) -> list[Change]:
     """Changes in which channels form pairs, and in how many pairs rotate."""
     P, D = right.turning, right.head_dim
     steps = [(2, 1), *((1, distance) for distance in (P, D // 2, D // 4) if distance >= P)]
-    layouts = [(start, *step) for start in (0, D - 2 * P) for step in steps]
+    layouts = [own for own in ((start, *step) for start in (0, D - 2 * P) for step in steps) if own != right.layout]
     return [
         *each(layout=layouts),
         *({"layout": layout, "written": right.layout} for layout in layouts),
-        *each(written=[layout for layout in layouts if layout != right.layout]),
+        *each(written=layouts),
         {"layout": (0, 1, D // 2), "span": D},  # frequencies over the whole head, padded with zeros
         *(
             {"turning": n, **layout, **span}

@@ -239,6 +239,12 @@ class Rotation:
         product = partial(PRODUCTS[self.products][1], x[:, a], x[:, b], sign=self.sign)
         ours[:, c], ours[:, d] = product(cos, sin)
         wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
+        if "cos and sin" in self.precision:  # an error of float32 in the angle may round to the next 16-bit number
+            error = CLOSE * (1 + np.abs(angles)) * np.array((-1.0, 1.0))[:, None, None]
+            for turn in (np.cos, np.sin):
+                wide = wide + self.factor * np.abs(
+                    np.diff(self.rounded(turn(angles + error), "cos and sin"), axis=0)[0]
+                )
         lengths = np.abs(x[:, a]) + np.abs(x[:, b])
         room[:, c] = room[:, d] = wide * lengths
         if self.crossed:

@@ -118,6 +118,7 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         "it does not rotate at all"
         if not port.multiple
         else f"its positions are multiplied by {port.multiple:g}"
+        + ", as after two rotations" * (port.multiple == 2)
         if port.multiple > 1
         else f"its positions are divided by {1 / port.multiple:g}"
     ),
