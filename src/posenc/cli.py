@@ -1,4 +1,4 @@
-"""Entry point of the ``posenc`` script: runs what needs no other packages, then loads the command line."""
+"""The entry point of the ``posenc`` script, which prints versions without other packages or runs a command."""
 
 import io
 import signal
@@ -13,15 +13,15 @@ from posenc.commands.versions import versions
 from posenc.errors import MissingExtra
 
 STOPPED = 130
-"""The exit status after Ctrl-C; Typer uses the same one, but without a message."""
+"""The exit status after Ctrl-C, which is the same in Typer."""
 RESUMABLE = ("compare", "extend")
 """The commands that can resume after Ctrl-C."""
 
 
 def main() -> None:
-    """Print the versions, print how to install missing packages, or run the command line.
+    """Print the versions, or print how to install missing packages, or run the command line.
 
-    Ctrl-C prints one line, even in the middle of an import.
+    After Ctrl-C, print one line, even during an import.
     """
     if sys.argv[1:] == ["--version"]:
         print(versions())

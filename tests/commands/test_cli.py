@@ -41,13 +41,13 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
-        (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 applies to --launcher local"),
+        (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 applies only to --launcher local"),
         (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
-        (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
+        (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be at least 0"),
         (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
-        (("runs", "--what", "steps"), "what='steps' selects the rows of --csv and --json; add --csv steps.csv"),
-        (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True are two output formats"),
-        (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
+        (("runs", "--what", "steps"), "what='steps' applies only to --csv and --json; add --csv steps.csv"),
+        (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True cannot be combined"),
+        (("runs", "/nowhere"), "no ledger in '/nowhere'; create it with: posenc compare --output /nowhere"),
     ],
 )
 def test_what_is_refused_is_one_line_and_status_2(

@@ -168,9 +168,9 @@ def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path) -> None:
     config = saved(tmp_path, "config.json", {**MODEL, "rope_theta": 5e5})
-    with pytest.raises(InvalidArgument, match="posenc diff compares two sources: add theirs, or --draft DRAFT"):
+    with pytest.raises(InvalidArgument, match="posenc diff compares two sources; add a second source, or --draft"):
         CliRunner().invoke(app, ["diff", config], catch_exceptions=False)
-    with pytest.raises(InvalidArgument, match="positions='a' must be numbers"):
+    with pytest.raises(InvalidArgument, match="positions='a' must be whole numbers"):
         CliRunner().invoke(app, ["diff", config, config, "--positions", "a"], catch_exceptions=False)
     with pytest.raises(InvalidArgument, match=r"program 'vlm' is unknown; use one of exllamav3, llama\.cpp"):
         table(f"vlm@0.33.0:{config}")

@@ -109,7 +109,7 @@ def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("rotary",), "pass a file with them, or --call"),
+        (("rotary",), "pass a file of numbers, or --call"),
         (("rotary", "--call", "port.py"), "--call FILE:FUNCTION"),
         (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
         (("rotary", "no_such.npz"), "file with the port's arrays"),

@@ -114,7 +114,7 @@ def test_what_show_does_not_know() -> None:
         show("heatmap", ["width=wide"])
     with pytest.raises(InvalidArgument, match="causal='yes' is not true or false"):
         show("bias", ["causal=yes"])
-    with pytest.raises(InvalidArgument, match="has no '='; type: --set name=value"):
+    with pytest.raises(InvalidArgument, match="has no '='; write it as --set name=value"):
         show("bias", ["causal"])
     with pytest.raises(InvalidArgument, match="length=100000 must be between 2 and 4096"):
         show("heatmap", ["length=100000"])

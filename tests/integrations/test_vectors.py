@@ -249,4 +249,4 @@ def test_the_command(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(
         app, ["vectors", str(tmp_path), "--positions", "0,x", "-o", str(tmp_path / "rope.json")]
     )
-    assert "positions='0,x' must be numbers" in str(wrong.exception)
+    assert "positions='0,x' must be whole numbers" in str(wrong.exception)

@@ -1,1 +1,1 @@
-"""Code that tests share: cases, mutants, oracles, small models, studies and screenshots of pages."""
+"""The code that tests share, such as cases, mutants, oracles, small models, studies and screenshots."""

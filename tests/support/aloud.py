@@ -1,4 +1,4 @@
-"""Checks whether a page is readable, with our own checks and, if npm can fetch it, with axe."""
+"""Checks that a page is readable, with posenc's own rules, and with axe if npm can fetch it."""
 
 import shutil
 import subprocess
@@ -14,18 +14,18 @@ WINDOWS = ((1280, 800), (1024, 768), (360, 740))
 HINDRANCES = (Path(__file__).parent / "aloud.js").read_text("utf-8")
 RULES = "wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"
 OUR_RULES = *RULES, "best-practice"
-"""The rules for pages that we write entirely; themes do not follow axe's best practice."""
+"""The rules for pages that posenc writes itself; pages with a theme do not follow axe's best practice."""
 
 
 def hindrances(page: Any) -> list[str]:
-    """The obstacles to reading the page: faint text, overlapping text, and text outside the window."""
+    """Return the obstacles to reading the page: faint text, overlapping text, and text outside the window."""
     found: list[str] = page.evaluate(HINDRANCES)
     return found
 
 
 @cache
 def axe_source() -> str:
-    """The script of axe-core, fetched once into a temporary folder; if that fails, the test is skipped."""
+    """Return the script of axe-core, which is fetched once, or skip the test if npm cannot fetch it."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not installed")
@@ -37,7 +37,7 @@ def axe_source() -> str:
 
 
 def violations(page: Any, rules: Sequence[str] = OUR_RULES) -> list[str]:
-    """Violations of WCAG 2.2 AA and of axe's best practice: each rule, and the first element that violates it."""
+    """Return the violated rules of WCAG 2.2 AA and of axe's best practice, each with its first violation."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(f"() => {{ {axe_source()} }}")
     found = page.evaluate("(tags) => axe.run({ runOnly: tags }).then((r) => r.violations)", list(rules))

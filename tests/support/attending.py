@@ -1,4 +1,4 @@
-"""A wrapper through which all tests of attention call it, so that its signature is used in one place."""
+"""A wrapper of ``posenc.attention`` for tests, so that only this file depends on its signature."""
 
 from torch import Tensor
 
@@ -17,7 +17,7 @@ def attend(
     scale: float | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """Call ``posenc.attention`` with a mask made from these arguments; ``segments`` has an entry for every key."""
+    """Call ``posenc.attention`` with a mask from these arguments; ``segments`` has an entry for every key."""
     T = q.shape[2]
     own = None if segments is None else segments[..., segments.shape[-1] - T :]
     mask = posenc.Mask(causal=causal, key_mask=key_mask, q_segments=own, k_segments=segments)

@@ -1,4 +1,4 @@
-"""Runs a view's block of Python, and compares the numbers that it prints with those in its picture."""
+"""Runs the Python code of a view, and compares the printed numbers with the numbers in the picture."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,12 +8,12 @@ from posenc.pictures.view import Heatmap, Lines, View
 from posenc.scaling import Frequencies
 
 ROUNDING = 1e-6
-"""The tolerance: blocks compute in float32, and pictures in float64. Sums have up to 128 products, each with a
-relative error of 6e-8, so their errors add up to about √128 · 6e-8 = 7e-7."""
+"""The tolerance between a block's float32 and a picture's float64. A sum has up to 128 products, each with a
+relative error of 6e-8, and their errors add up to about √128 · 6e-8 = 7e-7."""
 
 
 def shown(view: View) -> torch.Tensor:
-    """Every number in the panels and readouts."""
+    """Return every number in the panels and readouts of a view."""
     parts = [torch.tensor([v for v in view.readouts.values() if isinstance(v, float | int)], dtype=torch.float64)]
     for panel in view.panels:
         if isinstance(panel, Heatmap):
@@ -27,7 +27,7 @@ def shown(view: View) -> torch.Tensor:
 
 
 def numbers(value: object) -> Iterator[float]:
-    """The numbers in a value that a block prints."""
+    """Yield the numbers in a value that a block prints."""
     if isinstance(value, torch.Tensor):
         yield from value.detach().flatten().double().tolist()
     elif isinstance(value, Frequencies):
@@ -42,7 +42,7 @@ def numbers(value: object) -> Iterator[float]:
 
 
 def strays(view: View) -> list[float]:
-    """The numbers that the block prints but the picture does not contain; the block must print at least one."""
+    """Return the numbers that the block prints and the picture lacks; the block must print at least one number."""
     printed: list[object] = []
     exec(view.python, {"print": lambda *values: printed.extend(values)})
     picture, found = shown(view), list(numbers(printed))

@@ -1,6 +1,6 @@
-"""Encodings that are broken on purpose, with one mistake each, as found in popular libraries.
+"""Encodings that are broken on purpose, each with one mistake that popular libraries have made.
 
-mutants.py lists each with the law that must reject it, and test_mutants.py asserts that the law does.
+mutants.py lists each encoding with the law that must reject it, and test_mutants.py asserts this rejection.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from support.cases import ROWS
 
 
 class PlacedTables(Placed):
-    """cos and sin for queries and for keys, computed by a mutant."""
+    """A placed encoding whose cos and sin a mutant computes."""
 
     def __init__(
         self, q_positions: Positions, k_positions: KeyPositions, tables: Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -38,7 +38,7 @@ class PlacedTables(Placed):
 
 
 class BrokenRotary(Encoding):
-    """A correct rotary encoding; each mutant below breaks one thing."""
+    """A correct rotary encoding, from which the mutants below differ by one mistake each."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("queries_keys",)
@@ -72,7 +72,7 @@ class RotatesTogether(BrokenRotary):
 
 
 class FloatPositions(BrokenRotary):
-    """Positions and angles in a float type, which merges distinct positions and shifts far ones."""
+    """Computes positions and angles in a float type, which merges distinct positions and shifts far positions."""
 
     angle_type: ClassVar[torch.dtype] = torch.float32
 
@@ -83,7 +83,7 @@ class FloatPositions(BrokenRotary):
 
 
 class Bfloat16Positions(FloatPositions):
-    """Positions in the activations' type."""
+    """Rounds positions to the dtype of the activations."""
 
     angle_type: ClassVar[torch.dtype] = torch.bfloat16
 
@@ -101,7 +101,7 @@ class SharedCache(BrokenRotary):
 
 
 class LengthCache(BrokenRotary):
-    """Caches a table by length, so the second call gets the positions of the first."""
+    """Caches a table by length, so that a second call gets the positions of the first call."""
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__(base)
@@ -122,7 +122,7 @@ class OffByOneAfterCache(BrokenRotary):
 
 
 class CountsFromZero(BrokenRotary):
-    """Makes positions from the length, and ignores those that were passed."""
+    """Makes positions from the length, and ignores the positions that were passed."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return super().tables(torch.arange(positions.shape[-1]).expand(positions.shape), dtype)
@@ -136,7 +136,7 @@ class PaddingCounts(BrokenRotary):
 
 
 class Transposed(BrokenRotary):
-    """Rotates in the wrong direction: still a relative rotation, but with queries and keys exchanged."""
+    """Rotates in the wrong direction, which is a relative rotation with queries and keys exchanged."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         cos, sin = super().tables(positions, dtype)
@@ -151,7 +151,7 @@ class NotARotation(BrokenRotary):
 
 
 class RoundedTables(BrokenRotary):
-    """Rounds cos and sin to the activations' type before they are used."""
+    """Rounds cos and sin to the dtype of the activations before rotation."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -186,7 +186,7 @@ class InPlace(BrokenRotary):
 
 
 class FloatBuffer(BrokenRotary):
-    """Frequencies in a float buffer, which a cast of the module rounds and to_empty loses."""
+    """Keeps frequencies in a float buffer, which a cast of the module rounds and ``to_empty`` loses."""
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__(base)
@@ -207,7 +207,7 @@ class FilledWithParameters(FloatBuffer):
 
 
 class PersistentTable(FloatBuffer):
-    """Saves the buffer in state_dict, so that an old checkpoint restores its own frequencies."""
+    """Saves the buffer in ``state_dict``, so that an old checkpoint restores old frequencies."""
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__(base)
@@ -224,7 +224,7 @@ class AutocastTable(BrokenRotary):
 
 
 class SilentClamp(Encoding):
-    """A learned table that silently gives positions past its end the last row."""
+    """Gives positions past the end of a learned table its last row without an error."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("embeddings",)
@@ -250,27 +250,27 @@ class NoReset(SilentClamp):
 
 
 class CalledRelative(SilentClamp):
-    """Is absolute, but declares that it is relative."""
+    """Declares an absolute encoding as relative."""
 
     relative = True
 
 
 def called_a_rotation() -> Encoding:
-    """An encoding that rotates a pair by two angles, but declares that it keeps lengths."""
+    """Return an encoding that rotates a pair by two angles, but declares that rotation keeps lengths."""
     made = ChannelRotary(8, layout="hunyuan-vl")
     made.isometric = True
     return made
 
 
 class Forgetful(SilentClamp):
-    """Adds the same row at all positions, which loses the order, but declares that it is absolute."""
+    """Adds the same row at all positions, which loses the order, but declares an absolute encoding."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self.rows.weight[:1].expand(q_positions.shape[-1], -1))
 
 
 class RowNumbers(SilentClamp):
-    """Adds rows of a table by index in the tensor, and ignores the positions that were passed."""
+    """Adds rows of a table by index in the tensor, and ignores positions."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         rows = torch.arange(q_positions.shape[-1]).expand(q_positions.shape)
@@ -288,7 +288,7 @@ class ByFormula(OffsetBias):
 
 
 class BrokenALiBi(Encoding):
-    """ALiBi with another formula instead of −m·|k − q|."""
+    """ALiBi with ``formula`` instead of −m·|k − q|."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("bias",)
@@ -304,7 +304,7 @@ class BrokenALiBi(Encoding):
 
 
 class RowsInsteadOfPositions(BrokenALiBi):
-    """Uses distances between indices in the tensors instead of positions, so the offset of a cache is lost."""
+    """Uses distances between indices in the tensors instead of positions, which loses the offset of a cache."""
 
     def __init__(self) -> None:
         super().__init__(lambda m, o: -m * o.abs())

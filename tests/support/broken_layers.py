@@ -1,4 +1,4 @@
-"""Encodings that are broken on purpose if layers share them: trainable numbers, windows, and stale placings."""
+"""Encodings that are broken on purpose for shared layers, in trainable numbers, windows, or stale placings."""
 
 import copy
 from typing import Any
@@ -13,7 +13,7 @@ from support.broken_scores import Biased
 
 
 class LearnsTwice(OffsetBias):
-    """Doubles the gradient of its values if they are computed as a line over offsets."""
+    """Doubles the gradient of the bias if the bias is computed as a line over offsets."""
 
     slope: Tensor
 
@@ -32,7 +32,7 @@ class LearnsTwice(OffsetBias):
 
 
 class SlopesToLearn(Biased):
-    """Has a trainable slope per head, whose gradient is doubled."""
+    """Doubles the gradient of its trainable slopes, one per head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class SlopesToLearn(Biased):
 
 
 class CutOff(QueryTable):
-    """Does not declare that its table is trained."""
+    """Does not declare its table as a trained tensor."""
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
@@ -75,14 +75,14 @@ class GoesOn(Placed):
 
 
 class GoesOnWithOldSlopes(SlopesToLearn):
-    """Keeps using the slopes at the time of placing after they have changed."""
+    """Uses the slopes at the time of placing, even after an update of the slopes."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return GoesOn(q_positions, k_positions, bias=self.bias(q_positions, k_positions))
 
 
 class ReadsAnew(Placed):
-    """Returns a new placed encoding without the window of its layer from ``with_content``."""
+    """Returns a new placed encoding from ``with_content``, without the window of the layer."""
 
     def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
         return Placed(self.q_positions, self.k_positions, bias=self.bias), state

@@ -16,7 +16,7 @@ from support.broken import BrokenRotary
 
 
 class Biased(Encoding):
-    """A correct bias with four heads; some mutants below return a broken bias."""
+    """A correct bias with four heads, which some mutants below replace by a broken bias."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("bias",)
@@ -34,7 +34,7 @@ class Biased(Encoding):
 
 
 class LineOffByOne(Biased):
-    """Shifts the line of the bias by one offset."""
+    """Shifts the bias by one offset in its form as a line over offsets."""
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         bias = super().bias(q_positions, k_positions)
@@ -43,7 +43,7 @@ class LineOffByOne(Biased):
 
 
 class TooSteep(LinearBias):
-    """Declares a fall of 64 times its slopes."""
+    """Declares a fall that is 64 times as steep as its slopes."""
 
     @property
     def fall(self) -> Tensor:  # type: ignore[override]
@@ -51,21 +51,21 @@ class TooSteep(LinearBias):
 
 
 class FirstRows(LinearBias):
-    """Uses the distances of the first rows in every block."""
+    """Uses the distances of the first rows for every block of rows."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         return super().rows(0, last - first, keys, scores, start)
 
 
 class FirstKeys(LinearBias):
-    """Uses the distances of the first keys in a block of later keys."""
+    """Uses the distances of the first keys for a block of later keys."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         return super().rows(first, last, keys - start)
 
 
 class KeepsQuiet(LinearBias):
-    """Subtracts the largest bias of each row, also in ``rows``."""
+    """Subtracts the largest bias of each row from the row, even in ``rows``."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         whole = super().rows(first, last, keys, scores, start)
@@ -112,7 +112,7 @@ class FirstGates(ForgetBias):
 
 
 class FromTheOrigin(LinearBias):
-    """Makes channels that count positions from 0 instead of from the first key."""
+    """Makes low-rank channels that count positions from 0 instead of from the first key."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
         far = (torch.cat((torch.zeros_like(at[..., :1]), at), -1) for at in (self.q_positions, self.k_positions))
@@ -121,7 +121,7 @@ class FromTheOrigin(LinearBias):
 
 
 class BrokenFoX(Encoding):
-    """FoX with a bias of class ``kind`` from its gates; with ForgetBias, it is correct."""
+    """FoX with a bias of class ``kind`` from its gates, which is correct for ``ForgetBias``."""
 
     name: ClassVar[str] = "broken"
     acts_on = ("bias",)
@@ -137,7 +137,7 @@ class BrokenFoX(Encoding):
 
 
 class PlacedBroken(Placed):
-    """BrokenFoX at positions; it loses its state if ``drops`` is set."""
+    """``BrokenFoX`` at positions, which loses its state if ``drops`` is set."""
 
     def __init__(self, fox: BrokenFoX, q_positions: Positions, k_positions: KeyPositions) -> None:
         super().__init__(q_positions, k_positions)
@@ -164,7 +164,7 @@ class CountedByRow(CountedBias):
 
 
 class CountsByRow(Biased):
-    """CoPE inside."""
+    """Contains CoPE, but counts positions by row."""
 
     uses_queries = True
 
@@ -204,7 +204,7 @@ class ScaleLate(Encoding):
 
 
 class TwoAxes(BrokenRotary):
-    """Rotates half of the pairs by each of two coordinates; ``swapped`` exchanges those of keys."""
+    """Rotates half of the pairs by each of two coordinates; ``swapped`` exchanges the coordinates of keys."""
 
     axes = 2
 
@@ -224,7 +224,7 @@ class TwoAxes(BrokenRotary):
 
 
 class OtherEffects(BrokenRotary):
-    """Declares a bias, but adds none."""
+    """Declares a bias, but adds no bias."""
 
     acts_on = ("queries_keys", "bias")
 
@@ -238,7 +238,7 @@ class DefaultTyped(BrokenRotary):
 
 
 class LooksAtPositions(BrokenRotary):
-    """Reads the value of a position, which is unknown during tracing."""
+    """Reads the value of a position, which is not known during tracing."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         far = int(q_positions.max()) > 1000

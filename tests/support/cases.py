@@ -1,4 +1,4 @@
-"""The cases of the laws: the whole catalogue, and the settings of each encoding that change its formula."""
+"""The cases of the laws: all encodings of the catalogue, and all settings that change an encoding's formula."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,12 +48,12 @@ from support import reference
 
 @dataclass(frozen=True)
 class Case(Subject):
-    """A subject of the laws, with a formula if one is known.
+    """A subject of the laws, with a formula if the formula is known.
 
     Args:
-        recipe: the recipe of the string that it was made from, if there is one.
-        other: builds it with a setting that must change its result, if there is one.
-        formula: the same encoding in float64 from the paper; None if it consists only of parameters.
+        recipe: the recipe of the string from which the case was made; None without a string.
+        other: a function that builds the encoding with a setting that must change the result; None without one.
+        formula: the encoding in float64 from its paper; None if the encoding consists only of parameters.
     """
 
     recipe: Recipe | None = None
@@ -61,7 +61,7 @@ class Case(Subject):
     formula: reference.Reference | None = None
 
     def model(self, *, causal: bool = True) -> Transformer:
-        """The workbench's transformer with this encoding, in float64."""
+        """Build the workbench's transformer with this encoding, in float64."""
         config = Model(width=self.width, layers=2, heads=self.heads, kv_heads=self.kv_heads)
         return Transformer(config, self.build(), 17, causal=causal).initialise(0).double().requires_grad_(False)
 
@@ -265,6 +265,6 @@ BREADTH = {
     "layers(string(rotary(scaling=yarn(4, 512)), shift=6, window=2)*3 + nope)",
     "rotary-learned(axes=2, groups=2, base=10, pairing=interleaved, shared=False, signed=True)",
 }
-"""Further settings of kinds that other cases stand for; their laws run in ``make slow``."""
+"""Further settings that resemble other cases; their laws run only in ``make slow``."""
 TIERS = [pytest.param(case, marks=[pytest.mark.slow] if str(case) in BREADTH else []) for case in CASES]
-"""All cases as parameters of a test that holds all encodings."""
+"""All cases as parameters of a test for all encodings."""

@@ -1,4 +1,4 @@
-"""The combinations of model and scaling that are run in every program: the cells of the table in docs.
+"""The combinations of model and scaling that are run in every program, which are the cells of a table in docs.
 
 ``PYTHONPATH=tests python -m support.cells`` runs all programs and records the outcomes in tests/data/cells.json.
 """
@@ -53,12 +53,13 @@ SCALINGS: dict[str, Callable[[int, dict[str, float]], Any]] = {
     "Llama 3": lambda pairs, stated: None if stated else Llama3(8.0, LENGTH),
     "LongRoPE": lambda pairs, stated: LongRoPE((1.0,) * pairs, (2.0,) * pairs, LENGTH, 4.0, **stated),
 }
-"""Functions from the number of pairs and a stated attention factor to a scaling; None if it cannot state one."""
+"""Functions of the number of pairs and a stated attention factor, which return a scaling, or None if the scaling
+cannot state such a factor."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One program, model and scaling."""
+    """A program with a model and a scaling."""
 
     program: str
     model: str
@@ -73,7 +74,7 @@ class Cell:
 
     @property
     def outcome(self) -> str:
-        """``"refused: …"``, ``"not run"``, ``"run"`` by another test, or ``""`` if the program has yet to run."""
+        """The known outcome: ``"refused: …"``, ``"not run"``, ``"run"`` by another test, or ``""`` if unknown."""
         case = self.case
         try:
             given = WRITE[self.program](case)
@@ -93,7 +94,7 @@ SGLANG = programs.sglang.RELEASES.versions[-1]
 
 
 def of_transformers(case: Case, spelling: Any) -> dict[str, Any]:
-    """The question for transformers, as JSON."""
+    """Return the question for transformers, as JSON."""
     positions = case.read
     deepseek = positions.model_type == "deepseek_v3"
     return {
@@ -106,7 +107,7 @@ def of_transformers(case: Case, spelling: Any) -> dict[str, Any]:
 
 
 def of_sglang(case: Case) -> dict[str, Any]:
-    """The question for SGLang, as JSON."""
+    """Return the question for SGLang, as JSON."""
     return case.server(sglang(case.read, case.scaling))
 
 
@@ -130,18 +131,18 @@ ASK: dict[str, Callable[[list[Case]], Any]] = {
 
 
 def transformers(folder: str, spelling: str, cases: list[Case]) -> Any:
-    """The answers of this transformers."""
+    """Return the answers of the transformers release in ``folder``."""
     return asked("test_transformers4.py", folder, [of_transformers(case, spelling) for case in cases])
 
 
 def cells(program: str) -> list[Cell]:
-    """The cells of a program."""
+    """Return the cells of a program."""
     every = [Cell(program, model, scaling) for model in MODELS for scaling in SCALINGS]
     return [cell for cell in every if cell.case is not None]
 
 
 def run(program: str) -> dict[str, dict[str, str]]:
-    """The outcome of every cell; the program runs those that it can run."""
+    """Return the outcome of every cell, and run the program for cells whose outcome is not known."""
     outcomes = {cell: cell.outcome for cell in cells(program)}
     open_ones = [cell for cell, outcome in outcomes.items() if not outcome]
     cases = [cell.case for cell in open_ones]
@@ -159,7 +160,7 @@ def run(program: str) -> dict[str, dict[str, str]]:
 
 
 def recorded() -> dict[str, dict[str, dict[str, str]]]:
-    """The recorded outcomes, by program, scaling and model."""
+    """Return the recorded outcomes, by program, scaling and model."""
     return dict(json.loads(RECORDS.read_text("utf-8")))
 
 

@@ -1,4 +1,4 @@
-"""The run-time checker of annotations, which can be switched off. As in PEP 484, an int counts as a float."""
+"""A run-time checker of annotations that can be switched off. As in PEP 484, an int counts as a float."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ WITH_INTS_FOR_FLOATS = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its annotations checked; nested functions stay unchecked, as every call makes new ones."""
+    """Check the annotations of a function. Nested functions are unchecked, because every call creates them."""
     return function if "<locals>" in function.__qualname__ else WITH_INTS_FOR_FLOATS(function)
 
 
 @contextmanager
 def annotations_unchecked() -> Iterator[None]:
-    """Call the library without checks, as its users do: errors are the library's, and calls take half the time."""
+    """Call the library without checks, as users do. Errors are then posenc's own, and calls take half the time."""
     config.update("jaxtyping_disable", True)
     try:
         yield

@@ -13,12 +13,12 @@ from posenc.workbench.launch.ray import QUIET
 ROOT = Path(__file__).parents[2]
 MACHINE = {"num_cpus": 1, "num_gpus": 2, "object_store_memory": 80 * 2**20, "include_log_monitor": False}
 HEAD = {"include_dashboard": False, "no_monitor": True}
-"""The dashboard and the monitor are off, because they would take as much time as these tests."""
+"""The options of ``ray start``, without dashboard and monitor, which would take as much time as the tests."""
 
 
 @contextmanager
 def running() -> Iterator[Any]:
-    """Run a cluster, whose address is in ``RAY_ADDRESS`` inside the block."""
+    """Run a cluster, and set ``RAY_ADDRESS`` to its address inside the block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT / 'tests'}")
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

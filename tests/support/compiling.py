@@ -1,7 +1,7 @@
 """The laws of compiling, which test_compile.py runs in a separate interpreter: ``python compiling.py WHAT``.
 
 torch.compile cannot trace the run-time checks that conftest.py adds to the library. The script prints one line per
-case that breaks a law, and exits with status 1 if there is one.
+case that breaks a law. Its exit status is 1 if any case breaks a law.
 """
 
 import math
@@ -33,7 +33,7 @@ from support.plumbing.tracing import Attends
 
 
 def compiles_with_inductor(case: Case) -> None:
-    """One graph, forward and backward, gives eager's results; other positions compile no new graph."""
+    """One graph, forward and backward, gives the results of eager mode; new positions compile no new graph."""
     whole = Whole(case, case.build())
     compiled = torch.compile(whole, fullgraph=True, backend="inductor", dynamic=False)
     for offset in (0, 40):
@@ -49,7 +49,7 @@ def compiles_with_inductor(case: Case) -> None:
 
 
 def refuses_far_positions_when_compiled(backend: str) -> None:
-    """A compiled graph does not read positions, but must fail for a position without a row in the table."""
+    """A compiled graph does not read positions, but fails for a position without a row in the table."""
     case = next(case for case in CASES if case.name == "learned")
     compiled = torch.compile(Whole(case, case.build()), fullgraph=True, backend=backend)
     try:
@@ -76,8 +76,7 @@ def alibi_over_blocks(backend: str) -> None:
 
 
 def gates_of_documents_with_any_name(backend: str) -> None:
-    """FoX over interleaved documents has the same results with ids that agree in their lower 32 bits as with small
-    ids."""
+    """FoX over interleaved documents gives the same results for small ids and for ids with equal lower 32 bits."""
     fox, small = FoX(32, 4), torch.tensor([0, 1, 0, 2, 1, 0, 2])
 
     def call(
@@ -102,7 +101,7 @@ class Gathered(torch.nn.Module):
 
 
 def pictures_of_all_sizes_are_one_exported_graph() -> None:
-    """The graph resizes nothing, and works for pictures of other sizes than those it was exported with."""
+    """An exported graph resizes no table, and works for pictures of sizes that the export did not see."""
 
     def pictures(*shapes: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
         at, segments = packed_rows([grid(*shape) for shape in shapes])
@@ -116,8 +115,8 @@ def pictures_of_all_sizes_are_one_exported_graph() -> None:
 
 
 def a_causal_bias_is_never_dense() -> None:
-    """No tensor of an exported graph has an entry per query and key. Positions that decrease, or span more than its
-    channels can represent, work in a compiled graph; in an exported one, they raise an error with a fix."""
+    """No tensor of an exported graph has an entry per query and key. Positions that decrease, or span more than the
+    bias's channels can represent, work in a compiled graph; an exported graph raises an error that states a fix."""
     length, alibi = 24, ALiBi(4)
 
     class Attend(torch.nn.Module):
@@ -140,7 +139,7 @@ def a_causal_bias_is_never_dense() -> None:
 
 
 def a_scale_may_be_a_symbol() -> None:
-    """In a graph that is compiled for all sizes, a module's number may be a symbol."""
+    """The scale may be a symbol, as a module's number is in a graph that is compiled for all sizes."""
     placed, q = NoPE().at(torch.arange(5)), torch.randn(1, 2, 5, 4)
 
     def attend(q: torch.Tensor, scale: float) -> torch.Tensor:
@@ -152,7 +151,7 @@ def a_scale_may_be_a_symbol() -> None:
 
 
 def an_exported_mask_is_one_boolean() -> None:
-    """Without a bias, square tensors of a graph are shared by all heads, and those per batch row are boolean."""
+    """Without a bias, all heads share the square tensors of a graph, and those with batch rows are boolean."""
     q, k, v = torch.randn(3, 2, 8, 48, 4)
     left = torch.arange(48)[None] >= torch.tensor([[3], [0]])
     for mask in (Mask(causal=True, window=5), Mask(causal=True, key_mask=left)):
@@ -167,8 +166,8 @@ def an_exported_mask_is_one_boolean() -> None:
 
 
 def nothing_is_square(case: Case) -> None:
-    """With any mask, no graph, forward or backward, makes a tensor with an entry per query and key. Results and
-    gradients, including those of parameters, equal eager's."""
+    """With any mask, neither the forward nor the backward graph has a tensor with an entry per query and key.
+    Results and gradients, including gradients of parameters, equal those of eager mode."""
     length, encoding = case.longest(23), case.build()
     x, q, k, v, positions, _ = given(case, length)
     at = torch.arange(length)
@@ -215,9 +214,10 @@ def nothing_is_square(case: Case) -> None:
 
 
 def an_exported_graph_has_no_longest_length(text: str, *, step: bool = False) -> None:
-    """A whole sequence, or one token after a cache, of any length, exported once; the bias learns.
+    """A graph that is exported once works for sequences of any length, or for one token after a cache of any
+    length.
 
-    A choice by length, made before asking for a compiler, bounded it at 1023, or at 127 if the bias learns.
+    Earlier, a choice by length bounded exported lengths at 1023, or at 127 for a bias with trained parameters.
     """
 
     class Attend(torch.nn.Module):
@@ -251,7 +251,7 @@ class Layer(torch.nn.Module):
 
 
 def there_may_be_as_many_rows_as_heads() -> None:
-    """A graph works although the compiler may take two sizes for one symbol, because they were equal at first."""
+    """A graph works even if two sizes are equal at first, for which the compiler may use a single symbol."""
     mask = Mask(causal=True, window=8, key_mask=torch.arange(17).expand(3, 17) % 4 != 1)
     layer, q = Layer(ALiBi(3).at(torch.arange(17)), mask), torch.randn(3, 3, 17, 8)
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="eager")
@@ -267,7 +267,7 @@ def mutants_are_rejected() -> None:
 
 
 def the_native_kernel_is_one_operator() -> None:
-    """If the kernel was built, it is one operator in compiled and exported graphs, also at other lengths."""
+    """If the native kernel was built, it is one operator in compiled and exported graphs, at any length."""
     if native.lacking():
         return
     rotary = Rotary(16, pairing="half", backend="native")
@@ -296,17 +296,17 @@ Laws = dict[str, Callable[[], None]]
 
 
 def called(names: tuple[str, ...], rest: bool = False) -> list[Case]:
-    """The cases with these names, or all other cases if ``rest``."""
+    """Return the cases with these names, or all other cases if ``rest`` is True."""
     return [case for case in CASES if (case.name in names) is not rest]
 
 
 def squares(cases: list[Case]) -> Laws:
-    """The laws about square tensors, except in older versions of torch, which make every mask dense."""
+    """Return the laws about square tensors, except for older versions of torch, which make every mask dense."""
     return {f"{case}: squares": partial(nothing_is_square, case) for case in cases if COMPILES_OBJECTS}
 
 
 def lengths_of_documents_are_no_guard() -> None:
-    """One graph and one exported program work for documents of any lengths, including interleaved documents."""
+    """A single graph and a single exported program work for documents of any lengths, and if interleaved."""
     q, k, v, x = (torch.randn(1, *shape, generator=torch.Generator().manual_seed(0)) for shape in SHAPES)
     packed = [torch.arange(2).repeat_interleave(torch.tensor((n, 16 - n))) for n in (4, 5, 11)]
     masks = [Mask(causal=True, q_segments=segments) for segments in (*packed, torch.arange(16) % 2)]
@@ -339,7 +339,7 @@ def a_check_leaves_what_its_caller_compiled() -> None:
 
 
 def transforms_of_functions_are_traced() -> None:
-    """Inside torch.func, plain operators are traced, because posenc's own operator has no transforms."""
+    """Inside ``torch.func``, plain operators are traced, because posenc's own operator has no transforms."""
     here, q = ALiBi(4).at(arange(12)), torch.randn(3, 2, 4, 12, 8)
     mask = Mask(causal=True, window=5)
 
@@ -353,7 +353,7 @@ def transforms_of_functions_are_traced() -> None:
 
 
 def softcap_and_sinks_are_in_the_graph() -> None:
-    """Compiled whole, forward and backward, with a bias."""
+    """Attention with a bias, softcap and sinks compiles to one graph, forward and backward."""
     generator = torch.Generator().manual_seed(0)
     q, k, v = torch.randn(3, 1, 4, 40, 8, generator=generator, dtype=torch.float64)
     leaves = [x.clone().requires_grad_() for x in (q, k[:, :2], v[:, :2], torch.linspace(-1, 2, 4).double())]
@@ -404,8 +404,9 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
     },
     "squares": lambda: squares(called(MADE, rest=True)),
 }
-"""Every run of the tests includes ``some``. ``rest`` compiles and exports every encoding, ``to the end`` uses
-inductor, and ``squares`` checks the tensors in the graphs of the other encodings."""
+"""The laws by group. Every run of the tests includes ``some``. ``rest`` compiles and exports every encoding, ``to
+the end`` uses inductor, and ``squares`` checks the tensors in the graphs of all encodings that ``some`` does not
+check."""
 
 
 def main(what: str) -> int:

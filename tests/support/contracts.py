@@ -1,4 +1,4 @@
-"""The laws in tests: those of the package, those of internals, and that an encoding follows its paper's formula."""
+"""All laws that tests check: the package's laws, the laws of internals, and agreement with a paper's formula."""
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ def _no_formula(subject: Subject) -> str:
 
 @law(_no_formula)
 def follows_its_formula(case: Subject) -> None:
-    """Every door equals the paper's formula in float64, at (T,) and at (B, T) positions."""
+    """Every public method gives the paper's formula in float64, at positions (T,) and (B, T)."""
     x, q, k, v = inputs(case, 9, torch.float64)
     positions = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34])
     placed = case.build().at(positions, dtype=torch.float64)
@@ -54,4 +54,4 @@ def follows_its_formula(case: Subject) -> None:
 
 LAWS: tuple[Law, ...] = (follows_its_formula, *PACKAGE, *PLUMBING)
 HERE = tuple(law for law in LAWS if not law.traces)
-"""The laws that run with annotations checked; test_compile.py runs the others."""
+"""The laws that run with checked annotations; test_compile.py runs all other laws."""

@@ -1,4 +1,4 @@
-"""The source of a user's encoding, for tests that run it from a separate folder."""
+"""The source code of a user's encoding, for tests that run the encoding from a separate folder."""
 
 from pathlib import Path
 
@@ -43,16 +43,16 @@ PENALTY = "-rates.view(-1, *[1] * offsets.dim()) * offsets.abs().float().log1p()
 
 
 def write(folder: Path, name: str = "log_distance", bias: str = PENALTY) -> str:
-    """Write the module with this bias into the folder, and return the string that names its class.
+    """Write a module with this bias to the folder, and return the string that names the module's class.
 
-    Whenever the module is imported, it creates a file "imported" in the same folder.
+    Whenever the module is imported, the module creates a file "imported" in its folder.
     """
     (folder / f"{name}.py").write_text(SOURCE.strip().replace(PENALTY, bias) + "\n")
     return f"{name}:LogDistance"
 
 
 def was_imported(folder: Path) -> bool:
-    """Whether the module was imported since the last call of this function."""
+    """Return whether the module was imported since the last call of this function."""
     mark = folder / "imported"
     found = mark.exists()
     mark.unlink(missing_ok=True)

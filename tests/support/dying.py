@@ -1,4 +1,4 @@
-"""A run that saves its state and reports after every step, in a process that tests kill."""
+"""A run that saves its state and reports its progress after every step, in a process that tests kill."""
 
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,7 +14,7 @@ PLAN = plan_of("layers(rotary + alibi)", steps=120, train_length=16, lengths=(16
 
 
 def carry_out(folder: Path, told: Connection) -> None:
-    """Send the step at which the run resumes, then every finished step, then all losses and the run."""
+    """Send the step from which the run resumes, then every finished step, and finally all losses and the run."""
     torch.set_num_threads(1)
     trainer.STATE_EVERY = trainer.REPORT_EVERY = 0.0
 

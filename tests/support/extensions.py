@@ -1,4 +1,4 @@
-"""Made-up losses of an extension, for tests of the code that judges them, and calls of ``posenc extend``."""
+"""Invented losses of an extension, for tests of the decision, and arguments for ``posenc extend``."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ TEXT = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, 
 
 
 def made(**means: list[float]) -> Extension:
-    """An extension of four documents with these losses per bucket: two in the trained length, four beyond it."""
+    """Return an extension of four documents with these losses in two buckets of trained length and four later."""
     noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the spread of documents in all curves
     layer = methods(("none", *(m for m in means if m not in ("none", "window"))), Default(), 16, 3.0)
     curves = tuple(
@@ -24,5 +24,5 @@ def made(**means: list[float]) -> Extension:
 
 
 def words(model: Path, text: Path, to: str, *more: str | Path) -> list[str]:
-    """The words of ``posenc extend`` for a model and a text."""
+    """Return the words of a ``posenc extend`` command for a model and a text."""
     return ["extend", str(model), "--to", to, "--text", str(text), *map(str, more)]

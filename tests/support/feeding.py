@@ -1,4 +1,4 @@
-"""Texts that contain a picture or a sound, for any small model with a tower, built from its arguments' names."""
+"""Builds inputs with a picture or a sound for any small model with a tower, from the names of its arguments."""
 
 import inspect
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ SAID = (
     *("text_embeddings", "text_audio_embeds", "text_embeds", "embeddings", "text_features"),
     "pred_logits",
 )
-"""The output fields that may hold a model's answer, those closest to the text first."""
+"""The output fields that may hold a model's answer, sorted by closeness to the text."""
 TEXT = range(200, 300)
 """Token ids without a special meaning in any small model."""
 SHORTEST = 3
-"""The number of text tokens with which a feed is tried."""
+"""The number of text tokens in the first trial of a feed."""
 
 ALIKE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"mm_tokens_per_image": 4}, "gemma3 t5gemma2_encoder"),
@@ -88,7 +88,7 @@ ALIKE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"audio_token_id": 70}, "voxtral"),
     ({"vision_config": {"mit_hidden_size": 1536}}, "xclip"),
 )
-"""Settings that small models also need for their towers: sizes that depend on others, tokens, types of towers."""
+"""Further settings that the towers of small models need: dependent sizes, tokens, and types of towers."""
 LACKS = {name: lacks for lacks, names in ALIKE for name in names.split()}
 QUESTION = {"qformer_input_ids": (8,)}
 BESIDE: dict[str, dict[str, tuple[int, ...]]] = {
@@ -106,7 +106,7 @@ COUNTS = {
     "instructblipvideo": 32,
     "mllama": 1,
 }
-"""The number of tokens for a picture or a sound, for models that do not return its features."""
+"""The number of tokens for a picture or a sound, for models that do not return the features of their input."""
 
 
 FAILING = {("llama4", "5.24.0"): "its own forward asks the language model for image_outputs"}
@@ -114,12 +114,12 @@ FAILING = {("llama4", "5.24.0"): "its own forward asks the language model for im
 
 
 class Feed:
-    """A picture or a sound for a model, and its tokens in a text.
+    """A picture or a sound for a model, and the tokens that stand for this input in a text.
 
     Args:
         kind: ``"image"`` or ``"audio"``.
-        form: the form of its input.
-        count: the number of its tokens in the text; 0 if it is passed only beside the text.
+        form: the form of the model's input.
+        count: the number of tokens in the text; 0 if the input is passed only beside the text.
         token: the id of these tokens.
     """
 
@@ -127,7 +127,7 @@ class Feed:
         self.kind, self.form, self.count, self.token = kind, form, count, token
 
     def call(self, model: Any, texts: list[int]) -> dict[str, Tensor]:
-        """A row with a picture or sound for each number of text tokens in ``texts``; short rows are left-padded."""
+        """Return a row with a picture or sound per number of text tokens in ``texts``, left-padded if short."""
         ids, mask = [], []
         for number, length in enumerate(texts):
             text = [TEXT[(7 * number + i) % len(TEXT)] for i in range(length)]
@@ -145,7 +145,7 @@ class Feed:
 
 
 def answers(model: Any, **given: Any) -> Tensor:
-    """A model's answer to a text: for every token if the model returns that."""
+    """Return a model's answer to a text, for every token if possible."""
     with torch.no_grad():
         found = model(**given)
     found = _stated(found, *SAID)
@@ -153,7 +153,7 @@ def answers(model: Any, **given: Any) -> Tensor:
 
 
 def fed(family: str) -> tuple[Any, Feed]:
-    """A small model, and the first picture or sound that it accepts."""
+    """Return a small model and the first picture or sound that this model accepts."""
     lacks = LACKS.get(family, {})
     towers = {key: one for key, one in lacks.items() if isinstance(one, dict) and "model_type" in one}
     whole = {key: merged(CONFIG_MAPPING[one["model_type"]]().to_dict(), one) for key, one in towers.items()}
@@ -164,7 +164,7 @@ def fed(family: str) -> tuple[Any, Feed]:
 
 
 def feeds(model: Any) -> Iterator[Feed]:
-    """The feeds of a model: for every tower, the first form on which the model runs."""
+    """Yield the feeds of a model, which have the first form on which the model runs, for every tower."""
     whole = next((getattr(model.config, key) for key in AROUND if hasattr(model.config, key)), model.config)
     for kind, (keys, names) in TOWERS.items():
         config = _stated(whole, *keys)
@@ -181,7 +181,7 @@ def feeds(model: Any) -> Iterator[Feed]:
 
 
 def _every(model: Any, config: Any, names: tuple[str, ...]) -> Iterator[Form]:
-    """Every form of a tower's input: unchanged, without other arguments, in one row, in a list, or in tiles."""
+    """Yield all forms of a tower's input: unchanged, without other arguments, in one row, in lists, or in tiles."""
     for form in () if config is None else forms(model, config, names):
         yield form
         yield replace(form, arguments=_nothing)
@@ -218,7 +218,7 @@ def _ones(name: str, *shape: int) -> Tensor:
 
 
 def _count(model: Any, kind: str, form: Form) -> int:
-    """The number of tokens for a picture or sound, from the features that the model returns."""
+    """Return the number of tokens for a picture or sound, from the features that the model returns."""
     if model.config.model_type in COUNTS:
         return COUNTS[model.config.model_type]
     ask = f"get_{kind}_features"
@@ -240,5 +240,5 @@ def _stated(config: Any, *names: str) -> Any:
 
 
 def takes(model: Any) -> set[str]:
-    """The arguments of its forward."""
+    """Return the names of the arguments of a model's ``forward``."""
     return {*inspect.signature(model.forward).parameters}

@@ -1,4 +1,4 @@
-"""Model files that tests write, and the output of posenc diff for two of them."""
+"""Model files that tests write, and the output of posenc diff for two such files."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def converted(
     lists: bool = True,
     **values: Any,
 ) -> str:
-    """A GGUF file with the fields for a config, some replaced by ``values``; None removes a field."""
+    """Write a GGUF file with the fields for a config; ``values`` replaces fields, or removes them by None."""
     package = pytest.importorskip("gguf")
     fields = llama_cpp.write(read(config), architecture=architecture)
     heads = config["num_attention_heads"]
@@ -46,7 +46,7 @@ def converted(
 
 
 def compared(*words: str) -> tuple[int, list[dict[str, Any]], str]:
-    """The exit status of posenc diff, the differences from its JSON, and its printed lines."""
+    """Return the exit status of posenc diff, the differences in its JSON, and its printed lines."""
     run = CliRunner()
     as_json, lines = run.invoke(app, ["diff", *words, "--json"]), run.invoke(app, ["diff", *words])
     assert as_json.exit_code == lines.exit_code

@@ -1,6 +1,6 @@
-"""The first default of every setting, which ids leave out; run as a script, this module adds new settings.
+"""The first default value of every setting, which ids omit. As a script, this module adds new settings.
 
-A removed setting stays in the file, because if it came back with another default, old ids would mean other runs.
+A removed setting stays in the file: if it returned with a new default, an old id would stand for a different run.
 """
 
 import json
@@ -24,7 +24,7 @@ FILE = Path(__file__).parent.parent / "workbench" / "first_values.json"
 
 
 def now() -> dict[str, str]:
-    """Every default that an id leaves out, by ``Plan.setting`` or ``encoding.setting``."""
+    """Return every default value that ids omit, by ``Plan.setting`` or ``encoding.setting``."""
     defaults = {
         f"{kind.__name__}.{field.name}": field.default
         for kind in (Plan, Scoring)
@@ -45,7 +45,7 @@ def _of(name: str, make: Callable[..., Any], fresh: Mapping[str, Any] | None = N
 
 
 def changed(kept: Mapping[str, Any], values: Mapping[str, str], numerics: int) -> list[str]:
-    """The settings whose default has changed since they were added, although the version of numerics has not."""
+    """Return the settings whose default has changed since they were added, under the same version of numerics."""
     first = kept["first"] if kept["numerics"] == numerics else {}
     return [name for name, value in values.items() if name in first and first[name] != value]
 

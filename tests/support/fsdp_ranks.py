@@ -1,4 +1,4 @@
-"""Encodings whose parameters FSDP2 shards as separate groups, on two ranks with one sequence each."""
+"""Encodings whose parameters FSDP2 shards as separate groups, on two ranks with one sequence per rank."""
 
 import copy
 import warnings
@@ -19,7 +19,7 @@ H, D, T = 4, 8, 6
 
 
 class Layer(nn.Module):
-    """One attention layer that calls ``at`` of its encoding instead of a ``forward``."""
+    """An attention layer that calls ``at`` of an encoding instead of a ``forward``."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Layer(nn.Module):
 
 
 def gradients(layer: nn.Module, x: Tensor) -> dict[str, Tensor]:
-    """The unsharded gradient of every parameter."""
+    """Return the unsharded gradient of every parameter."""
     layer(x).square().sum().backward()
     grads = {name: p.grad for name, p in layer.named_parameters()}
     return {name: g.full_tensor() if hasattr(g, "full_tensor") else g for name, g in grads.items() if g is not None}

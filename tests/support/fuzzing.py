@@ -1,6 +1,6 @@
-"""Fuzzes the config reader: configs are mutated at random, as JSON and as objects, and compared with transformers.
+"""Fuzzes the config reader with random mutations of configs, as JSON and as objects, against transformers.
 
-Every config has a number of its own, so that one that went wrong can be made again.
+Every config has a number, from which the config can be made again after a failure.
 """
 
 import copy
@@ -38,7 +38,7 @@ JUNK: tuple[Any, ...] = (
     *("", "8", "yarn", "default", [], [1], {}, {"rope_type": "linear", "factor": 2.0}, [None], "full_attention"),
 )
 HERE = tuple(name for name in FAMILIES if name in CONFIG_MAPPING)
-"""The families in the installed transformers."""
+"""The families that the installed transformers has."""
 LACKING: dict[str, dict[str, Any]] = {
     "deberta-v2": {
         "relative_attention": True,
@@ -50,19 +50,19 @@ LACKING: dict[str, dict[str, Any]] = {
     **{name: {"head_dim": 128} for name in ("glm4_moe", "glm4v_moe_text", "qwen3_omni_moe_text")},
     **{name: {"head_dim": 64} for name in ("glm4v_text", "glm_image_text")},
 }
-"""Values that default configs lack but the reader needs, as released configs state them."""
+"""Values from released configs that the reader needs but default configs lack."""
 LENGTH = 96
 LINEAR = Linear(2)
-"""The scaling that the test of this fuzzer puts in place of another."""
+"""The wrong scaling that the test of this fuzzer uses."""
 CLOSE = 2e-5
-"""The tolerance. Dynamic scaling computes its base in float32, with errors of a few 2^−24 · ln(base) · length."""
+"""The tolerance. Dynamic scaling computes its base in float32 with errors of a few 2^−24 · ln(base) · length."""
 WIDEST = 4096
-"""The largest number of channels per head for which tables are compared; more would take too much memory."""
+"""The largest number of channels per head for which tables are compared, because larger tables need much memory."""
 
 
 @cache
 def published() -> dict[str, list[dict[str, Any]]]:
-    """Published configs, by the family that they are read as."""
+    """Return published configs by the family as which they are read."""
     found = [json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))]
     found += [json.loads(line)["config"] for line in (DATA / "published_configs.jsonl").read_text().splitlines()]
     by_family: dict[str, list[dict[str, Any]]] = {}
@@ -74,8 +74,8 @@ def published() -> dict[str, list[dict[str, Any]]]:
 
 @cache
 def seeds(family: str) -> list[dict[str, Any]]:
-    """Configs of a family: published ones, those of small models in both spellings, and the default of its class,
-    also without ``layer_types`` if the class computes them from other keys.
+    """Return configs of a family: published configs, configs of small models in both spellings, and the class's
+    default config, also without ``layer_types`` if the class computes the layer types from other keys.
     """
     found = [*published().get(family, ())]
     for kind, more in MODELS.values():
@@ -97,7 +97,7 @@ def seeds(family: str) -> list[dict[str, Any]]:
 
 
 def _loads(seed: dict[str, Any]) -> bool:
-    """Whether a seed is readable as transformers loads it; a Phi-3 with an old longrope has no trained length."""
+    """Return whether a seed can be read after transformers loads it, unlike an old longrope of Phi-3."""
     try:
         return bool(read(from_json(seed)))
     except Exception:
@@ -153,7 +153,7 @@ def _shorten(part: dict[str, Any], rng: random.Random) -> None:
 
 
 def _move(part: dict[str, Any], rng: random.Random) -> None:
-    """Move a key into a dictionary beside it, or move the contents of a dictionary out of it."""
+    """Move a key into a dictionary at the same level, or move the contents of a dictionary up by one level."""
     inner = [key for key, value in part.items() if isinstance(value, dict)]
     if inner and rng.random() < 0.5:
         part |= part.pop(rng.choice(inner))
@@ -177,7 +177,7 @@ MUTATIONS: tuple[Callable[[dict[str, Any], random.Random], None], ...] = (
 
 
 def mutated(seed: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """A copy with one to three changes; if there are dictionaries, about half of the changes are inside them."""
+    """Return a copy with one to three changes, about half of which are inside any nested dictionaries."""
     config = copy.deepcopy(seed)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         part = config
@@ -191,7 +191,7 @@ def mutated(seed: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 def as_object(config: dict[str, Any], seed: dict[str, Any]) -> Any:
-    """The seed's config object with the changes set as attributes, which transformers does not check."""
+    """Return the seed's config object with the changes as attributes, which transformers does not check."""
     made = CONFIG_MAPPING[seed["model_type"]].from_dict(copy.deepcopy(seed))
     for key, value in config.items():
         if key not in seed or seed[key] != value:
@@ -200,7 +200,7 @@ def as_object(config: dict[str, Any], seed: dict[str, Any]) -> Any:
 
 
 def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, Tensor]]:
-    """cos and sin of the model's rotary module, and ours in the same layout, for every rotating layer type."""
+    """Yield the model's cos and sin, and posenc's in the same layout, for every rotating layer type."""
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
     family = FAMILIES[positions.model_type]
@@ -224,7 +224,7 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
 
 
 def verdict(given: Any, load: Callable[[], Any]) -> str:
-    """The verdict on one config: refused, equal, refused by transformers alone, or what is wrong."""
+    """Return the verdict on a config: refused, equal, refused by transformers alone, or the mistake."""
     try:
         ours = read(given)
     except PosencError as error:
@@ -239,7 +239,7 @@ def verdict(given: Any, load: Callable[[], Any]) -> str:
 
 
 def by_layer(positions: ModelPositions) -> list[Any]:
-    """Recipe, query scale and window of every layer, regardless of the names of layer types."""
+    """Return recipe, query scale and window of every layer, regardless of the names of layer types."""
     layers = zip(positions.layer_types, positions.windows, strict=True)
     return [(positions.recipes[kind], positions.scales.get(kind), window) for kind, window in layers]
 
@@ -269,7 +269,7 @@ def _compared(ours: ModelPositions, loaded: Any) -> str:
 
 
 def run(count: int, first: int = 0, families: Sequence[str] = HERE) -> Iterator[tuple[str, dict[str, Any], bool]]:
-    """The verdict, the config, and whether it was an object, for ``count`` configs from number ``first``."""
+    """Yield the verdict, the config, and whether it was an object, for ``count`` configs from ``first`` on."""
     for i in range(first, first + count):
         rng = random.Random(i)
         seed = rng.choice(seeds(families[i % len(families)]))
@@ -282,11 +282,11 @@ def run(count: int, first: int = 0, families: Sequence[str] = HERE) -> Iterator[
 
 
 def from_json(config: dict[str, Any]) -> Any:
-    """The config object that transformers builds."""
+    """Return the config object that transformers builds from JSON."""
     return CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))
 
 
 def quiet() -> None:
-    """Hide the warnings of transformers about most of these configs."""
+    """Hide transformers' warnings, which concern most of these configs."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Computes numbers of encodings from the papers' formulas with 200 bits, without posenc, for ``make.py``."""
+"""Computes numbers of encodings from the papers' formulas with 200 bits for ``make.py``, without posenc."""
 
 import mpmath
 from mpmath import mpf
@@ -10,14 +10,14 @@ KEY = (-0.5, 1.5, 0.25, 1.0)
 BUCKETS = ((32, 128, True), (32, 128, False), (64, 128, False), (320, 800, True))
 DEBERTA = ((256, 512), (32, 100))
 ROWS = ((10, 5), (511, 511), (2000, 1000))
-"""Positions of queries and distances from them, on both sides of FIRE's 512."""
+"""Positions of queries, and distances to their keys, on both sides of FIRE's threshold 512."""
 OFFSETS = (-100, -3, -1, 0, 1, 5)
 TABLE = ((1.0, 0.5, -0.5, 0.25), (0.75, -1.0, 2.0, 0.5), (-0.25, 0.5, 1.5, -2.0))
 LATE = 1_048_575
 """A position past Inkling's floor of 128 000."""
 
 EVEN = mpf(10) ** -40
-"""The tolerance for the last bits of a logarithm that is a whole number of steps."""
+"""The tolerance for the last bits of a logarithm whose exact value is a whole number of steps."""
 
 
 def softplus(x: mpf) -> mpf:
@@ -25,7 +25,7 @@ def softplus(x: mpf) -> mpf:
 
 
 def t5() -> list[dict[str, object]]:
-    """The first distance of every bucket past the exact ones: the least n with ln(n/e)/ln(M/e)·(N − e) ≥ j."""
+    """Compute the first distance of every logarithmic bucket: the least n with ln(n/e)/ln(M/e)·(N − e) ≥ j."""
     made = []
     for buckets, furthest, two_sided in BUCKETS:
         side = buckets // 2 if two_sided else buckets

@@ -1,4 +1,4 @@
-"""The lab without a network: its server's replies to a path and a query."""
+"""Calls the lab's server without a network, and returns its reply to a path and a query."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -14,6 +14,6 @@ def client() -> TestClient:
 
 
 def reply(path: str, query: str = "") -> SimpleNamespace:
-    """The body, status and headers that a browser would get."""
+    """Return the body, status and headers that a browser would get."""
     got = client().get(f"{path}?{query}" if query else path)
     return SimpleNamespace(body=got.content, status=got.status_code, headers=got.headers)

@@ -1,4 +1,4 @@
-"""Jobs in plain Python for tests of launchers: they count, die, fail, and record where they ran."""
+"""Jobs in plain Python for tests of launchers, which count, die, fail, or record where they run."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks import Source
 
 POISON = "POSENC_TEST_POISON"
-"""A variable that makes every call of the accelerator in a process fail, as after a device-side assert."""
+"""An environment variable that makes every accelerator call of a process fail, as after a device-side assert."""
 ASSERT = "CUDA error: device-side assert triggered"
 
 
 @dataclass(frozen=True)
 class Count(Identified):
-    """Adds up the numbers below ``steps`` and saves its progress; dies or raises if ``fails`` says so."""
+    """A plan that adds up the numbers below ``steps``, saves its progress, and fails as ``fails`` says."""
 
     kind: ClassVar[str] = "count"
     called: str
@@ -30,7 +30,7 @@ class Count(Identified):
     fails: str = ""
     told: str = ""
     waits: str = ""
-    """A file that it waits for at step 40, with repeated reports."""
+    """A file for which the run waits at step 40, while it keeps reporting."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class Count(Identified):
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(Job):
-    """The job of a count; its run has the sum as number of parameters, and its first step as final loss."""
+    """The job of a ``Count``. Its run has the sum as number of parameters, and the first step as final loss."""
 
     plan: Count
     own: tuple[Path, ...] = ()
@@ -81,7 +81,7 @@ class Counting(Job):
 
 
 def seen(job: Counting) -> dict[str, object]:
-    """The environment that a job sees."""
+    """Return the environment that a job sees."""
     import one_of_my_own  # type: ignore[import-not-found]
     import torch
 
@@ -102,7 +102,7 @@ def seen(job: Counting) -> dict[str, object]:
 
 
 class StubbornError(Exception):
-    """An error that needs two arguments, and so cannot be unpickled."""
+    """An error that cannot be unpickled, because its constructor needs two arguments."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
@@ -140,7 +140,7 @@ def failing(folder: Path) -> list[Counting]:
 
 
 def seeing(folder: Path, own: Path, called: str) -> Counting:
-    """A job with a text and a module in ``own``; the module imports another one in that folder."""
+    """Return a job with a text and a module in ``own``, which imports a second module from that folder."""
     (own / "text.txt").write_text("read me " * 10)
     (own / "one_of_my_own.py").write_text("import beside_it\nVALUE = beside_it.VALUE\n")
     (own / "beside_it.py").write_text("VALUE = 7\n")
@@ -150,7 +150,7 @@ def seeing(folder: Path, own: Path, called: str) -> Counting:
 
 @dataclass
 class Heard:
-    """The results and reports of a launcher."""
+    """Collects the results and reports of a launcher."""
 
     found: dict[str, Run | Failure] = field(default_factory=dict)
     losses: dict[str, list[float]] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Heard:
         self.losses.setdefault(progress.run, []).extend(progress.curve.losses)
 
     def sums(self) -> dict[str, tuple[int, int]]:
-        """The sum of every run, and the step from which it resumed."""
+        """Return the sum of every run, and the step from which the run resumed."""
         return {k: (v.parameters, int(v.final_loss)) for k, v in self.found.items() if isinstance(v, Run)}
 
     def reasons(self) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 A model file has a header of seven little-endian int32 (width, hidden, layers, heads, kv heads, vocabulary, trained
 length; a negative vocabulary means a separate output map), then float32 weights, each kind for all layers together,
-and the tables of cos and sin that the authors' code used. Those tables are read only to check the file; the model
-rotates by ``posenc.Rotary``.
+and the tables of cos and sin for the authors' code. These tables are read only to check the file; the model
+rotates with ``posenc.Rotary``.
 """
 
 import math
@@ -19,11 +19,11 @@ from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 
 FIRST_BYTE, BOS = 3, 1
-"""Token 3 + b is byte b, for bytes that no other token covers; token 1 begins a text."""
+"""The first byte token, where 3 + b is byte b if no other token covers it, and the token that begins a text."""
 
 
 def load(path: str | Path, pairing: Pairing = "interleaved") -> Transformer:
-    """The model in this file. The format's weights are interleaved; ``"half"`` breaks them, to be shown."""
+    """Load the model in this file, whose weights are for interleaved pairs; ``"half"`` shows a wrong pairing."""
     data = Path(path).read_bytes()
     width, hidden, layers, heads, kv_heads, vocabulary, length = struct.unpack("<7i", data[:28])
     shared, vocabulary = vocabulary > 0, abs(vocabulary)
@@ -68,7 +68,7 @@ def load(path: str | Path, pairing: Pairing = "interleaved") -> Transformer:
 
 @torch.no_grad()
 def _filled(model: Transformer, w: dict[str, Tensor]) -> Transformer:
-    """The model with these weights; q, k and v share one map, and so do gate and value."""
+    """Return the model with these weights, in which q, k and v share a linear map, and so do gate and value."""
     model.embedding.weight.copy_(w["embedding"])
     model.norm.get_parameter("weight").copy_(w["norm"])
     if "head" in w:
@@ -84,11 +84,12 @@ def _filled(model: Transformer, w: dict[str, Tensor]) -> Transformer:
 
 
 class Tokenizer:
-    """Byte-pair encoding with scores, as trained by sentencepiece: text to tokens and back.
+    """A byte-pair encoding with scores, as trained by sentencepiece, from text to tokens and back.
 
     Args:
         pieces: the bytes of every token.
-        scores: the score of every token; neighbours that form the token with the highest score merge first.
+        scores: the score of every token. Two neighbours that form the token with the highest score are merged
+            first.
     """
 
     def __init__(self, pieces: list[bytes], scores: list[float]) -> None:
@@ -97,7 +98,7 @@ class Tokenizer:
         self.index = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
 
     def encode(self, text: str) -> list[int]:
-        """The token that begins a text, then the tokens of the text, which starts with an implied space."""
+        """Return the token that begins a text, then the tokens of the text with an implied space before it."""
         tokens: list[int] = []
         for character in f" {text}" if text else "":
             piece = character.encode()
@@ -112,7 +113,7 @@ class Tokenizer:
             tokens[at : at + 2] = [token]
 
     def decode(self, tokens: list[int]) -> str:
-        """The text of these tokens, without the marks of beginning and end and the implied space."""
+        """Return the text of these tokens, without marks of beginning and end, and without the implied space."""
         spoken = [token for token in tokens if token >= FIRST_BYTE]
         is_byte = range(FIRST_BYTE, FIRST_BYTE + 256)
         text = b"".join(bytes([t - FIRST_BYTE]) if t in is_byte else self.pieces[t] for t in spoken)
@@ -120,7 +121,7 @@ class Tokenizer:
 
 
 def load_tokenizer(path: str | Path, vocabulary: int) -> Tokenizer:
-    """The tokenizer of a model with ``vocabulary`` tokens."""
+    """Load the tokenizer of a model with ``vocabulary`` tokens."""
     data = Path(path).read_bytes()
     pieces, scores, at = [], [], 4
     for _ in range(vocabulary):

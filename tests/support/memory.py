@@ -7,7 +7,7 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def peak_bytes(call: Callable[[], Tensor]) -> int:
-    """The most memory that torch used during the call besides its result, including workspaces of kernels."""
+    """Return the largest memory that torch used during a call besides the result, including kernels' workspaces."""
     call()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
         result = call()

@@ -1,4 +1,4 @@
-"""Encodings whose results depend on the mode or on memory layout and device; a law rejects each."""
+"""Encodings whose results depend on the mode, the memory layout or the device, each rejected by a law."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from support.plumbing import independence, modes, survival
 
 
 class RoundsWithoutGradients(BrokenRotary):
-    """Without gradients, computes in the tables' type and rounds wider queries to it."""
+    """Computes in the dtype of the tables if gradients are disabled, which rounds wider queries."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -27,7 +27,7 @@ class RoundsWithoutGradients(BrokenRotary):
 
 
 class LazyTables(BrokenRotary):
-    """Makes tables at the first rotation, in whatever mode that runs, and keeps them."""
+    """Makes tables in the mode of the first rotation, and keeps these tables."""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
@@ -43,7 +43,7 @@ class LazyTables(BrokenRotary):
 
 
 class ByReference(BrokenRotary):
-    """Reads the caller's tensor of positions at every rotation, instead of a copy."""
+    """Reads the caller's tensor of positions at every rotation instead of a copy."""
 
     def check(self, positions: Positions, name: str) -> None:
         super().check(positions, name)
@@ -69,7 +69,7 @@ class TakenForContiguous(BrokenRotary):
 
 
 class OnTheDefaultDevice(BrokenRotary):
-    """Scales tables by numbers on the default device."""
+    """Multiplies tables by numbers on the default device."""
 
     def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         cos, sin = super().tables(positions, dtype)
@@ -84,4 +84,4 @@ MUTANTS = [
     Mutant("strides not looked at", TakenForContiguous, independence.strides_change_nothing),
     Mutant("numbers on the default device", OnTheDefaultDevice, survival.survives_another_default_device),
 ]
-"""These mutants, as in mutants.py."""
+"""The mutants of this file, in the form of mutants.py."""

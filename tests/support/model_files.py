@@ -1,4 +1,4 @@
-"""Compares recorded answers of released model files with position tables, field by field."""
+"""Compares the recorded answers of released model files with position tables, field by field."""
 
 import json
 import math
@@ -22,17 +22,17 @@ CLOSE = 2e-5
 
 @cache
 def configs() -> dict[str, dict[str, Any]]:
-    """Every recorded config, by name."""
+    """Return every recorded config by name."""
     return {line["name"]: line["config"] for line in lines("configs")}
 
 
 def lines(name: str) -> list[dict[str, Any]]:
-    """The lines of a recorded file."""
+    """Return the lines of a recorded file."""
     return [json.loads(line) for line in (KEPT / f"{name}.jsonl").read_text().splitlines()]
 
 
 def apart(answer: Mapping[str, Any], table: PositionTable) -> dict[str, str]:
-    """The differences between a table and an answer, as a sentence for each field."""
+    """Return the differences between a table and an answer, with a sentence for each field."""
     found: dict[str, str] = {}
     for facts in answer["layers"]:
         for number in facts["layers"]:

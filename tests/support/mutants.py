@@ -1,4 +1,4 @@
-"""Every mutant (an encoding that is broken on purpose, with one mistake) and the law that must reject it."""
+"""All mutants (encodings that are broken on purpose, with one mistake each), and the laws that must reject them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ WHOLE = {
     "fox": Mutant("fox", BrokenFoX, FORMULA),
     "two axes": Mutant("two axes", TwoAxes, FORMULA),
 }
-"""The correct encodings from which mutants are made."""
+"""The correct encodings from which the mutants were made."""
 
 MUTANTS = [
     Mutant("the wrong pairing", BrokenRotary, FORMULA, reference.Rotation(8, "interleaved")),

@@ -17,7 +17,7 @@ LEVELS = ("baseline", "avx2", "avx512")
 
 @contextmanager
 def at_level(level: str) -> Iterator[None]:
-    """Make the kernel use these instructions; the test is skipped if this processor lacks them."""
+    """Make the kernel use this instruction set, or skip the test if this processor lacks the instruction set."""
     library, before = native.load(), LEVELS.index(native.level())
     if library.posenc_use_level(LEVELS.index(level)):
         pytest.skip(f"this processor has no {level}")
@@ -30,7 +30,7 @@ def at_level(level: str) -> Iterator[None]:
 
 @contextmanager
 def cache_of(size: int) -> Iterator[None]:
-    """Make the kernel assume this size of the last-level cache; larger results bypass the caches."""
+    """Make the kernel assume this size of the last-level cache, so that larger results bypass the caches."""
     before = native.load().posenc_use_cache(size)
     try:
         yield
@@ -39,21 +39,21 @@ def cache_of(size: int) -> Iterator[None]:
 
 
 def aligned(x: Tensor) -> Tensor:
-    """A tensor like x, full of NaN, whose memory begins at a multiple of 64 bytes, as streamed results need."""
+    """Return a tensor of NaN like x, whose memory begins at a multiple of 64 bytes, as streamed results need."""
     room = torch.full((x.numel() + 64,), float("nan"), dtype=x.dtype)
     first = -room.data_ptr() % 64 // x.element_size()
     return room[first : first + x.numel()].view(x.shape)
 
 
 def large() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """An input so large that several threads share it, with its tables."""
+    """Return an input that is large enough for several threads, with its tables."""
     x = torch.randn(2, 4, 1024, 64)
     assert x.nbytes >= 4 * SHARE
     return x, *Rotary(64, pairing="half").tables(positions.arange(1024))
 
 
 def by_threads(threads: int, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """x rotated by this number of kernel threads, without torch's own threads, which do not survive a fork."""
+    """Rotate x with this number of kernel threads, without torch's own threads, which do not survive a fork."""
     y = torch.empty_like(x)
     torch.set_num_threads(threads)
     by_native(x, cos, sin, "half", y)

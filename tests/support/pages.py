@@ -4,5 +4,5 @@ import re
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of headings: those that are stated, and headings of one word, which are their own anchors."""
+    """Return the anchors of headings, which are stated, or are the heading itself if it is a single word."""
     return {*re.findall(r"\{ #([\w-]+) \}", text), *re.findall(r"^#+ ([a-z0-9-]+)$", text, re.MULTILINE)}

@@ -1,5 +1,5 @@
-"""An oracle for masks: a second implementation, with the older code of blocks and of FlexAttention's function
-from before they shared one predicate."""
+"""An oracle for masks: a second implementation with older code for blocks and for FlexAttention, from before both
+shared a predicate."""
 
 from functools import reduce
 
@@ -11,7 +11,7 @@ from posenc.attend.remapped import RemappedMask
 
 
 def visible(mask: Mask, T: int, S: int) -> Tensor | None:
-    """A dense mask of the keys that each query sees; None if each sees all keys."""
+    """Return a dense mask of the keys that each query sees; None if each query sees all keys."""
     if mask.chunk is not None:
         return visible(mask.without_chunks(T, S, torch.device("cpu")), T, S)
     parts: list[Tensor] = []
@@ -39,7 +39,7 @@ def visible(mask: Mask, T: int, S: int) -> Tensor | None:
 
 
 def sees(mask: Mask, T: int, S: int, b: int, h: int, i: int, j: int) -> bool:
-    """Whether query i of head h of sequence b sees key j, computed for this pair alone."""
+    """Return whether query i of head h in sequence b sees key j, computed for this pair alone."""
     mask = mask.without_chunks(T, S, torch.device("cpu"))
     q, k = mask.places(T, S, torch.device("cpu"))
 

@@ -63,13 +63,13 @@ def chromium() -> Iterator[Any]:
 
 
 def settle(page: Any) -> None:
-    """Wait until the current stage shows the result of its controls."""
+    """Wait until the current stage shows the result for the values of its controls."""
     page.locator(".stage.current:not([data-answered])").first.wait_for(state="detached")
     page.evaluate("() => document.fonts.ready")
 
 
 def windows(folder: Path) -> list[Path]:
-    """Save screenshots of the first view of the rooms in the documentation."""
+    """Save screenshots of the first view of every room that the documentation shows."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     with serving() as address, chromium() as browser:
@@ -85,7 +85,7 @@ def windows(folder: Path) -> list[Path]:
 
 
 def reveal(page: Any) -> bool:
-    """Answer the question of the stage if there is one, and return whether there was."""
+    """Answer the question of the stage, and return whether the stage has a question."""
     asked = page.locator(".stage.current.guessing .guess button")
     if asks := bool(asked.count()):
         asked.first.click()

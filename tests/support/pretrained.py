@@ -6,11 +6,11 @@ from string import ascii_lowercase
 import torch
 
 LETTERS = bytes(torch.randint(97, 123, (4000,), generator=torch.Generator().manual_seed(3)).tolist())
-"""A text that its tokenizer reads."""
+"""A text that the tokenizer can read."""
 
 
 def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 64) -> None:
-    """Save a model with ``characters`` as its vocabulary, '?' for any other, and the trained length ``trained``."""
+    """Save a model with the vocabulary ``characters`` and '?' (any other), and the trained length ``trained``."""
     import transformers
 
     config = transformers.LlamaConfig(
@@ -32,7 +32,7 @@ def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 6
 
 
 def save_tokenizer(folder: Path, characters: str = ascii_lowercase) -> None:
-    """Save a tokenizer with a token for each of these characters, and one for all others."""
+    """Save a tokenizer with a token for each of these characters, and one token for all other characters."""
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers
 

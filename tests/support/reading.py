@@ -1,4 +1,4 @@
-"""A reader that counts the input tokens of its model, and stops or is killed in the middle of a document."""
+"""A reader that counts the input tokens of a model, and that stops or is killed in the middle of a document."""
 
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,10 +24,10 @@ class Broken(KeyboardInterrupt):
 
 
 class Reader:
-    """The model in ``folder`` with its text, and counts of the pieces and tokens that it read.
+    """The model in ``folder`` with its text, and the numbers of pieces and tokens that the model has read.
 
     Args:
-        stop: the number of pieces after which the reader stops; None reads everything.
+        stop: the number of pieces after which the reader stops; None to read everything.
         documents: the number of documents to read.
     """
 
@@ -37,7 +37,7 @@ class Reader:
         self.model.model.register_forward_pre_hook(self.count)
 
     def count(self, model: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-        """Count the input of a forward pass; a single token only asks for the type of cache, and is not a piece."""
+        """Count the input of a forward pass, except a single token, which only finds out the type of cache."""
         length = inputs[0].shape[-1]
         if self.pieces == self.stop:
             raise Broken
@@ -55,7 +55,7 @@ def small_pieces(set_to: Any = setattr) -> None:
 
 
 def carry_out(model: Path, folder: Path, documents: int, told: Connection) -> None:
-    """Send the number of pieces read so far before each piece, and then the results."""
+    """Send the number of finished pieces before each piece, and then the results."""
     torch.set_num_threads(1)
     small_pieces()
 

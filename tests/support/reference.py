@@ -1,7 +1,7 @@
 """The formulas of the papers in float64, dense and slow; this module imports nothing from posenc.
 
-Angles are exact to about 1e-16 × position radians, so it is used only at small positions; large positions are
-compared with mpmath.
+Angles have errors of about 1e-16 × position radians, so this module is used only at small positions; at large
+positions, results are compared with mpmath.
 """
 
 import math
@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 class Reference:
-    """No effect, like NoPE; subclasses override their own effects."""
+    """An encoding without effects, such as NoPE, whose subclasses override their effects."""
 
     def rows(self, positions: Tensor) -> Tensor | float:
-        """The rows that are added to the token embeddings at these positions."""
+        """Return the rows that are added to the token embeddings at these positions."""
         return 0.0
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -22,17 +22,17 @@ class Reference:
         return x
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Tensor | float:
-        """The bias ``(H, T, S)`` that is added to the scores."""
+        """Return the bias ``(H, T, S)`` that is added to the scores."""
         return 0.0
 
 
 def frequencies(channels: int, base: float) -> Tensor:
-    """base^(−2i/d), one per pair."""
+    """Return the frequencies base^(−2i/d), one per pair."""
     return torch.tensor([base ** (-2 * i / channels) for i in range((channels + 1) // 2)], dtype=torch.float64)
 
 
 class Rotation(Reference):
-    """Pair by pair, channel by channel: (x, y) → (x cos φ − y sin φ, x sin φ + y cos φ)."""
+    """Rotates every pair of channels: (x, y) → (x cos φ − y sin φ, x sin φ + y cos φ)."""
 
     def __init__(self, rotary_dim: int, pairing: str, base: float = 1e4) -> None:
         self.rotary_dim, self.pairing, self.base = rotary_dim, pairing, base
@@ -48,7 +48,7 @@ class Rotation(Reference):
 
 
 class Sinusoids(Reference):
-    """sin and cos of every frequency, column by column."""
+    """Adds sin and cos of every frequency, column by column."""
 
     def __init__(self, width: int, order: str = "interleaved", spacing: str = "paper", base: float = 1e4) -> None:
         self.width, self.order, self.spacing, self.base = width, order, spacing, base
@@ -69,7 +69,7 @@ class Sinusoids(Reference):
 
 
 class Slopes(Reference):
-    """−m_h·|p_k − p_q|."""
+    """Adds the bias −m_h·|p_k − p_q|."""
 
     def __init__(self, slopes: list[float]) -> None:
         self.slopes = torch.tensor(slopes, dtype=torch.float64)
@@ -80,7 +80,7 @@ class Slopes(Reference):
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
-    """ALiBi's slopes by the paper's recursion: between powers of two, add every second slope of the next power."""
+    """Return ALiBi's slopes by the paper's recursion, which adds every second slope of the next power of two."""
     if math.log2(heads).is_integer():
         return [2 ** (-max_exponent * (h + 1) / heads) for h in range(heads)]
     power = 2 ** math.floor(math.log2(heads))
@@ -90,7 +90,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 def attention(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | float, visible: Tensor, scale: float | None = None
 ) -> Tensor:
-    """softmax(q·kᵀ·scale + bias) v over the visible keys, in float64; rows that see no key give zeros."""
+    """Compute softmax(q·kᵀ·scale + bias) v over visible keys in float64; rows without visible keys give zeros."""
     q, k, v = (x.double() for x in (q, k, v))
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
     scale = q.shape[-1] ** -0.5 if scale is None else scale
@@ -101,6 +101,6 @@ def attention(
 
 
 def visible(T: int, S: int, *, causal: bool) -> Tensor:
-    """A mask ``(T, S)`` for queries and keys that end at the same token."""
+    """Return a mask ``(T, S)`` for queries and keys that end at the same token."""
     everything = torch.ones(T, S, dtype=torch.bool)
     return everything.tril(S - T) if causal else everything

@@ -1,4 +1,4 @@
-"""Runs some files of a released program, with stand-ins for its other modules, on a CPU and with plain torch."""
+"""Runs some files of a released program on a CPU with plain torch, with stand-ins for all other modules."""
 
 import ast
 import builtins
@@ -30,7 +30,7 @@ class Layer(torch.nn.Module):
 
 
 class StandIn(ModuleType):
-    """A module in which ``names`` have the given values, and every other name is a mock."""
+    """A module in which the names in ``names`` have the given values, and all other names are mocks."""
 
     def __init__(self, name: str, names: Mapping[str, Any]) -> None:
         super().__init__(name)
@@ -43,7 +43,7 @@ class StandIn(ModuleType):
 
 
 class Finder:
-    """Makes every module of a program a stand-in, except those of one package, which come from the folder."""
+    """Makes a stand-in for every module of a program, except for one package, which comes from a folder."""
 
     def __init__(self, folder: Path, package: str, names: Mapping[str, Any]) -> None:
         self.folder, self.package, self.names = folder, package, names
@@ -63,13 +63,13 @@ class Finder:
 
 
 def released(folder: Path, package: str, names: Mapping[str, Any]) -> Any:
-    """This package of a program, imported from the folder; ``names`` are the values in stand-ins."""
+    """Import a package of a program from the folder. ``names`` has the values of names in stand-ins."""
     sys.meta_path.insert(0, Finder(folder, package, names))  # type: ignore[arg-type]
     return importlib.import_module(package)
 
 
 def functions(file: Path, names: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
-    """These functions and methods of a file, as functions; mocks replace the other names that they use."""
+    """Return these functions and methods of a file as functions; mocks replace all other names in their code."""
     tree = ast.parse(file.read_text())
     chosen: list[Any] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name in names]
     for function in chosen:
@@ -78,7 +78,7 @@ def functions(file: Path, names: Sequence[str], known: dict[str, Any]) -> dict[s
 
 
 def run(nodes: list[ast.stmt], known: dict[str, Any]) -> dict[str, Any]:
-    """The names that these statements define."""
+    """Run these statements, and return the names that they define."""
     module = ast.Module(body=[ast.ImportFrom("__future__", [ast.alias("annotations")], 0), *nodes], type_ignores=[])
     code = compile(ast.fix_missing_locations(module), "released", "exec")
     named = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)} - set(dir(builtins))
@@ -88,7 +88,7 @@ def run(nodes: list[ast.stmt], known: dict[str, Any]) -> dict[str, Any]:
 
 
 def statements(file: Path, name: str, *words: str) -> list[ast.stmt]:
-    """The top-level statements of a class's constructor that contain all of these words."""
+    """Return the top-level statements of a class's constructor that contain all of these words."""
     classes = [n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.ClassDef)]
     (chosen,) = [n for n in classes if n.name == name]
     (init,) = [n for n in chosen.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]

@@ -1,6 +1,6 @@
-"""The distances that remappings use, computed one by one from the papers; this module imports nothing from posenc.
+"""Computes the distances that remappings use from the papers, one by one, without importing posenc.
 
-Rotation is simple too: a query is rotated by its distance from a key in float64, and the key is not rotated.
+Rotation is simple too: a query is rotated by its distance to a key in float64, and the key is not rotated.
 """
 
 import math
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 Used = Callable[[int, int], float]
-"""A function from the positions of a query and of a key, which is not after it, to the distance that is used."""
+"""A function that returns the distance for the positions of a query and of a key that is not after the query."""
 
 
 def self_extend(group: int, window: int) -> Used:
@@ -56,7 +56,7 @@ USED = {"self-extend": self_extend, "dca": dca, "rerope": rerope, "string": stri
 
 
 def matrix(used: Used, q_positions: Tensor, k_positions: Tensor) -> Tensor:
-    """The distances ``(T, S)`` that are used; 0 if the key is after the query."""
+    """Return the distances ``(T, S)`` that are used, with 0 for a key after the query."""
     rows = [[used(q, k) if k <= q else 0 for k in k_positions.tolist()] for q in q_positions.tolist()]
     return torch.tensor(rows, dtype=torch.float64)
 
@@ -70,7 +70,7 @@ def attention(
     sinks: Tensor | None = None,
     base: float = 1e4,
 ) -> Tensor:
-    """Attention with scores ⟨R(distance)q, k⟩/√D and half pairs; ``(B, H, T, D)``, with keys shared by groups."""
+    """Compute attention with scores ⟨R(distance)q, k⟩/√D, half pairs and grouped keys, for ``(B, H, T, D)``."""
     H, D = q.shape[1], q.shape[-1]
     k, v = (x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
     angles = distances[..., None] * torch.tensor([base ** (-2 * i / D) for i in range(D // 2)], dtype=torch.float64)

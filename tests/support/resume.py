@@ -1,4 +1,4 @@
-"""``--resume=FILE`` leaves out the tests that passed in an earlier, interrupted run of the same sources.
+"""``--resume=FILE`` omits the tests that passed in an earlier, interrupted run of the same sources.
 
 The first line of FILE identifies the sources, the tests, and the versions of torch and transformers. Each other
 line is a test that passed. If the first line changes, the list starts again. Write the option with ``=``, because
@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def sources(root: Path = ROOT) -> str:
-    """A line that identifies the sources, the tests, and the versions on which results depend."""
+    """Return a line that identifies the sources, the tests, and the versions on which results depend."""
     digest = hashlib.sha256()
     for path in sorted(path for part in ("src", "tests", "tools") for path in (root / part).rglob("*")):
         if path.suffix in (".py", ".toml", ".json", ".jsonl", ".c", ".h", ".js", ".html", ".css"):
@@ -37,7 +37,7 @@ def _version(name: str) -> str:
 
 
 class Resumed:
-    """Deselects tests that passed, and records tests that pass."""
+    """Deselects the tests that passed earlier, and records the tests that pass now."""
 
     def __init__(self, path: Path, passed: set[str], is_controller: bool) -> None:
         self.path, self.passed, self.is_controller = path, passed, is_controller
@@ -49,7 +49,7 @@ class Resumed:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
-        """Make every worker leave out the same tests, regardless of what has passed since."""
+        """Make every worker omit the same tests, regardless of the tests that have passed since."""
         node.workerinput["passed"] = sorted(self.passed)  # type: ignore[attr-defined]
 
     @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""transformers' frequencies for a scaling, from its functions without a model."""
+"""Computes the frequencies of a scaling with the functions of transformers, without a model."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ from posenc.scaling import Frequencies
 def theirs(
     rope_type: str, rotary_dim: int, base: float, length: int = 4096, seq_len: int | None = None, **parameters: Any
 ) -> tuple[list[float], float]:
-    """The frequencies and the attention factor; ``length`` is max_position_embeddings."""
+    """Return the frequencies and the attention factor; ``length`` is max_position_embeddings."""
     config = SimpleNamespace(
         rope_parameters={"rope_type": rope_type, "rope_theta": base, **parameters},
         head_dim=rotary_dim,

@@ -1,7 +1,8 @@
 """Models and scalings that are run in other programs, and functions that run them.
 
 ``python tools/programs.py`` installs the programs. ``PYTHONPATH=tests python -m support.served`` runs vLLM and
-mlx-lm again, and records their answers in tests/data/programs.json, with which fast tests compare posenc's keys.
+mlx-lm again, and records their answers in tests/data/programs.json. Fast tests compare posenc's keys with these
+answers.
 """
 
 import atexit
@@ -104,7 +105,7 @@ SMOLLM_SCALINGS: list[Any] = [
 
 @dataclass(frozen=True)
 class Case:
-    """One model, and the scaling that replaces its own."""
+    """A model, and the scaling that replaces the model's own scaling."""
 
     config: dict[str, Any]
     scaling: Scaling | LengthScaling | None = None
@@ -119,12 +120,12 @@ class Case:
 
     @property
     def now(self) -> Any:
-        """The scaling that the model then uses."""
+        """The scaling that the model uses in this case."""
         return self.scaling or self.read.rotary.get("scaling")
 
     @property
     def served(self) -> int:
-        """The longest request."""
+        """The length of the longest request."""
         factor = getattr(self.scaling, "factor", 1.0)
         return self.max_length or (self.read.max_length if self.scaling is None else math.ceil(LENGTH * factor))
 
@@ -138,11 +139,11 @@ class Case:
         return float(self.scaling.softmax_factor if stated else softmax_factor(positions.rotary))  # type: ignore[union-attr]
 
     def vllm(self) -> dict[str, Any]:
-        """The question for vLLM, as JSON."""
+        """Return the question for vLLM, as JSON."""
         return self.server(vllm(self.read, self.scaling, max_length=self.max_length))
 
     def server(self, overrides: dict[str, Any]) -> dict[str, Any]:
-        """The question for a server with these overrides, as JSON."""
+        """Return the question for a server with these overrides, as JSON."""
         positions = self.read
         inner: Any = overrides
         for key in positions.path:
@@ -161,7 +162,7 @@ class Case:
         }
 
     def mlx(self) -> dict[str, Any]:
-        """The question for mlx-lm, as JSON."""
+        """Return the question for mlx-lm, as JSON."""
         positions = self.read
         heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
         given = {**heads, **mlx(positions, self.scaling, max_length=self.max_length)}
@@ -176,7 +177,7 @@ class Case:
         }
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """cos and sin of every position and pair, joined, and the tolerance for float32."""
+        """Return cos and sin of every position and pair in one tensor, and the tolerance for float32."""
         recipe, now = self.read.rotary, self.now
         fixed = now.plan(self.served) if isinstance(now, LengthScaling) else now
         spectrum = fixed.frequencies(recipe.get("rotary_dim"), recipe.get("base"))
@@ -187,39 +188,39 @@ class Case:
         return tables, room
 
     def check(self, tables: list[list[float]]) -> None:
-        """Compare a program's cos and sin with ours; a frequency in float32 has at most eight roundings."""
+        """Compare a program's cos and sin with posenc's; a frequency in float32 has at most eight roundings."""
         wanted, room = self.tables()
         apart = (torch.tensor(tables, dtype=torch.float64) - wanted).abs()
         assert (apart <= room).all(), f"{self.scaling}: {(apart - room).max():.3g} too far"
 
 
 def of_vllm(version: str, cases: list[Case]) -> list[dict[str, Any]]:
-    """The answers of this vLLM to the settings that posenc writes for it."""
+    """Return the answers of a vLLM release to the settings that posenc writes for this release."""
     return ask_vllm(version, [case.vllm() for case in cases])
 
 
 def ask_vllm(version: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The answers of this vLLM to cases that were written by hand."""
+    """Return the answers of a vLLM release to cases that were written by hand."""
     return asked("ask_vllm.py", f"vllm-{version}", cases)
 
 
 def of_mlx(cases: list[Case]) -> list[dict[str, Any]]:
-    """The answers of mlx-lm to the configs that posenc writes for it."""
+    """Return the answers of mlx-lm to the configs that posenc writes for mlx-lm."""
     return ask_mlx([case.mlx() for case in cases])
 
 
 def ask_mlx(cases: list[dict[str, Any]], version: str = MLX) -> list[dict[str, Any]]:
-    """The answers of a release of mlx-lm to these cases."""
+    """Return the answers of a release of mlx-lm to these cases."""
     return asked("ask_mlx.py", f"mlx-lm-{version}", cases, PROGRAMS / "env" / "bin" / "python")
 
 
 def ask_llama(cases: list[dict[str, Any]], version: str = XLLAMACPP) -> list[list[float]]:
-    """The answers of a release of llama.cpp."""
+    """Return the answers of a release of llama.cpp to these cases."""
     return asked("ask_llama.py", f"xllamacpp-{version}", cases)
 
 
 def asked(script: str, folder: str, cases: list[dict[str, Any]], python: Path = Path(sys.executable)) -> Any:
-    """The answers of a script in tests/integrations/programs, which runs a program's files in this folder."""
+    """Return the answers of a script in tests/integrations/programs, which runs a program's files in ``folder``."""
     process, errors = engine(script, folder, python)
     with suppress(BrokenPipeError):
         process.stdin.write(json.dumps(cases) + "\n")  # type: ignore[union-attr]
@@ -233,7 +234,7 @@ def asked(script: str, folder: str, cases: list[dict[str, Any]], python: Path = 
 
 @cache
 def engine(script: str, folder: str, python: Path) -> tuple[subprocess.Popen[str], Path]:
-    """The process of that script, which answers every line of cases with one line, and the file of its errors."""
+    """Start a script that answers every line of cases with one line, and return its process and its error file."""
     path = ROOT / "tests" / "integrations" / "programs" / script
     paths = os.pathsep.join((str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")))
     with tempfile.NamedTemporaryFile("w", delete=False) as errors:
@@ -250,12 +251,12 @@ def engine(script: str, folder: str, python: Path) -> tuple[subprocess.Popen[str
 
 
 def by_mlx(scaling: Any) -> bool:
-    """Whether mlx-lm supports this scaling of a plain model."""
+    """Return whether mlx-lm supports this scaling of a plain model."""
     return not isinstance(scaling, YaRN) or (scaling.truncate and scaling.ramp == "dimension")
 
 
 def record() -> dict[str, Any]:
-    """The input of each program, and its cos and sin at position 1, by program and scaling."""
+    """Return each program's input, and its cos and sin at position 1, by program and scaling."""
     cases = [Case(PLAIN, scaling, 4 * LENGTH, (1,)) for scaling in SCALINGS]
     records: dict[str, Any] = {}
     for version in VLLM:
@@ -274,13 +275,13 @@ def record() -> dict[str, Any]:
 
 @cache
 def fields_of(scaling: Any) -> Any:
-    """The fields of SmolLM2 under this scaling, whose original length is shorter than the model's."""
+    """Return the fields of SmolLM2 under this scaling, whose original length is shorter than the model's."""
     length = getattr(scaling, "original_length", None)
     return gguf(read(SMOLLM), scaling, max_length=length and math.ceil(length * scaling.factor))
 
 
 def record_gguf() -> dict[str, Any]:
-    """The fields for llama.cpp, by scaling."""
+    """Return the fields for llama.cpp by scaling."""
     fields = {str(scaling): fields_of(scaling) for scaling in SMOLLM_SCALINGS}
     return {
         name: {"values": one.values, "tensors": {key: tensor.tolist() for key, tensor in one.tensors.items()}}
@@ -290,7 +291,7 @@ def record_gguf() -> dict[str, Any]:
 
 @cache
 def recorded() -> dict[str, Any]:
-    """The recorded answers, by program and scaling."""
+    """Return the recorded answers by program and scaling."""
     return dict(json.loads(RECORDS.read_text()))
 
 

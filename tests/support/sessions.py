@@ -1,4 +1,4 @@
-"""Fixtures of tests with ledgers: whoever opens an SQLite file closes it, and one study is trained for all."""
+"""Fixtures for tests with ledgers, which check that SQLite files are closed, and train one study for all tests."""
 
 import shutil
 import sqlite3
@@ -18,7 +18,7 @@ from support.studies import SHARED, inline, python_text
 
 @pytest.fixture(autouse=True)
 def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The files of open SQLite connections; a test that leaves one open fails in every version of Python."""
+    """The files of open SQLite connections. A test fails in any version of Python if it leaves one open."""
     still_open: list[str] = []
 
     class Watched(sqlite3.Connection):
@@ -47,7 +47,7 @@ def ledgers() -> Iterator[Callable[[Path], Ledger]]:
 
 @pytest.fixture(scope="session")
 def shared_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of ``SHARED`` with its page, for tests that only read it or change a copy."""
+    """The folder of the study ``SHARED`` with its page, for tests that only read this folder or change a copy."""
     folder = tmp_path_factory.mktemp("shared")
     with Ledger(folder, write=True) as ledger:
         write(

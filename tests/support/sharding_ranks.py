@@ -1,8 +1,8 @@
 """Runs a sharded attention layer, with one process per rank.
 
-Every rank holds its tokens of two sequences. The whole is computed beside it, so that each rank can compare what it
-has: outputs of its tokens, and the gradients of inputs and of the encoding's parameters summed over ranks. Heads on
-ranks of their own send nothing, and a law holds them.
+Every rank holds a part of the tokens of two sequences. Each rank also computes the whole layer, and compares the
+outputs of its tokens, the gradients of its inputs, and the gradients of the encoding's parameters summed over
+ranks. Sharding by heads sends nothing between ranks, and is tested by a law.
 """
 
 import socket
@@ -25,7 +25,7 @@ from posenc.positions import arange, sharded
 B, H, K, D, C = 2, 8, 4, 8, 64
 LENGTH = 32
 BOUND = 1e-12
-"""The tolerance in float64: a few hundred roundings of 1e-16 for numbers of order one, summed in another order."""
+"""The tolerance in float64: a few hundred roundings of 1e-16, for sums of numbers of order one in any order."""
 
 TEXTS = {
     "nope": "nope",
@@ -43,20 +43,20 @@ TEXTS = {
 
 
 def made(name: str) -> posenc.Encoding:
-    """The encoding of this name, with the same parameters on every rank."""
+    """Create the encoding of this name, with the same parameters on every rank."""
     torch.manual_seed(1)
     return posenc.encoding(TEXTS[name], width=C, heads=H, head_dim=D).double()
 
 
 def tensors() -> list[Tensor]:
-    """x, q, k, v of the whole layer, and the weights of a loss; the same on every rank."""
+    """Return x, q, k, v of the whole layer and the weights of a loss, which are the same on every rank."""
     generator = torch.Generator().manual_seed(0)
     shapes = [(B, LENGTH, C), (B, H, LENGTH, D), (B, K, LENGTH, D), (B, K, LENGTH, D), (B, H, LENGTH, D)]
     return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
 
 class Gather(torch.autograd.Function):
-    """Concatenates the pieces of all ranks; the gradient of a piece is summed over ranks."""
+    """Concatenates the pieces of all ranks, and sums the gradient of a piece over ranks."""
 
     @staticmethod
     def forward(ctx, piece: Tensor, axis: int) -> Tensor:
@@ -73,7 +73,7 @@ class Gather(torch.autograd.Function):
 
 
 def whole(name: str) -> tuple[Tensor, list[Tensor]]:
-    """Output of the unsharded layer, and gradients of x, q, k, v and the parameters."""
+    """Return the output of the unsharded layer, and the gradients of x, q, k, v and the parameters."""
     encoding = made(name)
     x, q, k, v, weight = tensors()
     given = [t.requires_grad_() for t in (x, q, k, v)]
@@ -90,7 +90,7 @@ def _gradients(loss: Tensor, given: list[Tensor], encoding: posenc.Encoding) -> 
 
 
 def shard(zigzag: bool) -> tuple[Tensor, Tensor]:
-    """The tokens of this rank, and those of all ranks, rank 0 first."""
+    """Return the tokens of this rank, and the tokens of all ranks from rank 0 on."""
     ranks = dist.get_world_size()
     shards = [sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)]
     return shards[dist.get_rank()], torch.cat(shards)
@@ -115,7 +115,7 @@ def compared(name: str, zigzag: bool, attend: Callable[..., Tensor], watched: Ab
 
 
 def gathered(name: str, zigzag: bool) -> None:
-    """Attention in which queries stay on their rank, and keys and values of all ranks are gathered."""
+    """Test attention in which queries stay on their rank, and keys and values of all ranks are gathered."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, *here: Any) -> Tensor:
         return posenc.attention(q, Gather.apply(k, 2), Gather.apply(v, 2), *here)
@@ -124,13 +124,13 @@ def gathered(name: str, zigzag: bool) -> None:
 
 
 def ring(name: str, zigzag: bool) -> None:
-    """Attention in which keys, values and their gradients travel around a ring."""
+    """Test attention in which keys, values and their gradients travel around a ring."""
     # In other encodings, stacked heads of one group have the same shape by chance.
     compared(name, zigzag, posenc.ring_attention, NoWholeKeys() if name == "rotary" else nullcontext())
 
 
 class NoWholeKeys(TorchDispatchMode):
-    """A mode in which no tensor may be as large as the keys or values of all ranks."""
+    """A mode that refuses tensors as large as the keys or values of all ranks."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
@@ -141,7 +141,7 @@ class NoWholeKeys(TorchDispatchMode):
 
 
 def refused(_: str, zigzag: bool) -> None:
-    """An unsupported ring is an error on every rank before anything is sent."""
+    """Check that an unsupported ring raises an error on every rank before any tensor is sent."""
     own, everyone = shard(zigzag)
     q, k, v = torch.randn(3, 1, H, len(own), D)
     placed, mask = posenc.NoPE().at(own, everyone), Mask(causal=True, q_order=own, k_order=everyone)
@@ -156,7 +156,7 @@ def refused(_: str, zigzag: bool) -> None:
 
 
 def ring_with_all_that_masks_say(name: str, zigzag: bool) -> None:
-    """A ring with padding, documents, a window, chunks or a dense mask, softcap and sinks, in a rotary encoding."""
+    """Test a ring with padding, documents, a window, chunks or a dense mask, softcap and sinks, for rotary."""
     (own, everyone), encoding = shard(zigzag), made("rotary")
     _, q, k, v, weight = tensors()
     padding, segments = arange(LENGTH) >= torch.tensor([[5], [0]]), arange(LENGTH) // 20
@@ -191,7 +191,7 @@ def ring_with_all_that_masks_say(name: str, zigzag: bool) -> None:
 
 
 def _compare(got: list[Tensor], want: list[Tensor], own: Tensor) -> None:
-    """Compare the gradients of a rank's own tokens, and those of parameters summed over ranks."""
+    """Compare the gradients of a rank's own tokens, and the gradients of parameters summed over ranks."""
     _near(got[0], want[0][:, own])
     for g, w in zip(got[1:4], want[1:4], strict=True):
         _near(g, w[:, :, own])
@@ -207,7 +207,7 @@ def _near(got: Tensor, want: Tensor) -> None:
 
 
 def run(ranks: int, jobs: list[tuple[str, str, bool]]) -> None:
-    """Run jobs, each with a way, an encoding and whether to zig-zag, in ``ranks`` processes."""
+    """Run jobs in ``ranks`` processes. A job has a way, an encoding, and whether the order is a zig-zag."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Small random models of all families, from the defaults of their configs, and their positions as our encodings."""
+"""Small random models of all families from default configs, and their positions as posenc's encodings."""
 
 import copy
 import inspect
@@ -28,7 +28,7 @@ transformers.logging.set_verbosity_error()
 
 
 def small(model_type: str, **more: Any) -> Any:
-    """The base model of a type with smaller sizes; the test is skipped if transformers does not have the type."""
+    """Create the base model of a type with smaller sizes, or skip the test if transformers lacks the type."""
     if model_type not in CONFIG_MAPPING:
         pytest.skip(f"this version of transformers has no {model_type}")
     config = CONFIG_MAPPING[model_type]()
@@ -46,7 +46,7 @@ def small(model_type: str, **more: Any) -> Any:
 
 
 def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]:
-    """The model's own positions by layer type, including T5's biases."""
+    """Return the model's own positions by layer type, including T5's biases."""
     positions = read(model.config)
     encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
     if positions.rotary_recipes:
@@ -58,7 +58,7 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
 
 
 def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
-    """Encodings that fit the same model with other results: no rotation, or random biases, drawn in place."""
+    """Return encodings that change the results of the model: no rotation, or biases that are drawn in place."""
     found = {kind: NoPE() if "queries_keys" in one.acts_on else one for kind, one in encodings.items()}
     for encoding in found.values():
         for parameter in encoding.parameters():
@@ -67,7 +67,7 @@ def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
 
 
 def answers(model: Any, **given: Any) -> Tensor:
-    """The output of the last layer."""
+    """Return the output of the last layer."""
     with torch.no_grad():
         found = model(**given)[0]
     return (found[0] if isinstance(found, tuple) else found).float()
@@ -82,12 +82,13 @@ def check_swapped(
     most: float | None = None,
     least: float | None = None,
 ) -> None:
-    """Check a patched model: the same answers with its own positions and after patching, and others with others.
+    """Check that ``ours`` keep a model's answers, that ``others`` change them, and that patching is undone.
 
     Args:
         answer: a function that returns the model's answers.
-        most: the tolerance for the same answers; by default 2e-5 of the largest, a few units of 2^-23 per layer.
-        least: the least difference of other answers; by default a thousandth of the largest.
+        most: the tolerance for equal answers; by default 2e-5 of the largest answer, a few units of 2^-23 per
+            layer.
+        least: the smallest difference of changed answers; by default a thousandth of the largest answer.
     """
     before = answer()
     largest = float(before.abs().max())
@@ -104,12 +105,12 @@ def _measured(model_type: str, more: str) -> Measured:
 
 
 def measured(model_type: str, **more: Any) -> Measured:
-    """What is measured of the small model of a type, once in a process."""
+    """Measure the small model of a type, once per process."""
     return _measured(model_type, json.dumps(more))
 
 
 def check_found_out(model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A family measures as it is read, and differs in these words where its row says something else."""
+    """Check that a family measures as it is read, and that a wrong row is reported in these words."""
     found = measured(model_type)
     assert differences(found, read(found.config)) == []
     monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))

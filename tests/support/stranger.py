@@ -1,4 +1,4 @@
-"""A rotary engine in NumPy for a layer type in a file of vectors, written only from docs/vectors.md."""
+"""A rotary engine in NumPy for a layer type in a file of vectors, written only after docs/vectors.md."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ def clipped(x: Any) -> Any:
 
 
 class Engine:
-    """Rotates by the header of a layer type, with values in ``instead`` replaced."""
+    """Rotates as the header of a layer type states, except for the values in ``instead``."""
 
     def __init__(self, layer: Mapping[str, Any], **instead: Any) -> None:
         self.d, self.pairing = layer["rotary_dim"], instead.pop("pairing", layer["pairing"])
@@ -69,7 +69,7 @@ class Engine:
         return float((0.1 * m * s + 1) / (0.1 * n * s + 1) if m and n else 0.1 * s + 1)
 
     def tables(self, positions: Any) -> tuple[Any, Any]:
-        """cos and sin, ``(T, P)``, at positions ``(A, T)``."""
+        """Return cos and sin, ``(T, P)``, at positions ``(A, T)``."""
         at = np.asarray(positions)[self.axes].T.astype(np.float32)
         angles = at * self.theta
         return self.a * np.cos(angles), self.a * np.sin(angles)
@@ -86,7 +86,7 @@ class Engine:
 
 
 class Engines:
-    """An engine for every layer type in a file."""
+    """The engines for all layer types in a file."""
 
     def __init__(self, header: Mapping[str, Any], **instead: Any) -> None:
         layers = {name: layer for name, layer in header["layers"].items() if "parameters" in layer}

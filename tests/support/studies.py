@@ -29,7 +29,7 @@ SHARED = replace(
     activation="swiglu",
     learning_rate=6e-4,
 )
-"""The study that is trained once for all tests of a process."""
+"""The study that a process trains once for all its tests."""
 
 
 def inline(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
@@ -39,7 +39,7 @@ def inline(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: R
 
 
 def plan_of(encoding: str, **more: Any) -> Plan:
-    """A plan with ten steps on the needle task."""
+    """Return a plan with ten steps on the needle task."""
     portions = {"steps": 10, "batch": 4, "learning_rate": 1e-3, "train_length": 64}
     tests = {"lengths": (64, 128), "test_count": 8}
     return Plan(**{"encoding": encoding, "task": "needle", "seed": 0, **portions, **tests, **more})
@@ -50,7 +50,7 @@ def python_text() -> Text:
 
 
 def numbers(folder: Path) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
-    """Every measured number in a study's ledger."""
+    """Return every measured number in a study's ledger."""
     from posenc.workbench.run.ledger import Ledger
 
     with Ledger(folder) as ledger:
@@ -64,7 +64,7 @@ def numbers(folder: Path) -> dict[tuple[str, int, str], tuple[float, tuple[float
 def measured(
     encoding: str, blocks: Mapping[int, Sequence[float]], measures: Sequence[str] = ("loss",), **more: Any
 ) -> Run:
-    """A run on language with these losses of blocks by length."""
+    """Return a run on language with these losses of blocks, by length."""
     plan = plan_of(
         encoding, task="language", lengths=tuple(blocks), test_count=len(next(iter(blocks.values()))), **more
     )

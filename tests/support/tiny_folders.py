@@ -24,8 +24,8 @@ NEAR = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attenti
 SIGHT = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 IMAGE = {**SIGHT, "image_size": 28, "patch_size": 14}
 MIXED = ("gemma3", "gemma3_text", "cohere2", "smollm3", "mistral3")
-"""Models with two bases and windows, alone and with a vision tower; with rotation only in layers with a window;
-with rotation only in every second layer; and a model whose only class also accepts images."""
+"""The models by name. Some have two bases and windows, alone or with a vision tower. Some rotate only in layers
+with a window, or in every second layer. The class of one model also accepts images."""
 
 
 def _config(family: str) -> Any:
@@ -43,7 +43,7 @@ def _config(family: str) -> Any:
 
 
 def save(family: str, folder: Path, **how: Any) -> Any:
-    """Save a model in the folder, and return it."""
+    """Save a model to the folder, and return the model."""
     torch.manual_seed(0)
     config = _config(family)
     composite = family in ("gemma3", "mistral3")

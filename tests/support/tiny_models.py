@@ -1,4 +1,4 @@
-"""One tiny random transformers model per family, with the positions of the family's real checkpoints."""
+"""Tiny random models of transformers, one per family, with the positions of the family's real checkpoints."""
 
 from typing import Any
 
@@ -157,13 +157,13 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 TABLED = {"roformer"}
-"""Families that look up angles in tables, and have no rotary module that receives position ids."""
+"""The families that look up angles in tables, and have no rotary module that receives position ids."""
 if not hasattr(modeling_gptj, "GPTJRotaryEmbedding"):  # before transformers 5.24
     TABLED |= {"codegen", "gptj"}
 
 
 def tiny(family: str, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """A random model with attention so sharp that a wrong position changes the logits."""
+    """Create a random model whose attention is so sharp that a wrong position changes the logits."""
     name, more = MODELS[family]
     kind = getattr(transformers, name)
     sizes = OLD_SIZES if family in ("gptj", "gpt2") else SIZES
@@ -189,7 +189,7 @@ def tokens(length: int = 48) -> Tensor:
 
 
 def by_plain_products(model: nn.Module) -> None:
-    """Compute experts one after another, because not every torch has the default's grouped products on CPU."""
+    """Compute experts one after another, because some versions of torch lack grouped products on the CPU."""
     model.config._experts_implementation = "eager"
 
 

@@ -1,4 +1,4 @@
-"""A study in a separate folder, run from the command line: started, watched from outside, and finished."""
+"""Starts, watches and finishes a study in a separate folder from the command line."""
 
 import sqlite3
 import subprocess
@@ -12,7 +12,7 @@ from support.studies import numbers
 
 
 class Typed:
-    """A study as typed on the command line.
+    """A study that is run from the command line.
 
     Args:
         folder: the folder of the study.
@@ -24,13 +24,13 @@ class Typed:
         self.folder, self.config, self.words = folder, config, words
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Run the command in a process that leads its own group."""
+        """Start the command in a process that leads its own process group."""
         command = [sys.executable, "-m", "posenc", "compare", "--config", str(self.config), *self.words, *words]
         where = {"cwd": self.config.parent, "start_new_session": True, "stdout": subprocess.DEVNULL}
         return subprocess.Popen([*command, "--output", str(self.folder)], **where)  # type: ignore[call-overload,no-any-return]
 
     def started(self, ready: Callable[[], bool], *words: str) -> subprocess.Popen[bytes]:
-        """Run the command, and wait until ``ready`` is true while it is still running."""
+        """Start the command, and wait until ``ready`` returns True while the command runs."""
         process = self.start(*words)
         while process.poll() is None and not ready():
             time.sleep(0.01)
@@ -38,12 +38,12 @@ class Typed:
         return process
 
     def finish(self, *words: str) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
-        """Run the command to its end, and return every number in the ledger."""
+        """Run the command until it ends, and return every number in the ledger."""
         assert self.start(*words).wait() == 0
         return numbers(self.folder)
 
     def rows(self, table: str = "runs") -> int:
-        """The number of rows in a table of the ledger, read while the process writes it."""
+        """Return the number of rows in a table of the ledger while the process writes to the ledger."""
         try:
             with closing(sqlite3.connect(f"file:{self.folder / 'ledger.sqlite'}?mode=ro", uri=True)) as ledger:
                 return int(ledger.execute(f"SELECT count(*) FROM {table}").fetchone()[0])

@@ -1,4 +1,4 @@
-"""Views in tests: a small matrix to draw, and the panel of a view that has one."""
+"""Helpers for tests of views: a small heatmap to draw, and the only panel of a view."""
 
 from typing import TypeVar
 
@@ -10,13 +10,13 @@ Kind = TypeVar("Kind", Heatmap, Lines, Plane)
 
 
 def heatmap(values: list[list[float]], **settings: object) -> Heatmap:
-    """A heatmap of these values, signed unless the settings say otherwise."""
+    """Return a heatmap of these values, which is signed by default."""
     held = torch.tensor(values)
     rows, columns = held.shape
     return Heatmap("h", held, counted("row", rows), counted("column", columns), **{"scale": "signed", **settings})  # type: ignore[arg-type]
 
 
 def only(view: View, kind: type[Kind]) -> Kind:
-    """The panel of this kind; a view has one."""
+    """Return the only panel of a view, which must have this kind."""
     (panel,) = (panel for panel in view.panels if isinstance(panel, kind))
     return panel

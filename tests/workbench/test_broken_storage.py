@@ -70,5 +70,5 @@ def test_a_folder_that_vanishes_ends_the_study(tmp_path: Path) -> None:
 
         in_process(jobs, then, report)  # type: ignore[arg-type]
 
-    with Ledger(folder, write=True) as ledger, pytest.raises(StudyError, match="is no longer there"):
+    with Ledger(folder, write=True) as ledger, pytest.raises(StudyError, match="no longer exists"):
         Comparison(STUDY, python_text(), ledger).run(vanishing)

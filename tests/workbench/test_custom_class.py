@@ -59,7 +59,7 @@ def test_one_that_cannot_be_made_is_one_sentence_with_its_line(
     done = typed_here("compare --encodings not_made:Mine --tasks needle")
     sys.modules.pop("not_made", None)
     assert isinstance(done.exception, StudyError), done.output
-    assert str(done.exception).startswith("encoding 'not_made:Mine' cannot be made (")
+    assert str(done.exception).startswith("encoding 'not_made:Mine' cannot be created (")
     assert message in str(done.exception)
     assert "\n" not in str(done.exception)
 
@@ -126,7 +126,7 @@ def test_what_its_constructor_raises_is_one_sentence_and_its_cause(own: str, tmp
     with (
         Ledger(tmp_path / "study", write=True) as ledger,
         pytest.raises(
-            StudyError, match=r"cannot be made \(ValueError: strength=-1 is below 0.*, line \d+ of"
+            StudyError, match=r"cannot be created \(ValueError: strength=-1 is below 0.*, line \d+ of"
         ) as refused,
     ):
         Comparison(replace(SHORT, encodings=(f"{own}(strength=-1)",)), python_text(), ledger).run(inline)
@@ -193,14 +193,20 @@ def test_the_source_of_a_custom_task_is_in_the_id_and_goes_to_workers(own_task: 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("chance = 1 / 16", "shift = 4"), "task earlier:Earlier has no chance; set it in the class: chance = …"),
-        (("def draw", "def drawn"), "task earlier:Earlier has no draw; write it"),
+        (
+            ("chance = 1 / 16", "shift = 4"),
+            "task earlier:Earlier lacks the attribute chance; set it in the class: chance = …",
+        ),
+        (("def draw", "def drawn"), "task earlier:Earlier lacks the method draw; implement it"),
         (("(DrawnTask)", ""), "earlier:Earlier is not a posenc.workbench.tasks.Task; derive its class from"),
         (
             ("import torch\n", "import nowhere_at_all\n"),
-            r"cannot be made (ModuleNotFoundError: No module named 'now",
+            r"cannot be created (ModuleNotFoundError: No module named 'now",
         ),
-        (("tokens[:, :-4]", "tokens[:, :-5]"), "task 'earlier:Earlier' cannot be made (RuntimeError: The expanded"),
+        (
+            ("tokens[:, :-4]", "tokens[:, :-5]"),
+            "task 'earlier:Earlier' cannot be created (RuntimeError: The expanded",
+        ),
         (("steps = 300", "train_length = 3"), "train_length=3 of Earlier must be at least 5"),
     ],
 )

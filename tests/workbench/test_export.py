@@ -62,7 +62,7 @@ def test_extend_reads_the_folder(small: Path, tmp_path: Path) -> None:
     model, _, _ = open_model(folder, None, "cpu", "float32")
     assert model.original_length == 64
     assert model.positions.rotary.get("base") == 500  # type: ignore[union-attr]
-    with pytest.raises(StudyError, match="exists already; name a new folder"):
+    with pytest.raises(StudyError, match="exists already; choose a new folder"):
         export(small, folder)
 
 

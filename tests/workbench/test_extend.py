@@ -287,17 +287,17 @@ def test_names_with_a_factor() -> None:
 
 def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     kept, model = ledgers(tmp_path), small()
-    with pytest.raises(StudyError, match="text 'test' has 50 bytes; one document of 64 needs 65"):
+    with pytest.raises(StudyError, match="text 'test' has 50 bytes, but one document needs 65"):
         measure(model, BYTES[:50], TEXT, request(), kept, in_process)
     with pytest.raises(
         InvalidArgument,
-        match="length 16 has no whole bucket of 4 positions past the trained length 16 of a small model; use --to",
+        match="length 16 is not far enough past the trained length 16 of a small model; use --to 20",
     ):
         measure(model, BYTES, TEXT, request(length=16), kept, in_process)
     with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)
-    with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be scaled"):
+    with pytest.raises(InvalidArgument, match="has alibi positions; only rotary positions can be scaled"):
         StudyModel(alibi, "x", 16, "a model")
 
 
@@ -333,7 +333,7 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
     found = measure(model, b"abcd" * 200, text, asked, ledgers(tmp_path), in_process)
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
-    with pytest.raises(StudyError, match="leaves 15 tokens to tune on; windows of 128 need more"):
+    with pytest.raises(StudyError, match="leaves 15 tokens for the fine-tune, but a window has 128"):
         measure(model, b"abcd" * 36, text, asked, ledgers(tmp_path / "other"), in_process)
 
 

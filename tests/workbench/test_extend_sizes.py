@@ -158,7 +158,7 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
     ]
     with pytest.raises(InvalidArgument, match="add --replace-scaling"):
         ask("2x")
-    with pytest.raises(InvalidArgument, match="has no whole bucket"):
+    with pytest.raises(InvalidArgument, match="is not far enough past"):
         ask(model.original_length)
     grown = model.patch(Linear(8.0), 512)
     assert grown["max_position_embeddings"] == 512

@@ -101,7 +101,7 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
     Ledger(tmp_path, write=True).close()
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as db:
         db.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
-    with pytest.raises(StudyError, match="version 99, but this posenc reads 3; upgrade"):
+    with pytest.raises(StudyError, match="version 99, but this posenc reads version 3; upgrade"):
         Ledger(tmp_path)
     with Ledger(tmp_path / "here", write=True) as ledger, pytest.raises(StudyError, match="upgrade posenc"):
         ledger.merge(tmp_path)

@@ -98,7 +98,7 @@ def test_runs_are_filtered_sorted_and_exported(shared_study: Path, tmp_path: Pat
         ("task = needle", "needle"),
         ("true); DROP TABLE runs; --", "one"),
     ):
-        with pytest.raises(InvalidArgument, match=rf"strings need quotes, .*{why}.*; columns: run, "):
+        with pytest.raises(InvalidArgument, match=rf"with quoted strings, .*{why}.*; the columns are run, "):
             runs(shared_study, where=[condition])
 
 

@@ -40,7 +40,7 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
             f"inspect {CONFIGS}/llama-3.1-8b.json --base 1e4",
             "base=10000 does not apply, because the config can be read without it",
         ),
-        (f"inspect {CONFIGS}/gpt2.json -o figure.svg", "--output 'figure.svg' does not apply: the model has no"),
+        (f"inspect {CONFIGS}/gpt2.json -o figure.svg", "--output 'figure.svg' does not apply, because the"),
     ],
 )
 def test_a_setting_that_does_not_apply_is_refused(

@@ -68,7 +68,7 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
     ("toml", "message"),
     [
         ('preset = ["quick"]', "unknown preset ['quick']; did you mean 'quick'? known: quick, standard"),
-        ("seeds = [", "is not TOML"),
+        ("seeds = [", "is not a TOML file"),
         ('encodings = ["rotray"]', "did you mean 'rotary'"),
         ('encodings = ["os.system(1)"]', "is not the name of an encoding"),
         ('encodings = ["rope", "rotary(base=10000)"]', "must list at least one value, without duplicates"),

@@ -148,7 +148,7 @@ def test_addition_asks_for_the_digits_of_the_sum(name: str, length: int) -> None
 
 
 def test_hints_that_run_out_are_refused_and_positions_of_columns_move() -> None:
-    with pytest.raises(PositionOutOfRange, match="numbers of 166 digits need 167 hints, but there are 128"):
+    with pytest.raises(PositionOutOfRange, match="numbers of 166 digits need 167 hints, but there are only 128"):
         drawn("addition-hints", 1000)
     generator, coupled = torch.Generator().manual_seed(0), task("addition-coupled", None, 64)
     starts = {int(coupled.draw(generator, 1, 17).positions.min()) for _ in range(400)}  # type: ignore[attr-defined]
@@ -266,7 +266,7 @@ def test_no_topic_is_in_both_halves_and_a_tenth_is_held_out(text: Text) -> None:
     ("length", "message"),
     [
         (0, "is empty"),
-        (2000, r"200 validation bytes; length 512 needs at least 577.*--lengths"),
+        (2000, r"200 validation bytes, but length 512 needs at least 577.*--lengths"),
         (3, r"2 training bytes"),
         (None, "cannot be read: No such file"),
     ],

@@ -108,7 +108,7 @@ def test_rows_without_a_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     for line in ('{"body": "x"}', "[1]", "no json"):
         path.write_text('{"text": "fine"}\n' + line)
-        with pytest.raises(StudyError, match=r"has no object with a key 'text' in line 2; write one per line"):
+        with pytest.raises(StudyError, match=r"has no object with a key 'text' in line 2; write one object per"):
             load(path)
 
 
@@ -119,7 +119,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypa
     monkeypatch.setattr(
         text_module, "spooled", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
     )
-    with pytest.raises(StudyError, match=r"No space left on device\); make room there, or set POSENC_CACHE"):
+    with pytest.raises(StudyError, match=r"No space left on device\); free some space, or set POSENC_CACHE"):
         load()
 
 

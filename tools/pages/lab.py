@@ -1,12 +1,15 @@
-"""Generated files of the lab: the first page's answers and the rooms' thumbnails."""
+"""Generated files of the lab: the first page's answers, and thumbnails of rooms and of states to try."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from posenc.pictures.compose import compose
 from posenc.pictures.palette import PICTURE
 from posenc.pictures.scene import Bar, Chart, Disc, Map
 from posenc.teaching.lab import export, page
-from posenc.teaching.lab.rooms import ROOMS, find
+from posenc.teaching.lab.rooms import ROOMS, Stage, find
 
 STATIC = Path(page.__file__).parent / "static"
 WIDE, TALL = 160, 80
@@ -18,8 +21,13 @@ def first() -> str:
 
 
 def thumbnails() -> dict[str, str]:
-    """Return a small picture of every room's first stage, in colours that the page defines."""
-    drawings = {room.name: drawn(room.stages[0].question) for room in ROOMS if not room.stages[0].fresh}
+    """Return small pictures of every room's first stage and of every state to try, in colours that the page
+    defines.
+    """
+    stages = {stage.question: stage for room in ROOMS for stage in room.stages if not stage.fresh}
+    drawings = {room.name: drawn(stages[room.stages[0].question], {}) for room in ROOMS if not room.stages[0].fresh}
+    for name, stage in stages.items():
+        drawings |= {f"{name}-{i}": drawn(stage, t.state) for i, t in enumerate(stage.tries, 1)}
     curves = "".join(curve([0.3 * i * share for i in range(5)], name) for share, name in LINES)
     return drawings | {"results": wrapped(curves), "check": wrapped(QUESTION), "pictures": wrapped(patched())}
 
@@ -51,35 +59,46 @@ def patched() -> str:
     return f'{painted}<path d="{cuts}" stroke="{PICTURE[2]}"/>'
 
 
-def drawn(question: str) -> str:
-    picture = compose(find(question).answer({}))
-    panel = picture.panels[0]
+def drawn(stage: Stage, state: Mapping[str, str]) -> str:
+    """Return the first panel of a state that differs from the stage's default; if none does, the first."""
+    panels = panels_of(stage, state)
+    changed = (panel for panel, default in zip(panels, panels_of(stage, {}), strict=False) if panel != default)
+    return wrapped(next(changed, panels[0]))
+
+
+def panels_of(stage: Stage, state: Mapping[str, str]) -> list[str]:
+    picture = compose(stage.answer(dict(state)))
+    return [shapes(panel, picture.bars) for panel in picture.panels]
+
+
+def shapes(panel: Any, bars: Sequence[Bar]) -> str:
     if isinstance(panel, Map):
-        return wrapped(cells(panel, picture.bars[panel.bar]))
-    return wrapped(chart(panel) if isinstance(panel, Chart) else disc(panel))
+        return cells(panel, bars[panel.bar])
+    return chart(panel) if isinstance(panel, Chart) else disc(panel)
 
 
 def wrapped(inside: str) -> str:
-    return f'<svg viewBox="0 0 {WIDE} {TALL}" aria-hidden="true">{inside}</svg>\n'
+    return f'<svg class="thumbnail" viewBox="0 0 {WIDE} {TALL}" aria-hidden="true">{inside}</svg>\n'
 
 
 def cells(panel: Map, bar: Bar) -> str:
     rows, columns = (min(most, n) for most, n in zip((12, 32), panel.values.shape, strict=True))
     wide, tall = WIDE / columns, TALL / rows
-    shapes = []
+    outlines = defaultdict[tuple[str, float], str](str)
     for r in range(rows):
         for c in range(columns):
             value = float(panel.values[r * panel.values.shape[0] // rows, c * panel.values.shape[1] // columns])
-            share = abs(value) / bar.high if bar.high > 0 else abs(value / bar.low)
+            share = round(abs(value) / bar.high if bar.high > 0 else abs(value / bar.low), 1)
             kind = "much" if bar.scale == "magnitude" else "plus" if value > 0 else "minus"
-            place = f'x="{c * wide:.1f}" y="{r * tall:.1f}" width="{wide:.1f}" height="{tall:.1f}"'
-            if share > 0.04:
-                shapes.append(f'<rect {place} class="{kind}" fill-opacity="{min(1.0, share):.2f}"/>')
-    return "".join(shapes)
+            if share > 0:
+                outlines[kind, min(1.0, share)] += f"M{c * wide:g} {r * tall:.3g}h{wide:g}v{tall:.3g}h{-wide:g}z"
+    return "".join(
+        f'<path class="{kind}" fill-opacity="{share}" d="{d}"/>' for (kind, share), d in sorted(outlines.items())
+    )
 
 
 def curve(values: list[float], name: str, joint: str = "L") -> str:
-    places = [f"{10 + 140 * i / (len(values) - 1):.1f} {70 - 60 * v:.1f}" for i, v in enumerate(values)]
+    places = [f"{10 + 140 * i / max(1, len(values) - 1):.1f} {70 - 60 * v:.1f}" for i, v in enumerate(values)]
     return f'<path class="stroke {name}" d="M{joint.join(places)}h0"/>'
 
 

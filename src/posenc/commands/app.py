@@ -1,4 +1,4 @@
-"""The command line: its commands, and one-line errors."""
+"""Defines the command line with all its commands, and prints errors in one line."""
 
 import errno
 import sys
@@ -33,7 +33,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.callback(invoke_without_command=True)
 def posenc(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the versions a bug report needs.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the versions that a bug report needs.")] = False,
 ) -> None:
     """The position layer for transformers: which encoding, and how far past its training length?"""
     if version:  # if it is the only argument, ``posenc.cli`` handles it without typer
@@ -49,7 +49,7 @@ app.add_typer(study, name="study")
 
 
 def main() -> None:
-    """Run the command line; print a ``PosencError`` as one line on standard error and exit with status 2."""
+    """Run the command line. A ``PosencError`` is printed on one line of standard error, with exit status 2."""
     try:
         app()
     except PosencError as error:
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _sentence(error: OSError) -> str:
-    """Return the message for an operating system error, with its file and a remedy."""
+    """Return the message for an operating system error, which names the file and a fix."""
     if error.errno == errno.ENOSPC:
-        return "no space left on the disk; free some and run the same command again"
+        return "no space left on the disk; free some space and run the same command again"
     return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"

@@ -1,4 +1,4 @@
-"""`posenc compare`: tests which encoding works past its training length, on real text and on order tasks."""
+"""`posenc compare`: tests which encodings work past the training length, on real text and on tasks about order."""
 
 import inspect
 import shlex
@@ -20,15 +20,15 @@ if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none 
     from posenc.workbench.study.study import Study
 
 PANELS = {Grid: "What is compared", TextSettings: "Text", Model: "Model", ByTask: "By task", Training: "Training"}
-"""The groups of settings, and their headings in the help."""
+"""The groups of settings, with their headings in the help."""
 
 BY_TASK = "; one value for all tasks, or language=…,needle=…"
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with one option per setting of a study, in place of its ``**settings``.
+    """Return the command with one option per setting of a study instead of ``**settings``.
 
-    An option that is not given is None, so the preset or the file decides.
+    An option that is not given is None; its value then comes from the file or the preset.
     """
     signature = inspect.signature(command)
     options = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -49,25 +49,32 @@ def _option(name: str, setting: Setting, panel: str) -> inspect.Parameter:
 @with_settings
 def compare(
     preset: Annotated[
-        str | None, typer.Option(help="quick (minutes), standard, full, zoo, zoo-grid, architecture or small-gpt.")
+        str | None,
+        typer.Option(
+            help="A named study: quick (minutes), standard, full, zoo, zoo-grid, architecture or small-gpt."
+        ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Number of parallel processes; default one per core.")] = None,
-    launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or in-process.")] = "local",
-    cpus: Annotated[int, typer.Option(help="Cores and threads per run.")] = 1,
+    config: Annotated[Path | None, typer.Option(help="A TOML file whose keys are the settings below.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of parallel processes; by default one per core.")
+    ] = None,
+    launcher: Annotated[
+        str, typer.Option(help="Where to run: local, ray (an existing Ray cluster), or in-process.")
+    ] = "local",
+    cpus: Annotated[int, typer.Option(help="Number of cores and threads per run.")] = 1,
     gpus: Annotated[
-        float | None, typer.Option(help="GPUs per run, or a fraction of one; default 1 on cuda.")
+        float | None, typer.Option(help="Number of GPUs per run, which may be below 1; by default 1 on cuda.")
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder for the study's ledger, weights and report.")] = Path(
         "study"
     ),
     **settings: Any,
 ) -> None:
-    """Train the same transformer with each encoding, test it far past its training length, and report.
+    """Train the same transformer with each encoding, test it far past its training length, and write a report.
 
     Every setting below is also a key of the TOML file and an argument of posenc.workbench.study.study.Study.
-    Settings that are not given come from the preset. Model and training settings may be lists, as in
-    --learning-rate 1e-3,3e-3: every encoding is trained with each value.
+    Settings that are not given come from the preset. A model or training setting may be a list, such as
+    --learning-rate 1e-3,3e-3; every encoding is then trained with each value.
     """
     from posenc.workbench.launch.choose import choose
     from posenc.workbench.report.write import write
@@ -91,7 +98,7 @@ def compare(
 
 
 def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> "Outcome":
-    """Run the missing plans, with a progress bar and one line per finished run."""
+    """Run the missing plans, and show a progress bar and one line per finished run."""
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.ledger import Ledger

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc.integrations.position_table import PositionTable
 
 SOURCES = (
-    "a folder, a config.json, a .gguf file, one of these as a program reads it (vllm@0.33.0:config.json), or as "
+    "a folder, a config.json, a .gguf file, any of these as a program reads it (vllm@0.33.0:config.json), or as "
     "measured on its model (measured:config.json)"
 )
 
@@ -22,34 +22,34 @@ NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_afte
 
 
 def diff(
-    ours: Annotated[str, typer.Argument(help=f"What to compare: {SOURCES}, or a fingerprint.")],
+    ours: Annotated[str, typer.Argument(help=f"The first source: {SOURCES}, or a fingerprint.")],
     theirs: Annotated[
         str | None,
         typer.Argument(
-            help="What to compare it with: another such source, or JSON whose keys override the config of ours."
+            help="The second source, in the same form as ours, or JSON with keys that override the config of ours."
         ),
     ] = None,
     draft: Annotated[
         str | None,
         typer.Option(
-            help="Instead of theirs: a draft model for ours; prints the first position at which they differ."
+            help="A draft model for ours, instead of theirs; prints the first position at which both differ."
         ),
     ] = None,
     positions: Annotated[
         str | None,
         typer.Option(
-            help="Positions at which to compare cos and scores; default 0,L/2,L,4L for ours' trained length L."
+            help="Positions at which to compare cos and scores; by default 0,L/2,L,4L for ours' trained length L."
         ),
     ] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The model family to assume for configs whose model_type is defined by code on the Hub."),
+        typer.Option(help="The model family to assume if code on the Hub defines a config's model_type."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print all differences and their errors as JSON.")
     ] = False,
 ) -> None:
-    """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 if they differ."""
+    """Compare positions, with exit status 1 if they differ: `posenc diff config.json vllm:config.json`."""
     check_there(*(source for source in (ours, theirs, draft) if source is not None))
     from posenc.integrations.differences import Difference, differences, parting
     from posenc.integrations.fingerprint import fingerprint, is_stated
@@ -57,7 +57,7 @@ def diff(
 
     other = theirs if draft is None else draft
     if other is None or None not in (theirs, draft):
-        raise InvalidArgument("posenc diff compares two sources: add theirs, or --draft DRAFT")
+        raise InvalidArgument("posenc diff compares two sources; add a second source, or --draft DRAFT")
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
             mark = fingerprint(table(source, as_type=as_type))

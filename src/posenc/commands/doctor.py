@@ -13,25 +13,29 @@ from posenc.errors import InvalidArgument
 def doctor(
     model: Annotated[
         str,
-        typer.Argument(help="A folder, a config.json or a .gguf file; or an encoding: rotary, alibi, sinusoidal."),
+        typer.Argument(
+            help="A folder, a config.json, a .gguf file, or an encoding, such as rotary, alibi or sinusoidal."
+        ),
     ],
     numbers: Annotated[
-        Path | None, typer.Argument(help="The port's named arrays: .npz, .safetensors or .json.")
+        Path | None, typer.Argument(help="A file with the port's named arrays: .npz, .safetensors or .json.")
     ] = None,
     call: Annotated[
-        str | None, typer.Option(help="Instead of numbers: a function or class of the port, my_port.py:apply_rope.")
+        str | None,
+        typer.Option(help="A function or class of the port instead of numbers, such as my_port.py:apply_rope."),
     ] = None,
     layer: Annotated[
-        str | None, typer.Option(help="The layer type; required for numbers if several types rotate.")
+        str | None, typer.Option(help="The layer type, which numbers need if layers of several types rotate.")
     ] = None,
     as_type: Annotated[
-        str | None, typer.Option(help="The model family to assume, if model_type is defined by code on the Hub.")
+        str | None, typer.Option(help="The model family to assume if code on the Hub defines model_type.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer and its causes as JSON.")] = False,
 ) -> None:
     """Find the mistake that explains a port's numbers: `posenc doctor config.json numbers.npz`.
 
-    The function of --call runs in a separate process with your permissions. Exit status 1 if the port is wrong.
+    The function of --call runs in a separate process with your permissions. The exit status is 1 if the port is
+    wrong.
     """
     from posenc.integrations import huggingface
     from posenc.integrations.doctor import KINDS, diagnose, diagnose_call, load
@@ -40,7 +44,7 @@ def doctor(
     path, _, name = (call or "").rpartition(":")
     if (numbers is None) == (call is None) or (call is not None and not (path and name)):
         raise InvalidArgument(
-            "posenc doctor needs the port's numbers: pass a file with them, or --call FILE:FUNCTION, such as "
+            "posenc doctor needs the port's numbers; pass a file of numbers, or --call FILE:FUNCTION, such as "
             "my_port.py:apply_rope"
         )
     asked = (

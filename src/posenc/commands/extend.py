@@ -1,4 +1,4 @@
-"""`posenc extend`: how a rotary model behaves past its trained length under every scaling method."""
+"""`posenc extend`: measures a rotary model past its trained length under every scaling method."""
 
 import shlex
 import sys
@@ -15,38 +15,45 @@ def extend(
         Path, typer.Argument(help="A study of posenc compare, a Hugging Face folder, or a .gguf file.")
     ],
     to: Annotated[
-        str, typer.Option(help="Target length: tokens, or 4x for four times the length the model was released for.")
+        str, typer.Option(help="Target length in tokens, or 4x for four times the model's trained length.")
     ] = "",
     replace_scaling: Annotated[
         bool, typer.Option("--replace-scaling", help="Replace the scaling in the model's config.")
     ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Scaling methods, separated by commas; yarn(2) sets YaRN's factor to 2.")
+        str | None,
+        typer.Option(
+            help="Scaling methods, separated by commas, such as ntk,yarn(2), which sets YaRN's factor to 2."
+        ),
     ] = None,
-    documents: Annotated[int, typer.Option(help="Documents to score; fewer if the text is short.")] = 8,
+    documents: Annotated[int, typer.Option(help="Largest number of documents to score.")] = 8,
     finetune: Annotated[
         int | None,
-        typer.Option(help="Also fine-tune with each method for this many steps; default 60 for a study, else 0."),
+        typer.Option(
+            help="Number of steps to fine-tune with each method; by default 60 for a study, and 0 for other models."
+        ),
     ] = None,
     positions: Annotated[
-        str, typer.Option(help="Positions in the windows of --finetune: counted, or pose (drawn up to --to).")
+        str, typer.Option(help="Positions in a fine-tune: counted, or pose, which draws positions up to --to.")
     ] = "counted",
     longppl: Annotated[
         str | None,
         typer.Option(
-            help="Also compute LongPPL, at the cost of nine texts; pass self, or a model that picks the key tokens."
+            help="Also compute LongPPL, at the cost of nine texts; pass self, or the model that picks key tokens."
         ),
     ] = None,
     beta_fast: Annotated[
-        float, typer.Option(help="For YaRN: rotations above which a pair keeps its frequency.")
+        float, typer.Option(help="Number of rotations above which YaRN keeps a pair's frequency.")
     ] = 32.0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
-    launcher: Annotated[str, typer.Option(help="in-process, local (one per core), or ray.")] = "in-process",
+    device: Annotated[str, typer.Option(help="Device of the model: cpu, cuda, …")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="Dtype of weights and activations: float32 or bfloat16.")] = "float32",
+    launcher: Annotated[
+        str, typer.Option(help="Where to run: in-process, local (one process per core), or ray.")
+    ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the page.")] = None,
 ) -> None:
-    """Score long documents unchanged, truncated, and with every scaling, and recommend what to do."""
+    """Score long documents with a model as it is, on cut text, and with every scaling, and recommend a choice."""
     from posenc import workbench
 
     console = screen(soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`posenc inspect`: what a model's config does with positions, in plain words."""
+"""`posenc inspect`: explains in plain words what a model's config does with positions."""
 
 import json
 from pathlib import Path
@@ -15,37 +15,40 @@ def inspect(
     path: Annotated[
         Path, typer.Argument(help="A config.json, the folder of a Hugging Face model, or a .gguf file.")
     ],
-    base: Annotated[
-        float | None, typer.Option(help="The rotary base, if the config lacks it and you know it.")
-    ] = None,
+    base: Annotated[float | None, typer.Option(help="The rotary base, if the config lacks it.")] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The model family to assume, if model_type is defined by code on the Hub."),
+        typer.Option(help="The model family to assume if code on the Hub defines model_type."),
     ] = None,
     measure: Annotated[
         bool,
         typer.Option(
-            help="Build a small random model from the config and measure it; exit status 1 if it differs from what "
-            "the config says."
+            help="Build a small random model from the config and measure it; the exit status is 1 if both differ."
         ),
     ] = False,
     programs: Annotated[
         str | None,
-        typer.Option("--for", help="Print the command for each of these programs: vllm@0.33.0,llama.cpp,…"),
+        typer.Option(
+            "--for",
+            help="Print the commands that serve the model with these programs, such as vllm@0.33.0,llama.cpp.",
+        ),
     ] = None,
     scaling: Annotated[
         str | None,
         typer.Option(
-            help="With --for: a scaling in place of the config's own, such as 'yarn(4, 8192)'; 'yarn(4)' uses the "
-            "trained length."
+            help="With --for, a scaling that replaces the config's scaling, such as 'yarn(4, 8192)', or 'yarn(4)' "
+            "for the trained length."
         ),
     ] = None,
     max_length: Annotated[
-        int | None, typer.Option(help="With --for: the longest input; default factor × trained length.")
+        int | None,
+        typer.Option(help="With --for, the longest input in tokens; by default factor × trained length."),
     ] = None,
     fingerprint: Annotated[
         bool,
-        typer.Option("--fingerprint", help="Print one line that is equal for all configs with these positions."),
+        typer.Option(
+            "--fingerprint", help="Print a line that is the same for all configs with the same positions."
+        ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the answer (with --for, a list of answers) as JSON.")
@@ -77,7 +80,7 @@ def _for_programs(
     fingerprint: bool,
     as_json: bool,
 ) -> None:
-    """Print what to type for these programs, or the fingerprint of what each computes."""
+    """Print the commands for these programs, or the fingerprints of the positions that the programs compute."""
     from posenc.integrations.fingerprint import fingerprint as mark
     from posenc.integrations.serving import REFUSED, in_words, serving
     from posenc.integrations.sources import table
@@ -102,7 +105,7 @@ def _config(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Print what a config says, or what its model does."""
+    """Print the positions that a config describes, or the positions that its model computes."""
     from posenc.integrations.fingerprint import fingerprint as mark
     from posenc.integrations.inspection import inspect as look
     from posenc.integrations.inspection import measured
@@ -122,7 +125,7 @@ def _config(
         return
     positions = inspection.positions
     if output is not None and (positions.layout or not positions.rotary_recipes):
-        raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")
+        raise InvalidArgument(f"--output '{output}' does not apply, because the model has no frequencies")
     console.print(inspection.text())
     if output is not None:
         from posenc.pictures.draw import draw, write

@@ -1,4 +1,4 @@
-"""``posenc lab``: opens the lab, an interactive page to explore positions."""
+"""`posenc lab`: opens the lab, an interactive page to explore positions."""
 
 from functools import partial
 from pathlib import Path
@@ -10,18 +10,22 @@ from posenc.commands.screen import screen
 
 
 def lab(
-    port: Annotated[int, typer.Option(help="Port to serve on; 0 for any free port.", min=0, max=65535)] = 8642,
-    host: Annotated[str, typer.Option(help="Address to serve on; loopback by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the server; 0 for any free port.", min=0, max=65535)] = 8642,
+    host: Annotated[
+        str, typer.Option(help="Address of the server; by default only this machine can reach it.")
+    ] = "127.0.0.1",
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     study: Annotated[
         Path | None,
-        typer.Option(help="Folder of the study whose results are shown; by default study/, if it has a study."),
+        typer.Option(
+            help="Folder of the study whose results are shown; by default study/ if that folder contains a study."
+        ),
     ] = None,
     export: Annotated[
         Path | None, typer.Option(help="Write the lab to this folder as static pages, without a server.")
     ] = None,
 ) -> None:
-    """Open the lab: a local page whose numbers are all computed by the library."""
+    """Open the lab, a local page on which the library computes all numbers."""
     from posenc.teaching.lab import results
 
     if study is not None:

@@ -1,4 +1,4 @@
-"""Positions and files on the command line."""
+"""Parses positions, and checks files, for commands."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ def positions_of(text: str | None) -> list[int] | None:
     try:
         return None if text is None else [int(one) for one in text.split(",")]
     except ValueError as error:
-        raise InvalidArgument(f"positions={text!r} must be numbers, such as 0,1,4095") from error
+        raise InvalidArgument(f"positions={text!r} must be whole numbers, such as 0,1,4095") from error
 
 
 def check_there(*sources: str | Path) -> None:
-    """Refuse missing files before importing the modules that would read them.
+    """Refuse missing files before the modules that read such files are imported.
 
     Args:
-        sources: paths, optionally after a program and a colon; fingerprints are skipped.
+        sources: paths, each optionally after a program's name and a colon; fingerprints are skipped.
     """
     for source in map(str, sources):
         path = split(source)[1]

@@ -1,4 +1,4 @@
-"""`posenc runs`: the runs of a study's ledger, filtered, sorted, and exported to CSV or JSON."""
+"""`posenc runs`: lists the runs in a study's ledger, filters and sorts them, and exports them to CSV or JSON."""
 
 import csv as writer
 import sqlite3
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.run.ledger import Ledger
 
 COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")
-"""The columns of the table; a column ``with`` lists axis values, if runs of a task differ in them."""
+"""The columns of the table. If runs of a task differ in axis values, a column ``with`` has these values."""
 WHAT = ("numbers", "runs", "steps")
 
 
@@ -27,23 +27,30 @@ def runs(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these runs: SQL on the ledger's settings view, such as width=512 or \"task = 'needle'\"; "
-            "may be repeated."
+            help="SQL condition on the ledger's settings view, such as width=512 or \"task = 'needle'\"; may be "
+            "repeated."
         ),
     ] = None,
     sort: Annotated[
-        str | None, typer.Option(help="Sort by this column, such as final_loss; -final_loss for the highest first.")
+        str | None,
+        typer.Option(
+            help="Column by which to sort, such as final_loss, or -final_loss for the highest loss first."
+        ),
     ] = None,
     merge: Annotated[
         list[str] | None,
-        typer.Option(help="First copy the runs from other studies: a folder, or 'part-*'; may be repeated."),
+        typer.Option(
+            help="Folder of a study, or a pattern such as 'part-*', whose runs are copied first; may be repeated."
+        ),
     ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write rows to this file instead of printing.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the rows to this CSV file instead of printing a table.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print rows as JSON instead of a table.")] = False,
     what: Annotated[
         str | None,
         typer.Option(
-            help="Rows of --csv or --json: numbers (measured; default), runs (every setting), or steps (losses)."
+            help="Rows of --csv or --json: numbers (measured; default), runs (all settings), or steps (losses)."
         ),
     ] = None,
 ) -> None:
@@ -51,11 +58,9 @@ def runs(
     if what is not None and what not in WHAT:
         raise UnknownName("what", what, WHAT)
     if what is not None and csv is None and not json:
-        raise InvalidArgument(
-            f"what={what!r} selects the rows of --csv and --json; add --csv {what}.csv, or omit it"
-        )
+        raise InvalidArgument(f"what={what!r} applies only to --csv and --json; add --csv {what}.csv, or omit it")
     if csv is not None and json:
-        raise InvalidArgument(f"csv={str(csv)!r} and json=True are two output formats; omit one of them")
+        raise InvalidArgument(f"csv={str(csv)!r} and json=True cannot be combined; omit one of them")
     from posenc.workbench.run.ledger import Ledger
 
     console = screen()
@@ -90,7 +95,7 @@ def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str | None) -> It
 
 
 def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> None:
-    """Print a table of these runs, and how their machines differ."""
+    """Print a table of these runs, and the differences between their machines."""
     from posenc.workbench.report.words import axes_in_words, mixed
 
     finished = ledger.runs({row["run"] for row in rows})
@@ -110,15 +115,15 @@ def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> No
 
 
 def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[dict[str, Any]]:
-    """Return the rows of ``settings`` that satisfy all conditions, sorted by ``sort``."""
+    """Return the rows of ``settings`` that satisfy all conditions, sorted by the column ``sort``."""
     conditions = " AND ".join(f"({condition})" for condition in where)
     try:
         return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
     except (sqlite3.Error, sqlite3.Warning) as error:
         columns = ", ".join(row["name"] for row in ledger.rows("PRAGMA table_info(settings)"))
         raise InvalidArgument(
-            f"--where and --sort are SQL, where strings need quotes, as in \"task = 'needle'\": {error}; columns: "
-            f"{columns}"
+            f"--where and --sort must be SQL with quoted strings, as in \"task = 'needle'\": {error}; the "
+            f"columns are {columns}"
         ) from error
 
 

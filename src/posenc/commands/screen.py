@@ -1,8 +1,8 @@
-"""The console of all commands, which prints text unchanged, without markup, emoji or highlighting."""
+"""The console of all commands, which prints text without markup, emoji or highlighting."""
 
 from functools import partial
 
 from rich.console import Console
 
 screen = partial(Console, markup=False, emoji=False, highlight=False)
-"""A console that prints brackets and colons unchanged; only ``style=`` adds colour."""
+"""A console that prints brackets and colons unchanged, and uses colour only for ``style=``."""

@@ -1,4 +1,4 @@
-"""`posenc show`: draws one figure."""
+"""`posenc show`: draws a figure."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,15 +9,20 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument, UnknownName
 
 LESSON, LESSON_FILE = "lesson", "positional_encoding_viz.png"
-"""The name and default file of the three-panel figure, which has three views."""
+"""The name and the default file of the figure with three panels."""
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A figure's name, or lesson; omit it to list all names.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="The name of a figure, or lesson; omit the name to list all figures.")
+    ] = "",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the figure, as name=value; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", help="A setting of the figure in the form name=value; may be repeated."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File: svg, png or pdf.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write: svg, png or pdf.")
+    ] = None,
 ) -> None:
     """Draw a figure: `posenc show heatmap --set width=32 -o heatmap.svg`."""
     from posenc.teaching.views.catalogue import VIEWS
@@ -25,7 +30,7 @@ def show(
     console, chosen = screen(soft_wrap=True), _chosen(settings or [])
     if not name:
         if settings:
-            unnamed = "add a figure's name, as in posenc show heatmap --set width=32"
+            unnamed = "add a figure's name, as in: posenc show heatmap --set width=32"
             raise InvalidArgument(f"--set {settings[0]!r} does not apply to the list of names; {unnamed}")
         if output is not None:
             raise InvalidArgument(f"--output '{output}' does not apply to the list of names; add a figure's name")
@@ -56,13 +61,13 @@ def _lesson(output: Path | None, settings: dict[str, str]) -> Path:
 
 
 def _chosen(settings: list[str]) -> dict[str, str]:
-    """Parse settings such as ``["width=32"]`` into a dict; each name may occur once."""
+    """Parse settings such as ``["width=32"]`` into a dict, in which each name may occur once."""
     chosen: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise InvalidArgument(f"--set {setting!r} has no '='; type: --set name=value")
+            raise InvalidArgument(f"--set {setting!r} has no '='; write it as --set name=value")
         if name in chosen:
-            raise InvalidArgument(f"--set {setting!r} sets {name} a second time; pass it once")
+            raise InvalidArgument(f"--set {setting!r} sets {name} a second time; pass {name} only once")
         chosen[name] = value
     return chosen

@@ -1,4 +1,4 @@
-"""`posenc study`: exports from a study."""
+"""`posenc study`: exports the models of a study."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +14,16 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the study.")]
 
 @study.command()
 def export(
-    output: Annotated[Path, typer.Argument(help="New folder that transformers' from_pretrained can load.")],
+    output: Annotated[
+        Path, typer.Argument(help="New folder for the model, which from_pretrained of transformers can load.")
+    ],
     folder: Folder = Path("study"),
-    encoding: Annotated[str, typer.Option(help="Encoding of the language run: rotary without scaling.")] = "rotary",
+    encoding: Annotated[
+        str, typer.Option(help="Encoding of the language run, which must be rotary without scaling.")
+    ] = "rotary",
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
 ) -> None:
-    """Write a trained language model as a Hugging Face folder; posenc extend reads it."""
+    """Write a trained language model as a Hugging Face folder, which posenc extend can read."""
     from posenc.workbench.study.export import export
 
     screen().print(f"written to {export(folder, output, encoding, seed)}/", soft_wrap=True)

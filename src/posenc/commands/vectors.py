@@ -1,4 +1,4 @@
-"""`posenc vectors`: reference numbers of a model's positions, for a port to test against."""
+"""`posenc vectors`: writes reference numbers of a model's positions, against which a port can be tested."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,26 +11,28 @@ from posenc.commands.screen import screen
 
 def vectors(
     config: Annotated[Path, typer.Argument(help="A config.json, or the folder of a Hugging Face model.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file: .json or .safetensors.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write: .json or .safetensors.")
+    ] = None,
     kit: Annotated[
         Path | None,
-        typer.Option(help="A folder for inputs, exact outputs and a test file that does not need posenc."),
+        typer.Option(help="A new folder for inputs, exact outputs, and a test that does not need posenc."),
     ] = None,
     scaling: Annotated[
         str | None,
         typer.Option(
-            help="A scaling in place of the config's own: 'yarn(4, 8192)', or 'yarn(4)' for the trained length."
+            help="A scaling that replaces the config's: 'yarn(4, 8192)', or 'yarn(4)' for the trained length."
         ),
     ] = None,
     positions: Annotated[
         str | None,
-        typer.Option(help="Positions such as 0,1,4095; by default around the trained length and four times that."),
+        typer.Option(help="Positions such as 0,1,4095; by default around once and four times the trained length."),
     ] = None,
     phases: Annotated[
-        str, typer.Option(help="exact, or float32 for the angles that transformers computes.")
+        str, typer.Option(help="How to compute angles: exact, or float32 as in transformers.")
     ] = "exact",
     total_length: Annotated[
-        int | None, typer.Option(help="Length of prompt and answer together, if a scaling depends on it.")
+        int | None, typer.Option(help="Length of prompt and answer together, for a scaling that depends on it.")
     ] = None,
     base: Annotated[float | None, typer.Option(help="The rotary base, if the config lacks it.")] = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`posenc verify`: runs the claims, and reports which verdicts still hold."""
+"""`posenc verify`: tests the claims again, and reports which verdicts still hold."""
 
 import json
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ if TYPE_CHECKING:  # claims import torch; help does not need them
 
 
 def verify(
-    only: Annotated[list[str] | None, typer.Option(help="Name of a claim; may be repeated.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Name of a claim to test; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all results as JSON.")] = False,
-    slow: Annotated[bool, typer.Option(help="Also run the claims that train a model.")] = False,
+    slow: Annotated[bool, typer.Option(help="Also test the claims that need a trained model.")] = False,
 ) -> None:
-    """Run the claims about positional encodings; exit status 1 if a verdict no longer holds."""
+    """Test the claims about positional encodings. The exit status is 1 if a verdict no longer holds."""
     from posenc.teaching.claims.catalogue import chosen
     from posenc.teaching.claims.claim import run
 
@@ -38,7 +38,7 @@ def verify(
 
 
 def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
-    """Print a table of verdicts, the findings that broke a verdict, and a summary."""
+    """Print a table of verdicts, the findings that contradict a verdict, and a summary."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for heading in ("verdict", "statement"):
         table.add_column(heading)
@@ -58,7 +58,7 @@ def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
 
 
 def described(outcome: "Outcome") -> dict[str, object]:
-    """Return the outcome as plain values."""
+    """Return the outcome of a claim as plain values for JSON."""
     claim = outcome.claim
     return {
         "name": claim.name,

@@ -1,4 +1,4 @@
-"""The versions for a bug report, read from installed packages without importing them."""
+"""The versions for a bug report, which are read without importing the packages."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -9,7 +9,7 @@ PACKAGES = ("torch", "jaxtyping", "numpy", "transformers", "matplotlib", "starle
 
 
 def versions() -> str:
-    """Return one line each for posenc, Python, the platform, packages that affect results, and the kernel."""
+    """Return lines for posenc, Python, the platform, the packages that affect results, and the kernel."""
     lines = {"posenc": version("posenc"), "python": platform.python_version(), "platform": platform.platform()}
     for package in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""Studies of encodings and extensions of checkpoints, as functions."""
+"""Functions that study encodings and extend the context of checkpoints."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ def open(study: str | Path = "study") -> "Opened":
 
 
 def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
-    """Check that a task obeys its laws: ``print(check_task("my_module:MyTask"))``. This takes a few seconds.
+    """Check the laws of a task in a few seconds: ``print(check_task("my_module:MyTask"))``.
 
     Args:
         task: a name, ``module:Class``, or an instance.
@@ -30,7 +30,7 @@ def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
 
 
 def __getattr__(name: str) -> Any:
-    """``extend``, imported on first use."""
+    """Import ``extend`` on its first use, and return it."""
     if name != "extend":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from posenc.workbench.extended import extend

@@ -1,4 +1,4 @@
-"""The source files of custom classes, ``module:Class``: hashed and listed without importing, named in errors."""
+"""Finds, lists and hashes the source files of custom classes (``module:Class``) without importing them."""
 
 import hashlib
 import importlib
@@ -15,7 +15,7 @@ from posenc.errors import PosencError, StudyError
 
 @contextmanager
 def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
-    """Turn any error of these classes into one sentence: ``what`` cannot be built, why, and at which line."""
+    """Turn an error of these classes into one sentence that names ``what``, the reason and the line."""
     try:
         yield
     except PosencError:
@@ -25,14 +25,14 @@ def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) in files]
         line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
         message = " ".join(f"{type(error).__name__}: {error}".split())
-        raise StudyError(f"{what} cannot be made ({message}{line})") from error
+        raise StudyError(f"{what} cannot be created ({message}{line})") from error
 
 
 def source_hash(names: Iterable[str]) -> str:
-    """A hash of the sources of these classes.
+    """Return a hash of the source files of these classes.
 
-    For a package these are all its files; for a module, its file and the modules beside it that it imports.
-    Packages installed elsewhere do not count.
+    For a package, all files are hashed. For a module, its file and the files of modules that it imports from its
+    folder are hashed. Packages that are installed elsewhere are not hashed.
     """
     digest = hashlib.sha256()
     for name in names:
@@ -42,9 +42,9 @@ def source_hash(names: Iterable[str]) -> str:
 
 
 def modules(names: Iterable[str]) -> tuple[Path, ...]:
-    """The files and packages that another process needs to import these classes.
+    """Return the files and packages that another process needs to import these classes.
 
-    For a module these are its file and the modules beside it that it imports.
+    A module needs its own file and the files of modules that it imports from its folder.
     """
     paths: list[Path] = []
     for name in names:
@@ -54,7 +54,7 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
 
 
 def _sources(name: str) -> list[Path]:
-    """The files of the package, or of the module and, recursively, of the modules beside it that it imports."""
+    """Return all files of the package, or the files of the module and of modules that it imports beside it."""
     origin = _origin(name)
     if origin.is_dir():
         return sorted(origin.rglob("*.py"))
@@ -67,7 +67,7 @@ def _sources(name: str) -> list[Path]:
 
 
 def _origin(name: str) -> Path:
-    """The file of the module, or the folder of the package that it lies in; nothing is imported."""
+    """Return the file of the module, or the folder of its package, without importing anything."""
     top = name.partition(":")[0].partition(".")[0]
     importlib.invalidate_caches()
     spec = PathFinder.find_spec(top)

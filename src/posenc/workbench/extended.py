@@ -1,4 +1,4 @@
-"""``posenc.workbench.extend``: score long documents unchanged, cut, and under every scaling, and decide."""
+"""``posenc.workbench.extend``: scores long documents with every scaling of a model, and chooses a method."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -26,16 +26,16 @@ from posenc.workbench.study.study import check_device
 
 @dataclass(frozen=True, repr=False)
 class Extended:
-    """What ``extend`` decided and wrote; it prints like the command.
+    """The decision and the files of ``extend``, printed like the output of ``posenc extend``.
 
     Args:
-        extension: losses by method, document and position, and what to do: ``chosen`` among ``candidates``.
+        extension: the losses by method, document and position, and the ``chosen`` one of its ``candidates``.
         folder: the folder with the ledger, ``report.html`` and ``extension.json``.
-        patch: the keys of config.json that put the decision into effect, as in ``config-patch.json``; None if no
-            keys do.
-        fingerprint: the fingerprint of the positions under ``patch``; empty without a patch.
-        tuned: the fine-tune of a pretrained model that is stored in ``folder/tuned``: the chosen candidate, or else
-            the best one that config.json can express; None if there is none.
+        patch: the keys of ``config-patch.json``, which apply the decision in config.json; None unless the decision
+            changes only the config.
+        fingerprint: the fingerprint of the model's positions with ``patch``; empty without a patch.
+        tuned: the candidate whose fine-tuned model is in ``folder/tuned``: the chosen candidate, or else the best
+            candidate that config.json can express; None if no model was stored.
     """
 
     extension: Extension
@@ -45,14 +45,14 @@ class Extended:
     tuned: Candidate | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The contents of ``extension.json``."""
+        """Return the contents of ``extension.json``."""
         return report.as_json(self.extension)
 
     def __rich__(self) -> Any:
         return report.printed(self.extension, self._files())
 
     def _files(self) -> Iterator[str]:
-        """The files that were written, one per line."""
+        """Yield the lines that name the written files."""
         if self.patch:
             yield f"config  {self.folder}/config-patch.json; commands for servers: posenc inspect --for"
             yield f"        its fingerprint, for CI: {self.fingerprint}"
@@ -83,28 +83,30 @@ def extend(
     console: terminal.Console | None = None,
     command: str = "",
 ) -> Extended:
-    """Score long documents unchanged, cut, and under every scaling, and decide; ``posenc extend`` as a function.
+    """Score long documents with every scaling of a model, and choose the best method, as ``posenc extend`` does.
 
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
-        to: the length in tokens, or times the length of release; by default ``"8x"`` for a study, else ``"2x"``.
-        replace_scaling: replace the scaling that the config states; without this flag such a model is refused.
+        to: the target length in tokens, or as a multiple of the model's trained length; by default ``"8x"`` for a
+            study and ``"2x"`` for other models.
+        replace_scaling: replace the scaling in the model's config; if False, a config with a scaling is refused.
         text: a file to read instead of the study's own text or the default text.
         methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
         documents: the most documents to score.
-        finetune: training steps under each method, then all is scored again; by default 60 for a study, else 0.
-        positions: those in a fine-tune, ``"counted"`` or ``"pose"``.
+        finetune: the training steps of each method's fine-tune; by default 60 for a study and 0 for other models.
+        positions: the positions in a fine-tune, ``"counted"`` or ``"pose"``.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
-        beta_fast: for YaRN, the rotations above which a pair keeps its frequency.
-        device, dtype: for weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
+        beta_fast: the number of rotations above which YaRN keeps a pair's frequency.
+        device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
         launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
-        output: a folder for the page, and for scores, which are not computed again; by default ``extension`` in
-            the model's folder, or in the current one if the model is a file.
-        console, command: where progress is printed, and the command line for the page.
+        output: the folder for the page and for the scores, which a later call reuses; by default ``extension`` in
+            the model's folder, or in the current folder if the model is a file.
+        console: the console for progress.
+        command: the command line that the page shows.
 
     Raises:
-        InvalidArgument: a value is invalid, or invalid for this model.
-        StudyError: the model or text cannot be read, the text is too short, or memory or disk are too small.
+        InvalidArgument: a value is invalid for all models, or for this model.
+        StudyError: the model or text cannot be read, the text is too short, or memory or disk space is too small.
     """
     path, console = Path(model), console or terminal.SILENT
     asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
@@ -130,7 +132,7 @@ def extend(
 def _begun(
     model: LanguageModel, request: Request, folder: Path, console: terminal.Console
 ) -> Iterator[tuple[Ledger, terminal.Going]]:
-    """The ledger and a progress bar; a study's model has one thread meanwhile, since it is too small for more."""
+    """Open the ledger and a progress bar. A study's model is small, so it runs on one thread inside the block."""
     _announce(console, model, request, folder)
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if isinstance(model, StudyModel) else threads)
@@ -142,20 +144,20 @@ def _begun(
 
 
 def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
-    """The number of tokens in ``"4x"`` or ``"16384"``.
+    """Return the number of tokens that ``"4x"`` or ``"16384"`` stands for.
 
-    A scaling that a config states is replaced only if that is asked for, since the model was tuned with it.
+    A scaling in the config is replaced only with ``replace_scaling``, because the model was tuned with it.
     """
     ours = isinstance(model, StudyModel)
     to = to or ("8x" if ours else "2x")
     try:
         length = round(float(to[:-1]) * model.original_length) if to.endswith("x") else int(to)
     except (ValueError, OverflowError) as error:
-        raise InvalidArgument(f"to={to!r} must be a number of tokens or a multiple such as 4x") from error
+        raise InvalidArgument(f"to={to!r} must be a number of tokens, or a multiple such as 4x") from error
     if not (ours or replace_scaling) and model.scaling != Default() and length > model.original_length:
         raise InvalidArgument(
             f"the config of {model.name} states {model.scaling}, with which the model was tuned for "
-            f"{model.original_length} tokens; add --replace-scaling to replace it by a scaling for {length} tokens"
+            f"{model.original_length} tokens; add --replace-scaling to use a scaling for {length} tokens"
         )
     return length
 
@@ -174,7 +176,7 @@ def _announce(console: terminal.Console, model: LanguageModel, request: Request,
 
 
 def written(model: LanguageModel, extension: Extension, folder: Path, command: str, seconds: float) -> Extended:
-    """Write an extension's page and what puts it into effect: the config's keys and a fine-tune."""
+    """Write the page of an extension, the keys for config.json, and the fine-tuned model."""
     extended, patch = Extended(extension, folder), config_patch(model, extension)
     report.write(extension, folder, command, seconds, patch)
     if isinstance(model, StudyModel):

@@ -1,4 +1,4 @@
-"""Atomic writes, so that a killed process leaves no half-written file; locks, caches and JSON."""
+"""Atomic writes (so that a killed process leaves no half-written file), locks, caches and JSON."""
 
 import json
 import os
@@ -14,13 +14,13 @@ PARTIAL = ".partial"
 
 
 def cache(kind: str) -> Path:
-    """A folder in ``$POSENC_CACHE``, or in posenc's part of the user's cache, with symbolic links resolved."""
+    """Return a folder in ``$POSENC_CACHE``, or else in the user's cache folder, with symbolic links resolved."""
     home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
     return Path(home).expanduser().resolve() / kind
 
 
 def refuse_address(folder: Path) -> None:
-    """Refuse an address such as ``s3://bucket/study`` that was parsed as a path.
+    """Refuse a path that is really an address, such as ``s3://bucket/study``.
 
     Raises:
         StudyError: the folder is an address.
@@ -31,7 +31,7 @@ def refuse_address(folder: Path) -> None:
 
 @contextmanager
 def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a temporary name to write to; at the end of the block the file is renamed to ``path`` atomically.
+    """Yield a temporary path to write to. At the end of the block, the file is renamed to ``path`` atomically.
 
     An error inside the block leaves ``path`` unchanged. Missing folders are created with ``mode``.
     """
@@ -45,7 +45,7 @@ def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files by name, each of them atomically."""
+    """Write files by name, each file atomically."""
     for name, text in texts.items():
         with write_atomically(folder / name) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -53,10 +53,11 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 @contextmanager
 def lock(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold a lock. The operating system releases it when this process ends, however that happens.
+    """Hold a lock, which the operating system releases when this process ends for any reason.
 
     Raises:
-        sqlite3.OperationalError: another process holds it and ``wait`` is False, or the file cannot be opened.
+        sqlite3.OperationalError: another process holds the lock and ``wait`` is False, or the file cannot be
+        opened.
     """
     connection = sqlite3.connect(path, isolation_level=None, timeout=1.0 if wait else 0.0)
     try:
@@ -73,12 +74,12 @@ def lock(path: Path, wait: bool = False) -> Iterator[None]:
 
 
 def sweep(folder: Path, stem: str) -> None:
-    """Remove incomplete files of killed processes whose names begin with ``stem``."""
+    """Remove incomplete files of killed processes if their names begin with ``stem``."""
     for partial in folder.glob(f"{stem}*{PARTIAL}"):
         partial.unlink(missing_ok=True)
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """The value as JSON. NaN and infinity become null, since JSON has neither."""
+    """Return the value as JSON, with null for NaN and infinity, which JSON lacks."""
     finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
     return json.dumps(finite, indent=indent, ensure_ascii=False)

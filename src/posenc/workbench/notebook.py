@@ -1,4 +1,4 @@
-"""A study in a notebook: its runs, numbers and losses as data frames, and figures that display themselves."""
+"""Shows a study in a notebook: its runs, numbers and losses as data frames, and its figures."""
 
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Opened:
-    """A study's folder, read once. Open it again to see later runs.
+    """The runs in a study's folder at one point in time. Open the folder again to see later runs.
 
     Args:
         study: the folder.
@@ -33,23 +33,22 @@ class Opened:
 
     @cached_property
     def runs(self) -> "pandas.DataFrame":
-        """One row per run: its settings, its cost and its result."""
+        """A data frame with one row per run, which has its settings, its cost and its result."""
         return _frame(self._settings)
 
     @cached_property
     def numbers(self) -> "pandas.DataFrame":
-        """One row per measured number."""
+        """A data frame with one row per measured number."""
         return _frame(self._numbers)
 
     @cached_property
     def losses(self) -> "pandas.DataFrame":
-        """One row per training step of a run."""
+        """A data frame with one row per training step of a run."""
         return _frame(self._steps)
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """One row per task and encoding at its best axis values: those values, the measure at every length, and a
-        verdict."""
+        """A data frame with a row per task and encoding: best axis values, measure by length, and verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {
@@ -66,21 +65,20 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """Results by task, from its newest run and the runs that differ from it only in encoding, seed and axis
-        values."""
+        """The results by task, from its newest run and runs that differ only in encoding, seed or axis values."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
         results = {name: newest(self._runs, name) for name in names}
         return {name: result for name, result in results.items() if result}
 
     def over_lengths(self, task: str) -> "Drawing":
-        """The measure of every encoding at every length, with its interval."""
+        """Draw the measure of every encoding at every length, with its interval."""
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_lengths
 
         return Drawing(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawing":
-        """Training loss, validation loss and gradient norm of every encoding at its best axis values, by step."""
+        """Draw the losses and the gradient norm of every encoding by step, at its best axis values."""
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_steps
 

@@ -1,6 +1,6 @@
-"""Cases from the field: threads, pages and files of other projects, with the answers that posenc must give.
+"""Cases from threads, pages and files of other projects, with the answers that posenc must give.
 
-``tests/integrations/test_field.py`` has a test for each of ``CASES``.
+``tests/integrations/test_field.py`` has a test for every case in ``CASES``.
 """
 
 from support.field import doctor, programs, reader, right

@@ -1,4 +1,4 @@
-"""One case from the field: a question and what its answer must say, written without looking at posenc's answer."""
+"""A case from another project: a question, and what the answer must say, written before posenc answered."""
 
 import re
 import shlex
@@ -15,20 +15,20 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
 DATA = Path(__file__).parents[2] / "data" / "field"
-"""The configs of the cases, with the keys of published files and small sizes."""
+"""The folder with the configs of the cases, which have the keys of published files and small sizes."""
 UNNAMED = re.compile("nothing that was tried")
 REFUSED = re.compile(r"^error: |\brefused: ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A question, and what its answer must say.
+    """A question, and what the answer must say.
 
     Args:
-        id: the number in the field report (F33) or in the audit of integrations (bug 7), with a word if there are
-            several cases.
-        source: the threads that it comes from.
-        ask: the words after ``posenc``, where ``x.json`` is a file in ``DATA``; or a function.
+        id: the number in the field report (F33) or in the audit of integrations (bug 7), with a word if several
+            cases have this number.
+        source: the threads from which the case comes.
+        ask: the words after ``posenc``, in which ``x.json`` is a file in ``DATA``, or a function.
         says: patterns that the answer must match, each within one line.
         never: patterns of false statements, which the answer must not match.
     """
@@ -40,11 +40,11 @@ class Case:
     never: tuple[str, ...] = ()
 
     def answer(self) -> str:
-        """posenc's answer."""
+        """Return posenc's answer."""
         return said(self.ask) if isinstance(self.ask, str) else self.ask()
 
     def verdict(self, answer: str) -> str:
-        """``answered``, ``refused``, ``wrong``, or ``silent`` if the answer is incomplete or unknown."""
+        """Judge an answer as ``answered``, ``refused``, ``wrong``, or ``silent`` if it is incomplete or unknown."""
         false = [pattern for pattern in self.never if re.search(pattern, answer)]
         if not false and not UNNAMED.search(answer) and all(re.search(pattern, answer) for pattern in self.says):
             return "answered"
@@ -52,12 +52,12 @@ class Case:
 
 
 def config(name: str) -> ModelPositions:
-    """The positions of a config in ``DATA``."""
+    """Read the positions of a config in ``DATA``."""
     return read(str(DATA / f"{name}.json"))
 
 
 def said(words: str) -> str:
-    """The output of a command, including an error, without thousands separators."""
+    """Return the output of a command, including any error, without thousands separators."""
     placed = [re.sub(r"[\w-]+\.json", lambda name: str(DATA / name[0]), word) for word in shlex.split(words)]
     run = CliRunner().invoke(app, placed)
     if isinstance(run.exception, PosencError):
@@ -68,7 +68,7 @@ def said(words: str) -> str:
 
 
 def refusal(function: Callable[[], Any]) -> str:
-    """The result of a call, or its error as the command line would print it."""
+    """Return the result of a call as text, or its error as the command line prints errors."""
     try:
         return f"{function()}"
     except PosencError as error:

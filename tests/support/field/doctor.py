@@ -22,7 +22,7 @@ def expected(name: str) -> Vectors:
 
 
 def diagnosis(name: str, port: Callable[[Vectors], Any]) -> str:
-    """The message of ``assert_vectors`` about a port of a config."""
+    """Return the message of ``assert_vectors`` about a port of a config."""
     try:
         assert_vectors(port(expected(name)), expected(name))
     except AssertionError as error:
@@ -33,7 +33,7 @@ def diagnosis(name: str, port: Callable[[Vectors], Any]) -> str:
 
 
 def code(listing: str) -> str:
-    """The answer of ``posenc doctor --call`` about a listing, computed in this process."""
+    """Return the answer of ``posenc doctor --call`` about a listing, computed in this process."""
     names: dict[str, Any] = {}
     exec(listing, names)
     name = next(name for name in reversed(names) if not name.startswith("_") and callable(names[name]))
@@ -43,11 +43,11 @@ def code(listing: str) -> str:
 
 
 MODELS = {"positional_encoding": "sinusoidal", "alibi": "alibi", "bucket": "t5"}
-"""Encodings by a word in the name of a listing's function; functions with other names are rotations."""
+"""The encoding that a word in the name of a function stands for; functions with other names are rotations."""
 
 
 def halves(query: Tensor, positions: Tensor, theta: Tensor, span: int) -> Tensor:
-    """The first ``span`` channels rotated in pairs (i, i + span/2)."""
+    """Rotate the first ``span`` channels in pairs (i, i + span/2)."""
     angles = positions.flatten()[-positions.shape[-1] :, None].double() * theta.double()
     cos, sin = angles.cos().float(), angles.sin().float()
     x = query.expand(len(angles), -1)
@@ -56,12 +56,12 @@ def halves(query: Tensor, positions: Tensor, theta: Tensor, span: int) -> Tensor
 
 
 def ladder(base: float, denominator: int, pairs: int) -> Tensor:
-    """θ_i = base^(−2i/denominator)."""
+    """Return the frequencies θ_i = base^(−2i/denominator)."""
     return base ** (-2 * torch.arange(pairs).double() / denominator)
 
 
 def gemma_4(theta: Tensor | None, span: int) -> Callable[[Vectors], Any]:
-    """A port whose sliding layers are right; if ``theta`` is None, it uses the first right frequencies."""
+    """Return a port with right sliding layers; if ``theta`` is None, full layers use the first frequencies."""
 
     def port(right: Vectors) -> Callable[[str, Tensor, Tensor], Tensor]:
         own = right.arrays["full_attention.inv_freq"][: span // 2] if theta is None else theta
@@ -75,7 +75,7 @@ def gemma_4(theta: Tensor | None, span: int) -> Callable[[Vectors], Any]:
 
 
 def qwen_35(theta: Tensor) -> Callable[[Vectors], Any]:
-    """A port that rotates every channel of a head in half pairs."""
+    """Return a port that rotates all channels of a head in half pairs."""
     return lambda _: lambda layer_type, query, positions: halves(query, positions, theta, 256)
 
 

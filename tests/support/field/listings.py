@@ -1,4 +1,4 @@
-"""Listings as people write them: rotations, a table and biases, some with mistakes."""
+"""Listings of rotations, a table and biases as people write them, some with mistakes."""
 
 ROTATION = """
 import torch
@@ -113,7 +113,7 @@ def t5_bucket(relative, buckets=32, max_distance=128):
 
 
 def changed(listing: str, *changes: tuple[str, str]) -> str:
-    """A listing with the first string of each change replaced by the second."""
+    """Return a listing in which each change replaces its first string by its second string."""
     for before, after in changes:
         assert before in listing, before
         listing = listing.replace(before, after)

@@ -1,11 +1,11 @@
-"""Cases about how other programs read a config."""
+"""Cases about the way in which other programs read a config."""
 
 from posenc.integrations.programs import llama_cpp, mlx, sglang
 from support.field.case import Case, config, refusal, said
 
 
 def gguf_type() -> str:
-    """The family by whose rules a GGUF file of Qwen 2 is read."""
+    """Return the family whose rules apply to a GGUF file of Qwen 2."""
     values = {"embedding_length": 512, "attention.head_count": 4, "block_count": 2, "context_length": 32768}
     values |= {"rope.freq_base": 1e6}
     fields = {"general.architecture": "qwen2", **{f"qwen2.{key}": value for key, value in values.items()}}
@@ -13,7 +13,7 @@ def gguf_type() -> str:
 
 
 def both_spellings() -> str:
-    """Dynamic scaling in vLLM, in the spellings of transformers 4 and 5."""
+    """Compare dynamic scaling with vLLM in the spellings of transformers 4 and 5."""
     older, newer = (said(f"diff {name}.json vllm:{name}.json") for name in ("dynamic", "dynamic-nested"))
     return f"{older}\n{'the same' if older == newer else newer}"
 

@@ -13,14 +13,14 @@ REPR = (r"\w=[\w'(]", r"\bDefault\(\)")
 
 
 def by_the_hint() -> str:
-    """Ling 2.0 read as the type that posenc's error about it names."""
+    """Read Ling 2.0 as the type that posenc's error names."""
     first = said("inspect ling2.json")
     hint = re.search(r"--as-type (\w+)", first)
     return said(f"inspect ling2.json --as-type {hint[1]}") if hint else first
 
 
 def versions() -> str:
-    """The version that a note names before and after transformers is imported."""
+    """Return the version that a note names before and after the import of transformers."""
     __import__("transformers")
     after = class_version()
     class_version.cache_clear()

@@ -22,7 +22,7 @@ def drawn(heads: int, length: int) -> Tensor:
 
 
 def last_step(encoding: Encoding) -> str:
-    """Compare the last of 20 tokens, computed alone with the keys of all tokens, with the whole computation."""
+    """Compare attention for the last of 20 tokens, computed alone with all keys, with attention for all tokens."""
     q, k, v = drawn(4, 20)
     whole = posenc.attention(q, k, v, encoding.at(arange(20)), causal=True)
     step = posenc.attention(q[:, :, 19:], k, v, encoding.at(arange(1, offset=19), arange(20)), causal=True)
@@ -43,14 +43,14 @@ def within(error: float, room: float) -> str:
 
 
 def video() -> str:
-    """The positions at which the first frame, the second frame and the text after eight two-second frames begin."""
+    """Return the positions of the first frame, the second frame, and the text after eight frames of two seconds."""
     at, after = multimodal([Text(15), Video(8, 24, 28, seconds=2.0), Text(10)], "qwen2.5-vl")
     starts = (15, 15 + 12 * 14, at.shape[1] - 10)
     return " ".join(str(int(at[0, start])) for start in starts) + f" next {after}"
 
 
 def evicted() -> str:
-    """Compare keys that were moved together after eviction with keys rotated at their new positions."""
+    """Compare keys that were moved together after an eviction with keys that are rotated at their new positions."""
     rope = posenc.Rotary(16, pairing="half")
     keys, kept = drawn(1, 16)[1], torch.tensor([0, 1, 2, 3, *range(8, 16)])
     moved = posenc.rerotate(
@@ -68,7 +68,7 @@ def shifted() -> str:
 
 
 def squared() -> str:
-    """A port that multiplies by YaRN's attention factor twice."""
+    """Return a port that multiplies by YaRN's attention factor twice."""
 
     def port(right: doctor.Vectors) -> dict[str, Tensor]:
         factor = right.header["layers"]["all"]["attention_factor"]
@@ -78,19 +78,19 @@ def squared() -> str:
 
 
 def unscaled(name: str, base: float) -> Callable[[], str]:
-    """A port that omits the scaling."""
+    """Return a port that omits the scaling."""
     return lambda: doctor.diagnosis(name, lambda _: {"all.inv_freq": doctor.ladder(base, 128, 64)})
 
 
 def everywhere() -> str:
-    """A port of ModernBERT that uses the base of its global layers in all layers."""
+    """Return a port of ModernBERT that uses the base of global layers in all layers."""
     return doctor.diagnosis(
         "modernbert", lambda right: {"sliding_attention.inv_freq": right.arrays["full_attention.inv_freq"]}
     )
 
 
 def falcon() -> str:
-    """The number that the first of eight heads with 64 channels adds to the score of the previous token."""
+    """Return the number that the first of eight heads with 64 channels adds to the score of the previous token."""
     (encoding,) = config("falcon-alibi").encodings(2048).values()
     nothing = torch.zeros(1, 8, 2, 64)
     scores = posenc.scores(nothing, nothing, encoding.at(arange(2)), causal=True)

@@ -1,4 +1,4 @@
-"""Laws of the library's internals, which no user's encoding can break, for the whole catalogue."""
+"""Laws of the library's internals for all encodings of the catalogue, which no user's encoding can break."""
 
 from posenc.laws import Law
 from support.plumbing import independence, layers, modes, scores, survival, texts, tracing

@@ -1,4 +1,4 @@
-"""Laws of independence from other instances, from other calls, and from the memory layout of inputs."""
+"""Laws that results do not depend on other instances, other calls, or the memory layout of inputs."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ from support.cases import Case
 
 @law()
 def instances_are_independent(subject: Subject) -> None:
-    """No instance or call affects another with other settings, positions or types.
+    """Instances and calls with different settings, positions or dtypes do not affect each other.
 
-    Keep nothing in the class or the module between calls: make tables in ``place``, and keep them in its result.
+    Keep nothing in the class or the module between calls; make tables in ``place``, and keep them in its result.
     """
     first, second = subject.plain(9), subject.plain(9, min(20, subject.declared.position_limit - 9))
     alone = effects(subject, subject.build(), first), effects(subject, subject.build(), second)

@@ -1,4 +1,4 @@
-"""Laws of one placed encoding in several layers: separate gradients, windows, and changed parameters."""
+"""Laws about a placed encoding that several layers share: gradients, windows, and changed parameters."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,7 +44,7 @@ def shared_placings_train(subject: Subject) -> None:
 
 
 def _derivatives(subject: Subject, S: int, attend: Attend, mask: Mask) -> list[Tensor]:
-    """Gradients of three layers, the same gradients with a graph, and the gradients of their cosines."""
+    """Return gradients of three layers, the same gradients with a graph, and the gradients of their cosines."""
     encoding = subject.build().double()
     x, q, k, v = given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
     leaves = [*given, *encoding.parameters()]
@@ -74,7 +74,7 @@ def _defined(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tenso
 
 
 def _ring(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tensor:
-    """Attention to keys with odd indices, merged with attention to keys with even indices."""
+    """Merge attention to keys with odd indices and attention to keys with even indices."""
     order = torch.arange(k.shape[2])
     odd = order.remainder(2).bool().expand(k.shape[0], -1)
     visible = torch.ones_like(odd) if mask.key_mask is None else mask.key_mask
@@ -88,7 +88,7 @@ def _is_layers(subject: Subject) -> str:
 
 @law(_is_layers)
 def windows_travel(subject: Subject) -> None:
-    """A placed layer of ``Layers`` keeps its window, and attention applies it in addition to the mask.
+    """A placed layer of ``Layers`` keeps its window, and attention applies the window in addition to the mask.
 
     Return a changed ``copy.copy`` of the placed encoding from ``with_content`` and ``with_state``.
     """

@@ -1,4 +1,4 @@
-"""Laws of modes: nothing depends on recorded gradients, transforms, or the first use of a placed encoding."""
+"""Laws that no result depends on recorded gradients, transforms, or the first use of a placed encoding."""
 
 import torch
 from torch import Tensor

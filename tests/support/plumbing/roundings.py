@@ -18,11 +18,12 @@ ROUNDINGS: dict[str, Callable[[Any], int]] = {
     "stack": lambda stack: len([one for one in stack.encodings if "bias" in one.acts_on][1:]),  # their sum
     "transformer-xl": lambda xl: xl.width + xl.head_dim + 8,
 }
-"""Roundings by name, besides one of a factor and one of the result. Each error is at most 2^-24 times the largest
-number of the bias, or of the products of its parameters with queries and keys. Other encodings have no others."""
+"""The number of roundings by name, without the rounding of a factor and of the result. Each error is at most 2^-24
+times the largest number of the bias, or of the products of its parameters with queries and keys. Encodings that are
+not listed have no further roundings."""
 
 
 def roundings(encoding: Encoding) -> int:
-    """The roundings of an encoding and of every encoding inside it."""
+    """Return the number of roundings of an encoding and of all encodings inside it."""
     parts = [module for module in encoding.modules() if isinstance(module, Encoding)]
     return sum(ROUNDINGS[part.name](part) for part in parts if part.name in ROUNDINGS)

@@ -1,4 +1,4 @@
-"""Laws of a bias: its shortcuts equal its rows, and its rows equal scores."""
+"""Laws that the shortcuts of a bias equal its rows, and that its rows equal the scores."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def _no_bias(subject: Subject) -> str:
 
 
 def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tuple[str, Placed, Bias]]:
-    """The biases between T queries and S keys, at the first and the last positions."""
+    """Yield the biases between T queries and S keys, at the first and at the last positions."""
     encoding = subject.build().to(dtype)
     x, q, k, _ = inputs(subject, S, dtype)
     for first in (0, encoding.position_limit - S):
@@ -37,10 +37,10 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
 
 @law(_no_bias)
 def shortcuts_are_rows(subject: Subject) -> None:
-    """A line, channels and parts of rows equal ``rows``, up to a number per row, also at the last positions.
+    """A line, channels and parts of rows equal ``rows`` up to a constant per row, also at the last positions.
 
-    Leave out the shortcuts ``toeplitz`` and ``low_rank``, or derive them from ``rows``, as ``OffsetBias`` does for
-    a function of the offset.
+    Omit the shortcuts ``toeplitz`` and ``low_rank``, or derive them from ``rows``, as ``OffsetBias`` does for a
+    function of the offset.
     """
     for T, S in ((9, 9), (4, 9)):
         S = subject.longest(S)
@@ -87,7 +87,7 @@ def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float,
 
 @law(_no_bias)
 def rows_are_scores(subject: Subject) -> None:
-    """If queries or keys are zeros, the rows are the scores; and a block of rows equals the same part of all rows.
+    """If queries or keys are zeros, the rows are the scores, and a block of rows equals that part of all rows.
 
     Compute ``rows(first, last, keys)`` from positions ``first`` to ``last`` and the first ``keys`` keys.
     """

@@ -1,4 +1,4 @@
-"""Laws about copies of placed encodings, loading, inference mode, and other default dtypes and devices."""
+"""Laws about copies of placed encodings, loading, inference mode, and changed default dtypes and devices."""
 
 import copy
 import pickle
@@ -20,7 +20,7 @@ from posenc.laws.survival import late
 
 @law()
 def placings_survive_copies(subject: Subject) -> None:
-    """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, even after use.
+    """A placed encoding gives the same results after use, pickling, deepcopy, or a rebuild from its tensors.
 
     Keep tensors as attributes of the ``Placed`` and of its bias, and use only objects of classes that can be
     imported; a function that is defined inside ``place`` cannot be copied.
@@ -54,9 +54,9 @@ def placings_survive_copies(subject: Subject) -> None:
 
 @law()
 def survives_loading(subject: Subject) -> None:
-    """Weights assigned to an encoding on meta stay when its buffers get memory; buffers without values are refused.
+    """Weights assigned to an encoding on meta stay when its buffers get memory; unfilled buffers are refused.
 
-    Register buffers with ``register_constants``, which fills them again.
+    Register buffers with ``register_constants``, which fills the buffers again.
     """
     encoding, at = subject.build(), subject.plain(9)
     want, state = effects(subject, encoding, at), copy.deepcopy(encoding.state_dict())
@@ -101,7 +101,7 @@ def survives_inference_mode(subject: Subject) -> None:
 
 @law()
 def survives_another_default_dtype(subject: Subject) -> None:
-    """An encoding used (or, without parameters, built) under a default dtype of float64 computes the same.
+    """An encoding that is used under a default dtype of float64, or built there without parameters, is unchanged.
 
     State the dtype of every new tensor: ``torch.arange(n, dtype=torch.float32)``.
     """
@@ -120,7 +120,7 @@ def survives_another_default_dtype(subject: Subject) -> None:
 
 @law()
 def survives_another_default_device(subject: Subject) -> None:
-    """An encoding used under another default device computes on the device of its positions and inputs.
+    """An encoding that is used under any default device computes on the device of its positions and inputs.
 
     State the device of every new tensor: ``device=positions.device``.
     """
@@ -138,7 +138,7 @@ def survives_another_default_device(subject: Subject) -> None:
 def _everything(
     subject: Subject, encoding: Encoding, given: list[torch.Tensor], positions: torch.Tensor
 ) -> torch.Tensor:
-    """A number that depends on all effects."""
+    """Return a number that depends on all effects of an encoding."""
     x, q, k, v = given
     placed = encoding.at(positions)
     total = placed.embed(x).sum()

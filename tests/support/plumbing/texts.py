@@ -1,4 +1,4 @@
-"""Laws of strings of encodings: every string for an encoding makes an equal encoding."""
+"""The law that every string for an encoding makes an equal encoding."""
 
 import torch
 
@@ -18,7 +18,7 @@ def _no_text(subject: Subject) -> str:
 
 @law(_no_text)
 def texts_are_encodings(subject: Subject) -> None:
-    """A recipe's string parses to the recipe, and its canonical form, brief or full, makes the same encoding.
+    """A recipe's string parses to the recipe, and its brief and full canonical forms make the same encoding.
 
     Store every argument of ``__init__`` under its name, and build equal encodings from equal arguments.
     """

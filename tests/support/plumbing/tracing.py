@@ -1,4 +1,4 @@
-"""Laws of tracing: export with a placed encoding as input, fake tensors, make_fx and vmap."""
+"""Laws about tracing: export with a placed encoding as input, fake tensors, make_fx and vmap."""
 
 import warnings
 
@@ -15,7 +15,7 @@ from posenc.mask import Mask
 
 
 class Attends(nn.Module):
-    """Attention of a layer that receives a placed encoding."""
+    """An attention layer that receives a placed encoding."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask) -> Tensor:
         return attention(*placed.rotate(q, k), v, placed, mask)
@@ -25,7 +25,7 @@ class Attends(nn.Module):
 def exports_with_a_placing(subject: Subject) -> None:
     """torch.export accepts a placed encoding and a mask as arguments, and the program works at other positions.
 
-    Keep tensors as attributes of the ``Placed`` and of its bias, which are its leaves; a closure hides them.
+    Keep tensors as attributes of the ``Placed`` and of its bias, which become leaves; a closure hides tensors.
     """
     encoding, offset = subject.build().requires_grad_(False), min(5, subject.declared.position_limit - 9)
     x, q, k, v = inputs(subject)
@@ -42,7 +42,7 @@ def exports_with_a_placing(subject: Subject) -> None:
 
 @law()
 def survives_fake_tensors(subject: Subject) -> None:
-    """Masked under FakeTensorMode and causal on the meta device it gives the shapes and types that it gives.
+    """Results have the same shapes and dtypes under FakeTensorMode with a mask, and on the meta device.
 
     Read no values: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
     """
@@ -61,7 +61,7 @@ def survives_fake_tensors(subject: Subject) -> None:
 
 @law()
 def survives_make_fx(subject: Subject) -> None:
-    """make_fx traces an encoding, and at other positions the trace gives the same results as eager.
+    """make_fx traces an encoding, and the trace gives the results of eager mode at any positions.
 
     Read no values: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
     """
@@ -78,7 +78,7 @@ def survives_make_fx(subject: Subject) -> None:
 
 @law()
 def survives_vmap(subject: Subject) -> None:
-    """vmap over inputs of a model at shared positions gives the same results as each input alone.
+    """vmap over the inputs of a model at shared positions gives the results of each input alone.
 
     Read no values, and do not write into tensors that were made before the call.
     """

@@ -146,5 +146,5 @@ def formula(lines: tuple[tuple[str, str], ...]) -> str:
 
 
 def thumbnail(name: str) -> str:
-    """A small picture of a room, drawn from its first stage and shipped with the pages."""
+    """A small picture of a room by its first stage, or of a state to try, shipped with the pages."""
     return (STATIC / "thumbnails" / f"{name}.svg").read_text("utf-8")

@@ -1,1 +1,1 @@
-"""Measures how far past its trained length a checkpoint works, with each scaling method."""
+"""Measures how far past its trained length a checkpoint works with each scaling method."""

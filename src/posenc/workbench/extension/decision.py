@@ -1,10 +1,11 @@
-"""An extension: the losses of every candidate at every position, and the decision between them.
+"""The result of an extension: the losses of every candidate at every position, and the decision.
 
-The candidates are changing nothing, cutting the context, and several changes. All are scored on the same targets,
-the last positions of the same documents, so differences are paired. A change is chosen only if it is surely better
-than changing nothing, than cutting, and than the choice among cheaper changes. A tuned method must also be surely
-better than every tuned model that reads the cut text, since a fine-tune gains there too. On a tie, the cheaper one
-wins. The comparisons of each change have an error rate of at most 5% divided by the number of changes, since any
+The candidates are the unchanged model, the unchanged model on a cut text, and several changes of the model. All
+candidates are scored on the same targets, the last positions of the same documents, so their differences are
+paired. A change is chosen only if it is surely better than three candidates: the unchanged model, the
+unchanged model on the cut text, and the choice among cheaper changes. A tuned method must also be surely better
+than every tuned model on the cut text, because a fine-tune improves those models too. On a tie, the cheaper change
+wins. The comparisons of each change have an error rate of at most 5% divided by the number of changes, because any
 change may look best by chance (Bonferroni).
 """
 
@@ -28,31 +29,31 @@ from posenc.workbench.study.statistics import paired as over_pairs
 from posenc.workbench.tasks.text import Text
 
 SAME = 0.005
-"""Gains of less than this many nats do not count, however sure they are."""
+"""The smallest gain in nats that counts; a smaller gain is ignored even if it is certain."""
 MARGIN = 0.05
-"""Losses on the last positions that differ by less than this many nats count as equally good."""
+"""The difference in nats below which two losses on the last positions count as equal."""
 ERROR = 0.05
 """The probability of choosing a change that gains nothing."""
 CHANGES = (
     *("nothing", "cut", "config", "code", "weights and cut", "weights"),
     *("weights and config and cut", "weights and config", "weights and code and cut", "weights and code"),
 )
-"""What a candidate changes, cheapest first: nothing; how much of a text is read; keys of the config; the program's
-code, if no config can express the method; or the weights, by a fine-tune.
+"""The things that a candidate may change, cheapest first. "cut" shortens the text, "config" sets keys of the
+config, "code" changes the program because no config can express the method, and "weights" means a fine-tune.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One way to read a text of the whole length.
+    """A method that reads a text of the whole length, with its losses.
 
     Args:
         method: the method.
         losses: one row per document and one column per bucket of positions; NaN for positions that cutting drops.
-        plan: the plan of the fine-tune, under which its weights are stored; None without one.
-        tokens: the loss of each token, if these are stored.
+        plan: the plan of the fine-tune, whose id names the file of its weights; None without a fine-tune.
+        tokens: the loss of each token; None if only means over buckets are stored.
         window: for a tuned model, its losses as in ``Extension.window``.
-        cut: how much of the text it reads, in words; empty if it reads the whole text.
+        cut: how much of the text the candidate reads, in words; empty for the whole text.
     """
 
     method: Method
@@ -78,19 +79,19 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """The measurements, and the decision that follows from them.
+    """The losses of all candidates, and the decision that follows from these losses.
 
     Args:
         width: positions per bucket; bucket i has i·width … (i+1)·width − 1.
         curves: zero-shot candidates, then fine-tuned ones, in the order of the methods.
-        window: the unchanged model's losses on the targets of the last ``far`` buckets, each read with only one
-            trained length of context.
+        window: the unchanged model's losses on the targets of the last ``far`` buckets, with only one trained
+            length of context for each bucket.
         identity: hash of the model's weights, or the id of the study's run.
         finetune: training steps of each fine-tune.
         hardware: hardware of the runs.
         positions: positions in fine-tunes, as in ``Request``.
         key: key tokens of LongPPL; None if LongPPL was not requested.
-        evaluator: the model that picked them, as in ``longppl.Evaluator.as_json``.
+        evaluator: the model that picked the key tokens, as in ``longppl.Evaluator.as_json``.
     """
 
     model: str
@@ -110,7 +111,7 @@ class Extension:
 
     @property
     def tuning(self) -> str:
-        """The fine-tune in words."""
+        """The number of fine-tuning steps and the way of drawing positions, in words."""
         return f"{self.finetune} step{'s' if self.finetune > 1 else ''} of tuning" + (
             ", positions drawn by PoSE" if self.positions == "pose" else ""
         )
@@ -122,7 +123,7 @@ class Extension:
 
     @property
     def far(self) -> int:
-        """The number of last buckets that judge a method: a trained length of them, or all past it if fewer."""
+        """The number of last buckets that are compared: one trained length, or all buckets past it if fewer."""
         return min(self.inside, self.length // self.width - self.inside)
 
     @property
@@ -133,13 +134,13 @@ class Extension:
 
     @cached_property
     def unchanged(self) -> Candidate:
-        """The unchanged model, under the scaling of its config if there is one."""
+        """The candidate of the unchanged model, with the scaling of its config if it has one."""
         by_name = {curve.method.name: curve for curve in self.curves if not curve.tuned}
         return by_name.get("own") or by_name["none"]
 
     @cached_property
     def cuts(self) -> dict[Candidate, Candidate]:
-        """The unchanged model and each tuned one, with the candidate that reads only the last trained length."""
+        """A mapping from the unchanged model and each tuned model to the same model on the cut text."""
         words = f"cut to the last {count(self.original_length)} {self.unit}s"
         windows = {self.unchanged: self.window} | {c: c.window for c in self.curves if c.window is not None}
         cuts = {}
@@ -151,14 +152,15 @@ class Extension:
 
     @property
     def cut(self) -> Candidate:
-        """The unchanged model on the last trained length only."""
+        """The unchanged model, reading only the last trained length of the text."""
         return self.cuts[self.unchanged]
 
     @cached_property
     def by_length(self) -> dict[Candidate, list[list[float]]]:
-        """For each candidate and each of ``lengths``, the loss of every document on the positions before it.
+        """For each candidate and each length in ``lengths``, the loss of every document just before this length.
 
-        A loss is the mean over a trained length of positions, or over ``far`` buckets before the whole length.
+        A loss is the mean over one trained length of positions, or over ``far`` buckets at the end of the
+        documents.
         """
         table = {}
         for candidate in (*self.curves, *self.cuts.values()):
@@ -173,11 +175,11 @@ class Extension:
 
     @cached_property
     def chosen(self) -> Candidate:
-        """The candidate to use.
+        """The candidate that is recommended.
 
-        Among equally cheap changes, those that are surely less than ``MARGIN`` worse than the lowest loss on the
-        last positions are as good, and the one that costs short texts least is chosen. Any finite loss beats a loss
-        that is not finite.
+        If several equally cheap changes are surely less than ``MARGIN`` worse than the lowest loss on the last
+        positions, the change that harms short texts least is chosen. Any finite loss is better than a loss that is
+        not finite.
         """
         chosen = self.unchanged
         for change in CHANGES[1:]:
@@ -189,16 +191,17 @@ class Extension:
         return chosen
 
     def rivals(self, candidate: Candidate) -> list[Candidate]:
-        """What a candidate must beat to be chosen: changing nothing, cutting, and for a tuned model that reads the
-        whole text, every tuned model that reads the cut one."""
+        """Return the candidates to beat: the unchanged model, the unchanged model on the cut text,
+        and for a tuned model on the whole text also every tuned model on the cut text."""
         cuts = self.cuts.values() if candidate.tuned and not candidate.cut else (self.cut,)
         return [self.unchanged, *(cut for cut in cuts if cut is not candidate)]
 
     @cached_property
     def open(self) -> list[Candidate]:
-        """The candidates that may be better than the chosen one by more than ``MARGIN``, cheapest first.
+        """The candidates that may be better than the chosen candidate by more than ``MARGIN``, cheapest first.
 
-        The interval of the difference allows this, and their mean is lower or documents are too few to decide.
+        The interval of the difference allows a gain of more than ``MARGIN``, and the mean loss is lower or there
+        are too few documents.
         """
         few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
         gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}
@@ -207,36 +210,36 @@ class Extension:
 
     @property
     def decided(self) -> bool:
-        """Whether enough documents support the decision; a decision to change nothing or to cut may lack them."""
+        """Whether the documents suffice for the decision; decisions to change nothing or to cut may need more."""
         return not self.open or not (self.chosen is self.unchanged or self.chosen.cut)
 
     def change(self, candidate: Candidate) -> str:
-        """What a candidate changes, as a word in ``CHANGES``."""
+        """Return the entry of ``CHANGES`` that describes a candidate."""
         method, same = candidate.method, candidate.method.name == self.unchanged.method.name
         what = "code" if method.remap or method.scaling is None else "config"
         parts = ["weights"] * candidate.tuned + [what] * (not same) + ["cut"] * bool(candidate.cut)
         return " and ".join(parts) or "nothing"
 
     def finite(self, candidate: Candidate) -> bool:
-        """Whether all losses of a candidate are finite."""
+        """Return whether all losses of a candidate are finite."""
         read = candidate.losses[:, -self.far :] if candidate.cut else candidate.losses
         return bool(read.isfinite().all())
 
     def loss(self, candidate: Candidate) -> float:
-        """The mean loss on the last positions over documents; infinite if any loss is not finite."""
+        """Return the mean loss on the last positions over documents; infinity if any loss is not finite."""
         return fmean(self.by_length[candidate][-1]) if self.finite(candidate) else math.inf
 
     def gap(self, ours: Candidate, theirs: Candidate, column: int = -1) -> Interval:
-        """The paired difference of two candidates' losses on the last positions, or before another length."""
+        """Return the paired difference of two candidates' losses in a column of ``by_length``."""
         level = 1 - ERROR / (len(self.by_length) - 1)
         return over_pairs(self.by_length[ours][column], self.by_length[theirs][column], level)
 
     def cost(self, candidate: Candidate) -> Interval:
-        """The loss within the trained length minus the unchanged model's, paired."""
+        """Return the paired difference from the unchanged model's loss within the trained length."""
         return paired(self.by_length[candidate][0], self.by_length[self.unchanged][0])
 
     def standing(self, candidate: Candidate) -> str:
-        """How a candidate compares to the chosen one, in a word or two, by the interval of their difference."""
+        """Compare a candidate with the chosen candidate, and return the result in one or two words."""
         if not self.finite(candidate):
             return "not finite"
         if candidate is self.chosen:
@@ -247,11 +250,11 @@ class Extension:
         return "worse" if gap.low > 0 else "undecided"
 
     def effective_length(self, candidate: Candidate) -> EffectiveLength:
-        """The length up to which a method reads about as well as the unchanged model does at its trained length.
+        """Return the length up to which a candidate reads as well as the unchanged model at its trained length.
 
-        Its loss is within ``MARGIN`` of the unchanged model's, paired by document, at this and all shorter lengths.
-        Within the trained length, both losses are from the same bucket. Past it, the unchanged model's is from the
-        last bucket within it.
+        At this length and all shorter lengths, the candidate's loss is less than ``MARGIN`` above the unchanged
+        model's loss, paired by document. Within the trained length, the losses of the same bucket are compared; a
+        later bucket is compared with the unchanged model's loss in the last bucket of the trained length.
         """
         ours, unchanged = candidate.losses.T.tolist(), self.unchanged.losses.T.tolist()
         excess = [paired(losses, unchanged[min(i, self.inside - 1)]) for i, losses in enumerate(ours)]
@@ -259,14 +262,14 @@ class Extension:
         return longest_within(ends, excess, MARGIN, len(self.window))
 
     def _beats(self, ours: Candidate, theirs: Candidate) -> bool:
-        """Whether ``ours`` is surely better, by more than ``SAME``."""
+        """Return whether ``ours`` is surely better than ``theirs``, and better by more than ``SAME``."""
         gap = self.gap(ours, theirs)
         return self.finite(ours) and (not self.finite(theirs) or (gap.mean < -SAME and gap.high < 0))
 
 
 def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] | None:
-    """The keys to set in a pretrained model's config.json to apply a decision up to its length, if there are
-    any."""
+    """Return the keys that apply a decision in a pretrained model's config.json; None unless the decision changes
+    only the config."""
     scaling = extension.chosen.method.scaling
     if isinstance(model, StudyModel) or extension.change(extension.chosen) != "config":
         return None
@@ -275,6 +278,6 @@ def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] |
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """The mean difference on the same documents, with an interval if there are enough documents."""
+    """Return the mean difference on the same documents, with an interval if there are enough documents."""
     difference = over_pairs(ours, theirs)
     return difference if len(ours) >= FEW else replace(difference, low=math.nan, high=math.nan)

@@ -1,6 +1,6 @@
-"""Forced-choice tasks: sentences to hide in a text, and questions with a fixed set of answers.
+"""Tasks that hide sentences in a text, and ask questions about the sentences with a fixed set of answers.
 
-lm-evaluation-harness runs them; see ``lm_eval_tasks``. The sentences and questions are in ``tasks.toml``.
+lm-evaluation-harness runs these tasks; see ``lm_eval_tasks``. The sentences and questions are in ``tasks.toml``.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ DATA: dict[str, Any] = tomllib.loads(files(__package__).joinpath("tasks.toml").r
 TASKS: dict[str, dict[str, Any]] = DATA["tasks"]
 SENTENCES = 9
 DEPTHS = tuple(i / (SENTENCES - 1) for i in range(SENTENCES))
-"""The share of the text before each sentence: 0 is the beginning, 1 is just before the question."""
+"""The depths of the sentences as shares of the text: 0 is its beginning, and 1 is just before the question."""
 
 Encode = Callable[[str], Int[Tensor, " n"]]
 """A function that returns the tokens of a text, without special tokens at its start."""
@@ -28,7 +28,7 @@ Encode = Callable[[str], Int[Tensor, " n"]]
 
 @dataclass(frozen=True)
 class Sheet:
-    """The sentences and questions of a task for one text. Over nine texts, every number is at every depth once."""
+    """The sentences and questions of a task for a text. In nine texts, every number occurs once at every depth."""
 
     task: str
     number: int
@@ -42,7 +42,7 @@ class Sheet:
 
     @property
     def asked(self) -> list[tuple[str, list[str], str]]:
-        """Each question: its text with ``{answer}`` in it, the options, and the right option."""
+        """The questions, each as a text that contains ``{answer}``, its options, and the right option."""
         task = TASKS[self.task]
         cells = range(SENTENCES - 3 if task.get("last") else 0, SENTENCES)
         return [
@@ -55,10 +55,10 @@ class Sheet:
         ]
 
     def haystack(self, encode: Encode, text: Int[Tensor, " n"], length: int) -> Int[Tensor, " T"]:
-        """A passage of the text with the sentences inserted; with the longest question it has ``length`` tokens.
+        """Insert the sentences into a passage; passage, sentences and the longest question have ``length`` tokens.
 
         Raises:
-            StudyError: the text is too short, or the length is too small for the sentences.
+            StudyError: the text is too short, or ``length`` is too small for the sentences.
         """
         sentences = [encode(sentence) for sentence in self.sentences]
         longest = max(len(encode(question.format(answer=right))) for question, _, right in self.asked)
@@ -66,8 +66,8 @@ class Sheet:
         stretch = text[self.number * length : self.number * length + room]
         if len(stretch) != room:
             raise StudyError(
-                f"haystack {self.number} of {length} tokens needs {room} tokens of the text, but this has "
-                f"{len(text)}; pass fewer texts or another length"
+                f"haystack {self.number} of {length} tokens needs {room} tokens of the text, which has "
+                f"{len(text)}; pass fewer texts, or another length"
             )
         parts: list[Tensor] = []
         for sentence, start, end in zip(sentences, (0.0, *DEPTHS), DEPTHS, strict=False):
@@ -82,7 +82,7 @@ class Sheet:
 
     @cached_property
     def _alike(self) -> list[list[int]]:
-        """The sentences of each group."""
+        """The numbers of the sentences in each group."""
         return [[cell for cell in range(SENTENCES) if self._group(cell) == group] for group in range(3)]
 
     def _frequent(self, group: int) -> str:
@@ -105,7 +105,7 @@ class Sheet:
         return every[TASKS[self.task]["options"]]
 
     def _fields(self, cell: int) -> dict[str, str]:
-        """The words of a sentence, by their names in templates."""
+        """Return the words that fill the template of a sentence, by the names of its fields."""
         group, turn = self._group(cell), cell // 3
         words, places = DATA["words"][DATA["kinds"][group]], DATA["places"]
         named = [*words, self._frequent(group), self._frequent(group)]

@@ -1,15 +1,16 @@
-"""LongPPL: the perplexity of tokens that distant text helps to predict (Fang et al. 2024, arXiv 2410.23771).
+"""LongPPL, the perplexity of tokens that distant text helps to predict (Fang et al. 2024, arXiv 2410.23771).
 
-An evaluator picks the key tokens of a document. With its loss −log P(x | context) in nats, x is a key token if
+An evaluator picks the key tokens of a document. With the evaluator's loss −log P(x | context) in nats, a token x is
+a key token if
 
-    LSD = loss after a short context − loss after the long one > ``GAIN``     (long-short difference)
-    LCL = −loss after the long one > ``LIKELY``                             (long-context likelihood)
+    LSD = loss after a short context − loss after the long context > ``GAIN``     (long-short difference)
+    LCL = −loss after the long context > ``LIKELY``                             (long-context likelihood)
 
-The LongPPL of a model is exp(its mean loss on key tokens). The short context of a block of ``stride`` tokens begins
-``short`` tokens before it; the long context is everything before the token. This differs from the authors' code in
-two cases. If a document is longer than the evaluator's trained length, the evaluator reads windows of that length,
-so a long context has at least three quarters of it. If the trained length is less than four of the authors' short
-contexts, ``short`` is a quarter of it.
+The LongPPL of a model is exp(mean loss of the model on key tokens). The short context of a block of ``stride``
+tokens begins ``short`` tokens before the block. The long context is the whole text before the token. The windows
+differ from the authors' code in two cases. If a document is longer than the evaluator's trained length, the
+evaluator reads windows of that length, and a long context has at least three quarters of it. If the trained length
+is less than four of the authors' short contexts, ``short`` is a quarter of the trained length.
 """
 
 import hashlib
@@ -35,21 +36,21 @@ if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 GAIN, LIKELY = 2.0, -2.0
-"""α and β of the paper, in nats."""
+"""The thresholds α and β of the paper, in nats."""
 NOTHING = Interval(math.nan, math.nan, math.nan, "blocks")
 SHORT = 4096
-"""The tokens of a short context, unless the evaluator's trained length is too small; four blocks of targets."""
+"""The number of tokens in a short context, if the evaluator's trained length is at least four times as large."""
 
 
 @dataclass(frozen=True)
 class Evaluator:
-    """The model that picks key tokens, and its settings. LongPPL under another evaluator is another measure."""
+    """The model that picks key tokens, and its settings. Compare LongPPL only under the same evaluator."""
 
     model: LanguageModel
 
     @property
     def long(self) -> int:
-        """The most tokens of a long context."""
+        """The largest number of tokens in a long context."""
         return self.model.original_length
 
     @property
@@ -61,7 +62,7 @@ class Evaluator:
         return max(1, self.short // 4)
 
     def windows(self, n: int) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-        """The windows over n tokens with long and with short contexts, each as start, first target and end."""
+        """Return windows over n tokens with long and with short contexts, each as start, first target and end."""
         step, after = max(1, self.long // 4), self.long + 1
         ends = [(first, min(first + step, n)) for first in range(after, n, step)]
         long = [(0, 1, min(after, n)), *((end - after, first, end) for first, end in ends)]
@@ -69,11 +70,11 @@ class Evaluator:
         return long, [(i, i + self.short, min(i + self.short + self.stride, n)) for i in starts]
 
     def work(self, n: int) -> int:
-        """The number of tokens that the evaluator reads for a text of n tokens."""
+        """Return the number of tokens that the evaluator reads for a text of n tokens."""
         return sum(end - start for windows in self.windows(n) for start, _, end in windows)
 
     def key(self, ids: Int[Tensor, " n"], tick: Tick) -> Bool[Tensor, " n"]:
-        """Which tokens of a text are key tokens."""
+        """Return a mask of the key tokens in a text."""
         total, losses = self.work(len(ids)), torch.full((2, len(ids)), math.nan)
         with self.model.placed(self.method.positions(self.model, self.long)):
             for row, windows in zip(losses, self.windows(len(ids)), strict=True):
@@ -90,17 +91,17 @@ class Evaluator:
 
     @property
     def rule(self) -> dict[str, float]:
-        """The lengths of its contexts, and the thresholds."""
+        """The lengths of the contexts, and the thresholds for key tokens."""
         lengths = {"long": self.long, "short": self.short, "stride": self.stride}
         return {**lengths, "gain": GAIN, "likely": LIKELY}
 
     def as_json(self) -> dict[str, Any]:
-        """The model and its rule, as JSON."""
+        """Return the model's name and identity and the rule, as JSON."""
         return {"model": self.model.name, "identity": self.model.identity, **self.rule}
 
 
 def same_tokens(model: LanguageModel, tick: Tick, *, ids: Int[Tensor, " T+1"]) -> list[list[float]]:
-    """1 for each key target of a document in the evaluator's own tokens, else 0."""
+    """Mark the key tokens among the targets of a document by 1, and other targets by 0."""
     start: list[int] = [] if isinstance(model, StudyModel) else model.beginning.tolist()
     text = torch.cat((torch.tensor(start, dtype=ids.dtype), ids))
     return [Evaluator(model).key(text, tick)[1 - len(ids) :].double().tolist()]
@@ -113,10 +114,10 @@ def other_tokens(
     text: str,
     spans: Int[Tensor, "T+1 2"],
 ) -> list[list[float]]:
-    """1 for each key target of a document from another tokenizer, else 0.
+    """Mark the key tokens of a document by 1, for an evaluator with a different tokenizer.
 
-    A target token is a key token if all its characters lie within key tokens. ``spans`` has each token's first
-    character in ``text``, and the one after its last.
+    A target is a key token if all its characters lie within key tokens of the evaluator. ``spans`` has the start
+    and the end of each token in ``text``, in characters.
     """
     assert not isinstance(model, StudyModel)
     ids, theirs = model.spans(text)
@@ -137,14 +138,16 @@ def jobs(
     plan: Scoring,
     folder: Path,
 ) -> list[ScoringJob]:
-    """Jobs that pick the key tokens of each document. Documents are tokenized for ``model`` and concatenated in
-    ``data``.
+    """Return the jobs that pick the key tokens of each document.
 
     Args:
-        plan: the plan of a document that ``model`` scores.
+        model: the model that is scored.
+        data: the concatenated documents.
+        documents: the tokens of each document for ``model``.
+        plan: the plan for scoring a document with ``model``.
 
     Raises:
-        InvalidArgument: one of two different models reads bytes, or a tokenizer has no offsets.
+        InvalidArgument: evaluator and model differ, and one of them reads bytes or has a tokenizer without offsets.
     """
     theirs = evaluator.model
     theirs.check_memory(evaluator.long)
@@ -152,7 +155,9 @@ def jobs(
     cuts: list[dict[str, Any]] = [{"ids": ids} for ids in documents]
     if theirs is not model:
         if isinstance(model, StudyModel) or isinstance(theirs, StudyModel):
-            raise InvalidArgument(f"longppl={theirs.name!r} and {model.name} have different tokens; use self")
+            raise InvalidArgument(
+                f"longppl={theirs.name!r} and {model.name} have different tokens; use longppl='self'"
+            )
         rows, cuts = other_tokens, _passages(model, data, [len(ids) for ids in documents])
     jobs = []
     for index, (ids, cut) in enumerate(zip(documents, cuts, strict=True)):
@@ -173,7 +178,7 @@ def jobs(
 
 
 def _passages(model: "Pretrained", data: bytes, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """The text of each document and the spans of its tokens, from the last token before the document on."""
+    """Return the text of each document and the spans of its tokens in that text."""
     text = data.decode("utf-8", "replace")
     spans, start, cuts = model.spans(text)[1], 0, []
     for length in lengths:
@@ -189,9 +194,9 @@ class LongPPL:
     """The LongPPL of one method.
 
     Args:
-        value: exp(mean loss over the key tokens) of each document, averaged with its key tokens as weight, as the
-            authors do; NaN without key tokens.
-        beyond: the same for key tokens past the trained length only.
+        value: exp(mean loss on key tokens) of each document, averaged with the number of key tokens as weight, as
+            in the authors' code; NaN without key tokens.
+        beyond: the same average for key tokens past the trained length.
         to_unchanged: the loss on key tokens minus the unchanged model's, paired over documents with key tokens.
     """
 
@@ -200,13 +205,13 @@ class LongPPL:
     to_unchanged: Interval
 
     def as_json(self) -> dict[str, Any]:
-        """The values for JSON; numbers that are not finite become None."""
+        """Return the values for JSON, with None for numbers that are not finite."""
         numbers = {"value": number(self.value), "beyond": number(self.beyond)}
         return {**numbers, "to_unchanged": self.to_unchanged.as_json()}
 
 
 def longppl(extension: Extension, curve: Candidate) -> LongPPL:
-    """The LongPPL of a method whose loss is stored for each token."""
+    """Compute the LongPPL of a candidate whose losses are stored for each token."""
     key, unchanged = extension.key, extension.unchanged.tokens
     assert key is not None
     assert unchanged is not None
@@ -224,7 +229,7 @@ def _mean(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]
 
 
 def _over(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]) -> float:
-    """The perplexity of each document over key tokens, averaged with the number of key tokens as weight."""
+    """Average the documents' perplexities on key tokens, with the number of key tokens as weight."""
     counts = key.sum(1)
     each = [perplexity(loss) * n for loss, n in zip(_mean(losses, key).tolist(), counts.tolist(), strict=True) if n]
     return sum(each) / int(counts.sum()) if each else math.nan

@@ -1,9 +1,9 @@
 """Scores long documents under every method and collects the loss at every position.
 
 Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
-document gives the whole curve, since a causal model's loss at position p is its loss with p tokens before it. The
-unchanged model and every tuned one also score the last targets with only the last trained length of context. A
-method must beat these baselines.
+document gives the loss at every position, because a causal model sees only earlier tokens. The unchanged model and
+every tuned model also score the last targets with only the last trained length of context. A method must beat these
+baselines to be chosen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,21 +30,21 @@ from posenc.workbench.run.plan import Cell
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
-"""Buckets per trained length; buckets past it are as wide."""
+"""The number of buckets per trained length; buckets past the trained length have the same width."""
 TUNE_LENGTHS = 4
-"""The longest windows of a fine-tune, in trained lengths."""
+"""The length of the longest windows of a fine-tune, in trained lengths."""
 Window: TypeAlias = tuple[Int[Tensor, " n"], int]
-"""Tokens that are read at once, and the number of targets at their end that are scored."""
+"""The tokens of one forward pass, and the number of targets at the end of the window that are scored."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, and how.
+    """The settings of a measurement.
 
     Args:
-        length: targets per document, rounded down to a multiple of a quarter of the trained length.
-        documents: the most documents to score; fewer if the text ends.
-        methods: the methods, including ``"none"`` or ``"own"``.
+        length: number of targets per document, rounded down to a multiple of a quarter of the trained length.
+        documents: largest number of documents to score; a short text has fewer.
+        methods: the methods, which include ``"none"`` or ``"own"``.
         finetune: training steps of a fine-tune; 0 for none.
         dtype, device: dtype and device of weights and activations, which are part of every plan.
         positions: positions in a fine-tune: ``"counted"`` for windows of up to four trained lengths, or ``"pose"``
@@ -68,7 +68,7 @@ class Request:
         if self.documents < 1:
             raise InvalidArgument(f"documents={self.documents} must be at least 1")
         if self.finetune < 0:
-            raise InvalidArgument(f"finetune={self.finetune} must be a number of steps; 0 for no fine-tune")
+            raise InvalidArgument(f"finetune={self.finetune} must be at least 0; use 0 for no fine-tune")
         if self.finetune and self.dtype != "float32":
             raise InvalidArgument(
                 f"dtype={self.dtype!r} would round a fine-tune's updates to zero; use --dtype float32"
@@ -86,15 +86,15 @@ def measure(
     evaluator: "LanguageModel | None" = None,
     expect: Read = lambda tokens: None,
 ) -> Extension:
-    """Score what the ledger lacks, and collect all scores.
+    """Score the documents that have no scores in the ledger, and collect all scores.
 
-    A fine-tune reads the training text of a study's model; other models read the text after the documents. With an
-    ``evaluator``, the key tokens and each token's loss are stored too. ``read`` is called with the number of
-    tokens just read, and ``expect`` is called once, before that, with the total.
+    A study's model is fine-tuned on its training text, and other models on the text after the documents. With an
+    ``evaluator``, key tokens and the loss of each token are stored too. ``expect`` is called once with the total
+    number of tokens; then ``read`` is called repeatedly with the number of tokens just read.
 
     Raises:
         StudyError: the text is too short for one document, or there is too little memory for its length.
-        InvalidArgument: the length is within the trained length.
+        InvalidArgument: the length is not above the trained length.
     """
     width = max(1, model.original_length // QUARTERS)
     length = request.length // width * width
@@ -135,11 +135,11 @@ def measure(
 
 
 def _check(model: LanguageModel, request: Request, width: int, length: int) -> None:
-    """Refuse what this model cannot do."""
+    """Refuse a request that this model cannot fulfil."""
     if length <= model.original_length:
         raise InvalidArgument(
-            f"length {request.length} has no whole bucket of {width} positions past the trained length "
-            f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
+            f"length {request.length} is not far enough past the trained length {model.original_length} of "
+            f"{model.name}; use --to {model.original_length + width} or more"
         )
     if request.positions == "pose" and not request.finetune:
         raise InvalidArgument("positions='pose' applies only to a fine-tune; add --finetune STEPS")
@@ -147,19 +147,19 @@ def _check(model: LanguageModel, request: Request, width: int, length: int) -> N
 
 
 def _rows(cells: Iterable[Cell]) -> Float[Tensor, "documents buckets"]:
-    """The losses in cells, one row per document."""
+    """Return the losses in cells, one row per document."""
     return torch.tensor([cell.detail for cell in cells], dtype=torch.float64)
 
 
 def _cut(
     model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
 ) -> list[Int[Tensor, " T+1"]]:
-    """The first documents of a text, with ``length`` targets each and no shared targets."""
+    """Cut the first documents from a text, each with ``length`` targets, without overlap of targets."""
     count = min(documents, (len(tokens) - 1) // length)
     if count < 1:
         raise StudyError(
-            f"text {name!r} has {len(tokens)} {model.unit}s; one document of {length} needs {length + 1}: pass a "
-            "longer --text or a smaller --to"
+            f"text {name!r} has {len(tokens)} {model.unit}s, but one document needs {length + 1}; pass a longer "
+            "--text or a smaller --to"
         )
     return [tokens[i * length : (i + 1) * length + 1] for i in range(count)]
 
@@ -172,7 +172,7 @@ def scored(
     documents: list[list[Window]],
     width: int,
 ) -> list[list[float]]:
-    """The losses of documents, each read window by window under a method, as means over ``width`` positions."""
+    """Score documents window by window under a method, and average the losses over ``width`` positions."""
     rows = []
     for windows in documents:
         told, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
@@ -184,7 +184,7 @@ def scored(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The jobs of one extension: every method on every document. With ``by_token``, each token's loss is stored."""
+    """The jobs of an extension, with every method on every document. ``by_token`` stores the loss of each token."""
 
     model: LanguageModel
     text: Text
@@ -197,11 +197,11 @@ class _Grid:
 
     @property
     def folder(self) -> Path:
-        """The folder of states and tuned weights."""
+        """The folder of training states and tuned weights."""
         return self.ledger.folder.resolve() / FOLDER
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """The candidate of a method, from the losses of its runs: of whole documents, then of cut ones if any."""
+        """Create the candidate of a method from the losses of whole documents, and of cut documents if any."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]
@@ -226,33 +226,33 @@ class _Grid:
         )
 
     def job(self, method: Method, document: int) -> ScoringJob:
-        """The job of one document under a method, without a fine-tune."""
+        """Create the job that scores one document under a method without a fine-tune."""
         return self._job(self.plan(method, (document,)), method, [[(self.documents[document], self.length)]])
 
     def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
-        """The job of all documents under a method, whole and cut, after a fine-tune under it."""
+        """Create the job that fine-tunes under a method, then scores all documents, whole and cut."""
         plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
         if len(practice) <= plan.span:
             raise StudyError(
-                f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s to tune on; windows of "
-                f"{plan.span} need more: pass a longer --text, fewer --documents, or --finetune 0"
+                f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s for the fine-tune, but a "
+                f"window has {plan.span}; pass a longer --text, fewer --documents, or --finetune 0"
             )
         whole = [[(tokens, self.length)] for tokens in self.documents]
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)
 
     @property
     def alone(self) -> Method:
-        """The method of the unchanged model that reads only its trained length."""
+        """The method of the unchanged model, whose context is only the trained length."""
         return Method("cut", "cut", self.model.scaling)
 
     def cut(self, document: int) -> ScoringJob:
-        """The job of the targets that judge methods, with only the trained length of context."""
+        """Create the job that scores the last targets with only the trained length of context."""
         windows = self.last(self.documents[document])
         plan = replace(self.plan(self.alone, (document,)), buckets=len(windows))
         return self._job(plan, self.alone, [windows])
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
-        """The targets that judge methods: one window of the trained length per bucket."""
+        """Return a window with the trained length of context for each of the last buckets."""
         context, buckets = self.model.original_length, self.length // self.width
         far = min(context // self.width, buckets - context // self.width)
         ends = range(len(tokens) - (far - 1) * self.width, len(tokens) + 1, self.width)

@@ -1,4 +1,4 @@
-"""The ways to run a rotary model past its trained length, by name."""
+"""The methods that run a rotary model past its trained length, by name."""
 
 import itertools
 import json
@@ -17,14 +17,14 @@ from posenc.scaling import Default, LengthScaling, Scaling, method, planned, to_
 
 @dataclass(frozen=True)
 class Method:
-    """A method that runs a rotary model past its trained length.
+    """A method for running a rotary model past its trained length.
 
     Args:
         name: the name on the command line.
         label: the label in figures and tables.
         scaling: the new scaling of the layers that are stretched; None drops the rotation (DroPE, arXiv
             2512.12167), which needs a fine-tune.
-        remap: how positions are remapped, as a text in which ``rotary`` is the model's encoding; empty for no
+        remap: the remapping of positions, as a string in which ``rotary`` is the model's encoding; empty for no
             remapping.
     """
 
@@ -35,18 +35,18 @@ class Method:
 
     @property
     def values(self) -> str:
-        """The scaling's values as JSON. With the method's name, they identify a job."""
+        """The remapping, or the scaling's values as JSON. With the method's name, this string identifies a job."""
         return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:
-        """A key that is equal for methods with the same frequencies at this length, such as dynamic NTK and no
-        scaling on a short text."""
+        """Return a key that is equal for methods with the same frequencies at this length, such as dynamic NTK
+        and no scaling on a short text."""
         if self.scaling is None or self.remap:
             return self.values
         return json.dumps(to_dict(planned(self.scaling, length)), sort_keys=True)
 
     def positions(self, model: Any, length: int) -> Encoding:
-        """The positions of a language model under this method, for a request of this length."""
+        """Return the encoding of a language model under this method, for a request of this length."""
         encoding: Encoding = model.with_scaling(self.scaling, length)
         return remapped(encoding, self.remap) if self.remap else encoding
 
@@ -62,14 +62,14 @@ LABELS = {
     "yarn-paper": "YaRN (ramp by turns)",
     "llama3": "Llama 3",
 }
-"""The methods that need only a factor, with their labels in figures and tables."""
+"""The methods whose only setting is a factor, with their labels in figures and tables."""
 REMAPPED = {
     "self-extend": "Self-Extend",
     "dca": "DCA",
     "rerope": "ReRoPE",
     "string": "STRING",
 }
-"""The methods that keep frequencies and remap positions. They are compared only if named."""
+"""The methods that remap positions and keep frequencies. A comparison includes such a method only by its name."""
 ALL = LABELS | REMAPPED | {"own": "as configured", "drope": "DroPE"}
 """The names and labels of all methods."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
@@ -83,10 +83,12 @@ def methods(
     factor: float,
     beta_fast: float = 32.0,
 ) -> tuple[Method, ...]:
-    """The methods with these names for ``factor`` times the trained length; ``yarn(2)`` has its own factor.
+    """Return the methods with these names, for ``factor`` times the trained length unless a name has its own
+    factor.
 
-    ``own`` is the scaling in the model's config. ``beta_fast`` is for YaRN. If the fastest pair makes fewer than 32
-    turns within the trained length (which takes 201 positions), the default keeps no pair.
+    ``own`` is the scaling in the model's config. YaRN keeps the frequencies of pairs that rotate more than
+    ``beta_fast`` times within the trained length. With the default of 32, YaRN keeps no pair if the trained length
+    is below 32·2π ≈ 201, because the fastest pair rotates once in 2π positions.
     """
     unchanged = "none" if own == Default() else "own"
     names = dict.fromkeys((*NAMES, unchanged)) if names is None else names
@@ -111,11 +113,12 @@ def methods(
 
 
 def remappings(trained: int, length: int) -> dict[str, str]:
-    """Every remapping as text, with settings under which a text of ``length`` uses only trained distances. STRING
-    works below two trained lengths; for longer texts it is set to its limit.
+    """Return every remapping as a string whose settings keep the distances in a text of ``length`` within the
+    trained length. STRING stays within the trained length only for texts below two trained lengths; longer texts
+    get the largest shift.
 
-    Windows are a quarter of the trained length, or half if far keys are remapped close to them. DCA's chunks and
-    STRING's window are those of their authors.
+    The window is a quarter of the trained length for Self-Extend and half of it for ReRoPE. DCA's chunks and
+    STRING's window have the values that their authors use.
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
     group = next(g for g in itertools.count(1) if (trained - quarter + quarter // g) * g >= length)

@@ -1,4 +1,4 @@
-"""Language models that score a text under any scaling: a study's models and pretrained models."""
+"""Language models, from a study or pretrained, that score a text under any scaling."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -25,27 +25,27 @@ if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
-"""A callback for the share of a document's work that was just done."""
+"""A callback that receives the share of a document's work that was just done."""
 
 
 def part_of(tick: Tick, share: float) -> Tick:
-    """A callback for one part of a document's work, which is this share of the whole."""
+    """Return a callback for a part of a document's work, which is this share of the whole."""
     return lambda part: tick(part * share)
 
 
 LanguageModel: TypeAlias = "StudyModel | Pretrained"
 """A model that scores a text under any scaling of its rotary layers.
 
-``scaling`` is the scaling in its config, ``original_length`` its trained length, and ``pretrained_length`` its
-trained length before any scaling, from which methods start. ``with_scaling`` returns a request's positions under
-another scaling, chosen for its length; None turns rotation off. ``unit`` is what it reads (``"token"`` or
-``"byte"``), ``identity`` a hash of its weights, and ``learning_rate`` is for a fine-tune. ``logits`` uses the
-encoding of the surrounding ``placed`` block. A pretrained model also has a config.
+``scaling`` is the scaling in the model's config. ``original_length`` is its trained length, and
+``pretrained_length`` its trained length before any scaling, from which methods start. ``with_scaling`` returns the
+encoding under a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
+``"token"`` or ``"byte"``, ``identity`` a hash of the weights, and ``learning_rate`` the learning rate of a
+fine-tune. ``logits`` uses the encoding of the surrounding ``placed`` block. A pretrained model also has a config.
 """
 
 
 TUNING = 8
-"""The learning rate of a model's training divided by that of its fine-tune."""
+"""The ratio of the learning rate in training to the learning rate in a fine-tune."""
 
 
 class StudyModel:
@@ -57,13 +57,15 @@ class StudyModel:
         self, model: Transformer, identity: str, original_length: int, name: str, learning_rate: float = 1e-3
     ) -> None:
         if model.encoding.scaling is None:
-            raise InvalidArgument(f"{name} has {model.encoding.name} positions; only rotary ones can be scaled")
+            raise InvalidArgument(
+                f"{name} has {model.encoding.name} positions; only rotary positions can be scaled"
+            )
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
         self.pretrained_length, self.learning_rate = original_length, learning_rate
         self.scaling: Scaling | LengthScaling = model.encoding.scaling
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
-        """The bytes of the text, which are its tokens."""
+        """Return the bytes of the text as tokens."""
         return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
 
     def losses(
@@ -72,15 +74,15 @@ class StudyModel:
         encoding: Encoding | None,
         tick: Tick = lambda share: None,
     ) -> Float[Tensor, " T"]:
-        """The loss of each of tokens[1:] in nats per byte, given all bytes before it. With None, the model keeps
-        its own encoding."""
+        """Return the loss of each byte in ``tokens[1:]`` in nats, given all earlier bytes. If ``encoding`` is None,
+        the model uses its own encoding."""
         with torch.inference_mode(), nullcontext() if encoding is None else self.placed(encoding):
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)
         return F.cross_entropy(logits, tokens[1:].to(logits.device), reduction="none").cpu()
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """The model's positions for a request of this length, with another scaling in the stretched layers.
+        """Return the model's encoding for a request of this length, with this scaling in the stretched layers.
 
         Angles are float32, as in pretrained models.
         """
@@ -90,7 +92,7 @@ class StudyModel:
 
     @contextmanager
     def placed(self, encoding: Encoding) -> Iterator[None]:
-        """A context manager in which the model uses ``encoding``."""
+        """Make the model use ``encoding`` inside the block."""
         before, self.model.encoding = self.model.encoding, encoding
         try:
             yield
@@ -100,23 +102,23 @@ class StudyModel:
     def logits(
         self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Logits with gradients, at the given positions or at positions that count up."""
+        """Return logits with gradients, at ``positions`` or at 0, 1, 2 …."""
         device = self.model.embedding.weight.device
         return self.model(rows.to(device), None if positions is None else positions.to(device)).float()
 
     def copied(self, identity: str) -> "StudyModel":
-        """The same model with a copy of its weights."""
+        """Return the same model with a copy of its weights."""
         return StudyModel(copy.deepcopy(self.model), identity, self.original_length, self.name, self.learning_rate)
 
     def check_memory(self, length: int) -> None:
-        """Check nothing, since these models are small enough for any length."""
+        """Check nothing, because these models are small enough for any length."""
 
 
 def study_model(study: Path, text: Text, device: str) -> StudyModel:
-    """The model of a study's rotary run on language: plain ``rotary`` with the first seed, or else another run.
+    """Return the model of a study's rotary run on language, preferably plain ``rotary`` with the first seed.
 
     Raises:
-        StudyError: there is no such run on bytes, its weights are missing, or it was trained on another text.
+        StudyError: there is no rotary run on bytes, its weights are missing, or it was trained on another text.
     """
     known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
@@ -128,16 +130,16 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     if len(read) < len(known):
         raise StudyError(
             f"the study {called!r} was trained with a tokenizer, but extend needs a study on bytes; "
-            f"create one with posenc compare --tokenizer bytes --output {called}"
+            f"create it with: posenc compare --tokenizer bytes --output {called}"
         )
-    raise StudyError(f"{called!r} has no rotary run on language; posenc compare --output {called} makes one")
+    raise StudyError(f"{called!r} has no rotary run on language; create it with: posenc compare --output {called}")
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
-    """The model at ``path``, the bytes from which documents are cut, and the text for a fine-tune.
+    """Open the model at ``path``, and return it with the bytes to score and the text for a fine-tune.
 
-    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file. Documents are cut from a
-    study's held-out text, or for other models from the whole text.
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file. The bytes are the held-out
+    part of a study's text, or the whole text for other models.
     """
     is_study = (path / "ledger.sqlite").exists()
     read = load(source_of(path).path if is_study and text is None else text)
@@ -150,7 +152,7 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
 
 
 def open_pretrained(path: Path, device: str, dtype: str) -> "Pretrained":
-    """The model in a Hugging Face folder or a .gguf file."""
+    """Open the model in a Hugging Face folder or a .gguf file."""
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
             f"no model at {str(path)!r}; name a study of posenc compare, a Hugging Face folder with its "

@@ -1,4 +1,4 @@
-"""Scores documents under one method, optionally after a fine-tune: its plan and its job."""
+"""The plan and the job for scoring documents under one method, optionally after a fine-tune."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,17 +24,17 @@ from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import train
 
 TUNE_TOKENS = 1024
-"""Tokens per step of a fine-tune, unless one window is longer."""
+"""The number of tokens per step of a fine-tune, unless one window is longer."""
 CONSTANT = Training(schedule="constant", warm_up=0.0)
-"""The settings of a fine-tune, whose learning rate is constant."""
+"""The training settings of a fine-tune, with a constant learning rate."""
 
 Read = Callable[[float], None]
-"""A callback for the number of tokens that were just read."""
+"""A callback that receives the number of tokens that were just read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Identified):
-    """The plan of scoring documents under one method: everything that determines their losses.
+    """The plan for scoring documents under one method: everything that determines the losses.
 
     Args:
         model: identity of the weights.
@@ -42,12 +42,12 @@ class Scoring(Identified):
         scaling: the scaling's values as JSON; another factor makes another plan.
         text_sha256: hash of the text from which documents are cut.
         documents: numbers of the documents.
-        length: number of scored targets: a document's tokens except the first.
-        buckets: number of buckets in which losses are averaged.
+        length: number of scored targets in a document, which are all tokens except the first.
+        buckets: number of buckets per document; losses are averaged within a bucket.
         dtype, device: dtype and device of weights and activations.
-        steps, span: training steps and window length of the fine-tune before scoring; 0 without one.
-        positions: the positions in those windows: ``"counted"``, or ``"pose"``, which draws them below ``length``.
-        cut: tokens of context with which the tuned model scores the last targets again; 0 without a fine-tune.
+        steps, span: training steps and window length of the fine-tune before scoring; 0 without a fine-tune.
+        positions: positions in the fine-tune: ``"counted"``, or ``"pose"`` for positions drawn below ``length``.
+        cut: tokens of context when the tuned model scores the last targets again; 0 without a fine-tune.
     """
 
     kind: ClassVar[str] = "scoring"
@@ -68,7 +68,7 @@ class Scoring(Identified):
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """The most tokens from which targets are predicted, for each time that the documents are scored."""
+        """The largest number of context tokens in each pass over the documents."""
         return (self.length, self.cut) if self.cut else (self.length,)
 
     @property
@@ -78,22 +78,22 @@ class Scoring(Identified):
 
     @property
     def work(self) -> float:
-        """The number of tokens."""
+        """The number of tokens that scoring and fine-tuning read."""
         return self.length * len(self.documents) * len(self.contexts) + self.steps * batch(self.span) * self.span
 
 
 def batch(span: int) -> int:
-    """Windows per step of a fine-tune."""
+    """Return the number of windows per step of a fine-tune."""
     return max(1, TUNE_TOKENS // span) if span else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringJob(Job):
-    """A plan with its model and the function that computes a row of numbers per document.
+    """A scoring plan with its model and the function that computes one row of numbers per document.
 
     Args:
-        rows: a function of the model and a callback for progress (in shares of a document), which returns one row
-            per document, for each of the plan's contexts.
+        rows: a function of the model and a progress callback. The function returns one row per document for each
+            context of the plan.
         practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
             ``folder/<plan id>.safetensors``.
     """
@@ -106,11 +106,11 @@ class ScoringJob(Job):
 
     @property
     def complete(self) -> bool:
-        """Whether the weights of its fine-tune exist and are undamaged."""
+        """Whether the weights of the fine-tune exist and are undamaged; True without a fine-tune."""
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score in this process. Each document gives one cell per context, with its row as the detail."""
+        """Score the documents in this process, and store a row of numbers per context and document in a cell."""
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:
@@ -127,9 +127,9 @@ class ScoringJob(Job):
         return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
 
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
-        """A copy of the model, trained on windows under the scaling. The windows are the same for every method.
+        """Return a copy of the model, fine-tuned with the method. The windows are the same for every method.
 
-        If its weights exist already, because a run was interrupted while it scored, they are loaded.
+        Weights of the fine-tune that an interrupted scoring left behind are loaded.
         """
         plan, model = self.plan, self.model.copied(self.plan.id)
         if self.complete:
@@ -169,10 +169,10 @@ class ScoringJob(Job):
 
 
 def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, read: Read) -> dict[Any, Run]:
-    """The runs of these jobs, by plan. Jobs that lack their run in the ledger or their weights are run.
+    """Return the runs of these jobs, by plan. A job is run if the ledger lacks its run or its weights are missing.
 
     Raises:
-        StudyError: a job failed; the runs of the others are in the ledger.
+        StudyError: a job failed; the runs of all other jobs are in the ledger.
     """
     known = ledger.ids()
     missing = [job for job in jobs if job.plan.id not in known or not job.complete]

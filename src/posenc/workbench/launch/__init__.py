@@ -1,1 +1,1 @@
-"""Launchers, one per file: they run jobs in worker processes or on a Ray cluster."""
+"""The launchers, one per file, which run jobs in worker processes or on a Ray cluster."""

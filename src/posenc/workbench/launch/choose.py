@@ -8,10 +8,10 @@ NAMES = ("local", "ray", "in-process")
 
 
 def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
-    """The launcher with this name. ``workers`` applies to the local one only, since Ray fills its cluster."""
+    """Return the launcher with this name. Only the local launcher uses ``workers``; Ray fills its cluster."""
     one_of("launcher", name, NAMES)
     if workers is not None and name != "local":
-        raise InvalidArgument(f"workers={workers} applies to --launcher local; with {name} omit it")
+        raise InvalidArgument(f"workers={workers} applies only to --launcher local; omit it with --launcher {name}")
     if name == "local":
         from posenc.workbench.launch.local import Local
 

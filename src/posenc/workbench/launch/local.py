@@ -1,5 +1,4 @@
-"""The local launcher: one process per run, with its own threads and accelerators. A process that dies is restarted
-once."""
+"""The local launcher, which runs each job in its own process, with its own threads and accelerators."""
 
 import multiprocessing as mp
 import os
@@ -25,22 +24,22 @@ from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 0.25
-"""The most seconds until Ctrl-C is noticed on Windows while no run reports."""
+"""The longest delay in seconds before Windows notices Ctrl-C while no run reports."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-"""glibc settings for the runs, which keep freed memory to avoid page faults in every step."""
+"""The glibc settings that make runs keep freed memory, which avoids page faults in every step."""
 
 DIED = "its worker process died twice (out of memory, or killed)"
 
 
 class Local:
-    """Runs jobs on this machine.
+    """Runs jobs on this machine, and restarts a job once if its process dies.
 
     Args:
-        workers: the number of parallel processes; by default as many as the cores or accelerators allow.
+        workers: the number of parallel processes; by default the number that the cores or accelerators allow.
         requirements: the threads and accelerators of every run.
 
-    ``devices`` lists the accelerators of each process, as CUDA names them; on the CPU the names are empty.
+    ``devices`` lists the accelerators of each process under CUDA's names, or empty strings for the CPU.
     """
 
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
@@ -92,7 +91,7 @@ class Local:
 
 
 class _Running:
-    """A run in a process that this object starts."""
+    """A run of a job, and the process that this object starts for it."""
 
     def __init__(self, job: Job, trial: int, device: str, threads: int) -> None:
         os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
@@ -108,7 +107,7 @@ class _Running:
             self.process.start()
 
     def take(self) -> Progress | Run | Failure | None:
-        """The run's next message. After a result the process has ended; None means that it died without one."""
+        """Return the run's next message: progress or a result, or None if the process died without a result."""
         message = None
         with suppress(EOFError, OSError):
             message = self.messages.recv()
@@ -119,12 +118,12 @@ class _Running:
 
 
 def _shares(gpus: float) -> list[str]:
-    """The accelerators of each worker, as CUDA names them, if every run needs ``gpus`` of them."""
+    """Return the accelerators of each worker under CUDA's names, if every run needs ``gpus`` accelerators."""
     accelerators = _accelerators(in_one_process=gpus > 1)
     count = len(accelerators)
     if gpus > count:
         raise StudyError(
-            f"a run needs gpus={gpus:g}, but this machine has {count}; lower gpus, or use --launcher ray"
+            f"a run needs gpus={gpus:g}, but this machine has {count} GPUs; lower gpus, or use --launcher ray"
         )
     if gpus < 1:
         return int(1 / gpus) * accelerators
@@ -133,9 +132,9 @@ def _shares(gpus: float) -> list[str]:
 
 
 def _accelerators(in_one_process: bool) -> list[str]:
-    """The accelerators that this process may use, as numbers or ids that CUDA accepts in other processes too.
+    """Return the accelerators that this process may use, as numbers or ids that other processes accept too.
 
-    CUDA shows a process only the first of several MIG instances, but each process may use a different one.
+    CUDA shows a process only the first of several MIG instances, but each process may use a different instance.
     """
     import torch
 
@@ -149,7 +148,7 @@ def _accelerators(in_one_process: bool) -> list[str]:
 def _work(
     attempt: Callable[[Job, Report], Run | Failure], job: Job, device: str, threads: int, messages: Connection
 ) -> None:
-    """The main function of a run's process. It ignores Ctrl-C and ends with its parent."""
+    """Run a job in its process, which ignores Ctrl-C and ends when its parent process ends."""
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     _end_with_parent()
@@ -162,7 +161,7 @@ def _work(
 
 
 def _end_with_parent() -> None:
-    """End this process as soon as its parent ends, for whatever reason."""
+    """End this process as soon as its parent process ends for any reason."""
     parent = mp.parent_process()
     assert parent is not None
 

@@ -1,8 +1,8 @@
-"""The Ray launcher: sends runs to an existing cluster.
+"""The Ray launcher, which sends runs to an existing cluster.
 
-``runtime_env`` ships posenc and custom modules, the object store transfers texts and weights, and Ray restarts a
-run if its process or machine dies. On a machine with the study's folder, a run saves its state there and resumes
-from it; on other machines it works in a temporary folder and restarts from step 0.
+Ray's ``runtime_env`` ships posenc and custom modules, and its object store transfers texts and weights. Ray
+restarts a run if its process or machine dies. On a machine with the study's folder, a run saves its state there and
+resumes from it; on other machines it works in a temporary folder and restarts from step 0.
 """
 
 import os
@@ -23,21 +23,21 @@ from posenc.workbench.run.plan import Run
 from posenc.workbench.tasks.text import Source, Text
 
 LOOK_EVERY = 1.0
-"""Seconds between two checks of the runs' progress."""
+"""The number of seconds between two checks of the runs' progress."""
 
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
-"""Set before Ray is imported; without it, a dying machine prints a page of its counters."""
+"""An environment variable, set before Ray is imported, that stops a dying machine from printing its counters."""
 
 
 class Ray:
     """Runs jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names, or in this process's Ray session.
 
-    A run waits until a machine has the cores and GPUs that it needs, and sees only the GPUs that Ray assigns to it.
-    Every machine needs the driver's Python and packages; posenc itself is shipped.
+    A run waits until a machine has enough free cores and GPUs, and sees only the GPUs that Ray assigns to it. Every
+    machine needs the same Python and packages as the driver, except posenc, which Ray ships.
 
     Raises:
         MissingExtra: Ray is not installed.
-        StudyError: raised by the call if there is no cluster or no machine has what a run needs.
+        StudyError: raised when runs start, if there is no cluster or no machine has enough cores and GPUs.
     """
 
     def __init__(self, requirements: Requirements = ONE_CORE, address: str = "auto") -> None:
@@ -68,7 +68,7 @@ class Ray:
                     done(_received(running.pop(reply), reply))
 
     def _session(self, modules: Sequence[Path]) -> AbstractContextManager[object]:
-        """A connection to the cluster, whose workers import this posenc and these modules."""
+        """Connect to the cluster, whose workers import this copy of posenc and these modules."""
         import ray
 
         if ray.is_initialized():
@@ -85,7 +85,7 @@ class Ray:
         return session
 
     def _room(self) -> int:
-        """The number of runs that the live machines can run at the same time."""
+        """Return the number of runs that the live machines can run at the same time."""
         cpus, gpus = self.requirements.cpus, self.requirements.gpus
         return sum(
             int(min(has.get("CPU", 0) // cpus, has.get("GPU", 0) / gpus if gpus else cpus * 1e9))
@@ -97,14 +97,14 @@ class Ray:
             cpus, gpus = (max(has.get(name, 0) for has in _resources()) for name in ("CPU", "GPU"))
             raise StudyError(
                 f"a run needs cpus={self.requirements.cpus} and gpus={self.requirements.gpus:g}, but no machine in "
-                f"the cluster has both (at most {cpus:g} CPUs, {gpus:g} GPUs); lower these numbers, or start "
-                "such a machine first"
+                f"the cluster has both (at most {cpus:g} CPUs, {gpus:g} GPUs); lower cpus or gpus, or add "
+                "a larger machine to the cluster"
             )
 
 
 @dataclass(frozen=True)
 class _Stored(Source):
-    """The source of a text in Ray's object store."""
+    """The source of a text that is stored in Ray's object store."""
 
     text: Any = None
 
@@ -127,7 +127,7 @@ def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, b
 
 
 def _received(job: Job, reply: Any) -> Run | Failure:
-    """Write the files of a run and return its result."""
+    """Write the files of a finished run on this machine, and return the run's result."""
     import ray
 
     try:
@@ -143,7 +143,7 @@ def _received(job: Job, reply: Any) -> Run | Failure:
 
 
 def _queue() -> Any:
-    """A queue for progress, on this machine and for the lifetime of the command."""
+    """Create a queue for progress on this machine, which lives as long as the command."""
     import ray
     from ray.util.queue import Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -153,7 +153,7 @@ def _queue() -> Any:
 
 
 def _resources() -> list[dict[str, float]]:
-    """The resources of each live machine."""
+    """Return the resources of each live machine in the cluster."""
     import ray
 
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]

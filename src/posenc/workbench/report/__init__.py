@@ -1,1 +1,1 @@
-"""Results of runs as tables for the terminal and as one self-contained HTML page."""
+"""Shows results of runs as tables in the terminal and as a self-contained HTML page."""

@@ -1,4 +1,4 @@
-"""Views of results: the measure by length, the loss by position and by training step, accuracy by depth."""
+"""Views of results: the measure by length, losses by position and by training step, and accuracy by depth."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +13,13 @@ from posenc.workbench.study.results import Row, TaskResult
 from posenc.workbench.study.statistics import perplexity
 
 EVERYWHERE = 0.95
-"""The lowest share of right answers, over all depths and lengths, that counts as "found at every depth"."""
+"""The share of right answers at every depth and length above which an encoding is "found at every depth"."""
 POINTS = 50
-"""The number of points of a curve over steps. Each is a mean over equally many steps."""
+"""The number of points of a curve over steps. Each point is a mean over the same number of steps."""
 
 
 def over_lengths(result: TaskResult) -> View:
-    """The measure of every encoding at every length, with its interval."""
+    """Draw the measure of every encoding at every length, with its interval."""
     task, loss = result.task, result.task.measure == "loss"
     axis = Axis("test length", tuple(map(float, result.lengths)), "tokens", log=True)
     trained = ((float(result.lengths[0]), "trained to here"),)
@@ -44,7 +44,7 @@ def _line(result: TaskResult, row: Row) -> Line:
 
 
 def over_positions(result: TaskResult) -> View | None:
-    """The loss at every position of the longest windows."""
+    """Draw the loss at every position of the longest windows."""
     lines = []
     for row in result.rows:
         cells = [c for r in row.runs if (c := r.cell(result.longest, "loss_by_position"))]
@@ -62,7 +62,7 @@ def over_positions(result: TaskResult) -> View | None:
 
 
 def by_depth(result: TaskResult) -> View | None:
-    """Accuracy by the depth of the answer and the length of the sequence, with one panel per encoding."""
+    """Draw accuracy by depth of the answer and length of the sequence, with one panel per encoding."""
     panels = []
     for row in result.rows:
         cells = {n: [c for r in row.runs if (c := r.cell(n, "accuracy_by_depth"))] for n in result.lengths}
@@ -93,11 +93,10 @@ def by_depth(result: TaskResult) -> View | None:
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
-    """The training losses and gradient norms of a task's plans, averaged over seeds.
+    """Draw the training losses and gradient norms of a task's plans, averaged over seeds.
 
-    There is one line per encoding, or one per encoding and axis values if the plans differ in these.
-
-    ``curves`` are by plan id; plans that have not begun have no losses. None if no run has reached the first point.
+    The view has one line per encoding, or one line per encoding and combination of axis values. ``curves`` maps
+    plan ids to losses, and lacks plans that have not begun. Return None if no run has reached the first point.
     """
     begun = [plan for plan in plans if plan.id in curves and curves[plan.id].losses]
     width = max(1, max((plan.steps for plan in begun), default=0) // POINTS)
@@ -116,7 +115,7 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]
 def _over_steps(
     name: str, unit: str, plans: Sequence[Plan], values: Callable[[Plan], Sequence[tuple[float, float]]]
 ) -> tuple[Lines, ...]:
-    """Lines of ``values`` (pairs of step and value), averaged over the seeds that have reached each step."""
+    """Draw lines of ``values`` (pairs of step and value), averaged over the seeds that reached each step."""
     by_plan = {plan.id: dict(values(plan)) for plan in plans}
     steps = sorted({step for pairs in by_plan.values() for step in pairs})
     lines = []
@@ -128,7 +127,7 @@ def _over_steps(
 
 
 def _means(values: Sequence[float], width: int) -> list[tuple[float, float]]:
-    """Means over ``width`` steps, each placed in the middle of its steps."""
+    """Return means over ``width`` steps, each with the middle of its steps."""
     full = len(values) // width
     means = torch.tensor(values[: full * width]).reshape(full, width).mean(1).tolist()
     return [(width * (i + 0.5), mean) for i, mean in enumerate(means)]

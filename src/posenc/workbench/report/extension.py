@@ -1,4 +1,4 @@
-"""Reports an extension as sentences, as a view, as a table for the terminal, and as a page."""
+"""Reports the results of ``extend`` as sentences, as a view, as a table for the terminal, and as a page."""
 
 import json
 import math
@@ -26,7 +26,7 @@ from posenc.workbench.study.statistics import FEW, Interval, number, student
 
 
 def headline(extension: Extension) -> str:
-    """The decision as a heading."""
+    """Return the decision as a heading."""
     chosen = extension.chosen
     end = f"{count(extension.length)} {extension.unit}s"
     if not extension.finite(chosen):
@@ -43,7 +43,7 @@ def headline(extension: Extension) -> str:
 
 
 def answer(extension: Extension) -> str:
-    """The evidence: losses on the same targets, the decisive differences, and what is undecided."""
+    """Describe the evidence: losses on the same targets, the decisive differences, and what is undecided."""
     chosen, unchanged, cut = extension.chosen, extension.unchanged, extension.cut
     if not extension.finite(chosen):
         return f"{headline(extension)}."
@@ -78,12 +78,12 @@ def _documents(extension: Extension) -> str:
 
 
 def _gap(gap: Interval) -> str:
-    """A difference with its interval."""
+    """Return a difference with its interval as text."""
     return ", ".join(filter(None, ("–" if math.isnan(gap.mean) else signed(gap.mean), ends(gap))))
 
 
 def lengths(extension: Extension) -> str:
-    """The effective lengths of the method to use and of the unchanged model."""
+    """Describe the effective lengths of the chosen method and of the unchanged model."""
     named = dict.fromkeys(c for c in (extension.chosen, extension.unchanged) if not c.cut)
     reach = "; ".join(f"{extension.effective_length(c)} with {c.label}" for c in named)
     text = (
@@ -96,7 +96,7 @@ def lengths(extension: Extension) -> str:
 
 
 def as_json(extension: Extension) -> dict[str, Any]:
-    """The decision and every number of every candidate, best first, for other programs."""
+    """Return the decision and all numbers of every candidate, best first, as JSON for other programs."""
     key = extension.key
     return {
         "model": extension.model,
@@ -117,9 +117,10 @@ def as_json(extension: Extension) -> dict[str, Any]:
 
 
 def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
-    """The numbers of a candidate. Cutting has neither an effective length nor a LongPPL.
+    """Return the numbers of a candidate. A candidate on cut text has neither an effective length nor a LongPPL.
 
-    ``to_cut`` is the difference from the same weights on the cut text; for a cut text, from the unchanged model's.
+    ``to_cut`` is the difference from the same weights on the cut text. For a candidate on cut text, ``to_cut`` is
+    the difference from the unchanged model on cut text.
     """
     scored, same = candidate.tokens is not None, extension.cuts.get(candidate, extension.cut)
     return {
@@ -137,7 +138,7 @@ def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
 
 
 def over_positions(extension: Extension, *, tuned: bool = False) -> View:
-    """The loss at every position under every method, with 95% intervals over documents."""
+    """Draw the loss at every position under every method, with 95% intervals over documents."""
     curves = [c for c in extension.curves if c.tuned == tuned]
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
     lines = tuple(_curve(c, c is extension.chosen, extension.unchanged) for c in curves)
@@ -152,7 +153,7 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
 
 
 def _curve(curve: Candidate, chosen: bool, unchanged: Candidate) -> view.Line:
-    """The mean over documents, with a band for the chosen method and the unchanged model if documents allow one."""
+    """Draw the mean over documents, with a band for the chosen and the unchanged model if possible."""
     mean, label = curve.losses.mean(0), curve.method.label
     hand = "nope" if label == unchanged.label else "rotary" if chosen else ""
     if len(curve.losses) < 2 or not hand:
@@ -163,18 +164,18 @@ def _curve(curve: Candidate, chosen: bool, unchanged: Candidate) -> view.Line:
 
 
 def heads(extension: Extension) -> list[str]:
-    """The headings of a table's number columns: the effective length, and the lengths of the losses."""
+    """Return the headings of the columns with numbers: "effective length", and the lengths of the losses."""
     return ["effective length", *map(count, extension.lengths)]
 
 
 def caption(extension: Extension) -> str:
-    """What the numbers in a table mean."""
+    """Return a caption that explains the numbers in a table."""
     start, unit = count(extension.original_length), extension.unit
     return f"nats per {unit} on the last {start} before each length, lower is better; trained to {start}"
 
 
 def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """A candidate's row: its effective length and interval, and its losses with differences from no change."""
+    """Return a candidate's effective length with its interval, and its losses with differences from no change."""
     unchanged, losses = extension.unchanged, means(extension, candidate)
     reach = ("–", "") if candidate.cut else extension.effective_length(candidate).parts
     gaps = [extension.gap(candidate, unchanged, i) for i in range(len(losses))]
@@ -183,17 +184,17 @@ def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], 
 
 
 def means(extension: Extension, candidate: Candidate) -> list[float]:
-    """The losses of a candidate before each of the lengths, averaged over documents."""
+    """Return the mean loss of a candidate over documents, just before each length in ``lengths``."""
     return [fmean(losses) for losses in extension.by_length[candidate]]
 
 
 def _rows(extension: Extension, tuned: bool) -> list[Candidate]:
-    """The rows of the table before tuning, or of the table after it."""
+    """Return the candidates in the table before tuning, or in the table after tuning."""
     return [c for c in extension.candidates if c.tuned == tuned]
 
 
 def table(extension: Extension, *, tuned: bool = False) -> Table:
-    """The candidates as a table for the terminal, best first; words mark the one to use."""
+    """Return the candidates as a table for the terminal, best first; "use this" marks the chosen candidate."""
     title = f"After {extension.tuning}" if tuned else ""
     shown = grid("method", heads(extension), caption(extension), title)
     shown.add_column("", no_wrap=True)
@@ -205,7 +206,7 @@ def table(extension: Extension, *, tuned: bool = False) -> Table:
 
 
 def printed(extension: Extension, files: Iterable[str]) -> Group:
-    """The output for the terminal: the decision, its evidence, tables before and after tuning, and the files."""
+    """Return the output for the terminal: the decision, its evidence, tables before and after tuning, and files."""
     parts: list[RenderableType] = [Text(f"\n{headline(extension)}\n", "bold")]
     parts.append(Text(f"{answer(extension)}\n\n{lengths(extension)}\n"))
     parts += [table(extension, tuned=tuned) for tuned in sorted({curve.tuned for curve in extension.curves})]
@@ -223,7 +224,7 @@ def write(
 ) -> Path:
     """Write ``extension.json`` and ``report.html`` to ``folder``.
 
-    ``patch`` has the new keys of the config, if there are any.
+    ``patch`` has the keys to change in the config; None if there are no such keys.
     """
     parts = [
         {

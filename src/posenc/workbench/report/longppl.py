@@ -1,4 +1,4 @@
-"""LongPPL as a sentence, and as a table for the terminal and the page."""
+"""Reports LongPPL as a sentence, and as a table for the terminal and the page."""
 
 import math
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from posenc.workbench.report.words import ends
 
 
 def rows(extension: Extension) -> list[tuple[str, LongPPL]]:
-    """The label and LongPPL of every method, lowest first."""
+    """Return the label and LongPPL of every method, lowest LongPPL first."""
     each = [(curve.label, longppl(extension, curve)) for curve in extension.curves]
     return sorted(each, key=lambda row: (math.isnan(row[1].value), row[1].value))
 
 
 def answer(extension: Extension) -> str:
-    """LongPPL in a sentence: its value, its evaluator, and the number of tokens."""
+    """Describe the lowest LongPPL in a sentence, with its evaluator and the number of key tokens."""
     assert extension.key is not None
     by, keys = extension.evaluator, int(extension.key.sum())
     rule = (
@@ -36,7 +36,7 @@ def answer(extension: Extension) -> str:
 
 
 def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
-    """The numbers in a method's row, the last one with its interval."""
+    """Return the numbers in a method's row, with an interval for the last number."""
     gap = each.to_unchanged
     change = "–" if math.isnan(gap.mean) else signed(gap.mean)
     return (_value(each.value), ""), (_value(each.beyond), ""), (change, ends(gap))
@@ -47,12 +47,12 @@ def _value(value: float) -> str:
 
 
 def heads(extension: Extension) -> Sequence[str]:
-    """The headings of the number columns."""
+    """Return the headings of the columns with numbers."""
     return "LongPPL", f"past {count(extension.original_length)}", "to no change, in nats"
 
 
 def table(extension: Extension) -> Table:
-    """The methods as a table for the terminal, lowest first."""
+    """Return the methods as a table for the terminal, lowest LongPPL first."""
     caption = f"perplexity of key tokens, lower is better; evaluator {extension.evaluator['model']}"
     table = grid("method", heads(extension), caption)
     for label, each in rows(extension):

@@ -1,4 +1,4 @@
-"""Renders a template as a self-contained page, for screens, phones and A4 paper."""
+"""Renders a template as a self-contained page for screens, phones and A4 paper."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
     Args:
         command: the command as typed.
-        ran: the versions behind the numbers, as JSON from a run; by default the current versions.
+        ran: the versions with which the numbers were computed, as JSON from a run; by default the current versions.
     """
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
@@ -37,12 +37,12 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
 
 def picture(view: View, name: str) -> dict[str, Any]:
-    """A view for a page: its title, its scene for the script, and its numbers as tables."""
+    """Return a view in the form that a page needs: a title, a scene for the script, and tables of its numbers."""
     return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}
 
 
 def _titles(sections: str) -> list[tuple[str, str]]:
-    """The anchors and headings of a page's sections."""
+    """Return the anchors and headings of a page's sections."""
     return re.findall(r'<section id="([^"]*)">\s*<h2>(.*?)</h2>', sections)
 
 

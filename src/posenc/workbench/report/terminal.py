@@ -1,4 +1,4 @@
-"""Tables and progress for an 80-column terminal, readable without colour and when piped into a file."""
+"""Tables and progress for a terminal with 80 columns, readable without colour and in a file."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ from posenc.workbench.report import words
 from posenc.workbench.study.results import TaskResult, holds
 
 LINE_EVERY = 60.0
-"""Seconds between two lines of progress if the output is not a terminal."""
+"""The number of seconds between two lines of progress if the output is not a terminal."""
 
 
 SILENT = Console(quiet=True)
@@ -32,7 +32,7 @@ SILENT = Console(quiet=True)
 
 
 class Rate(TextColumn):
-    """A column with steps, or another unit, per second."""
+    """A column with the speed in steps per second, or in another unit per second."""
 
     def __init__(self, unit: str) -> None:
         super().__init__("")
@@ -44,16 +44,16 @@ class Rate(TextColumn):
 
 @dataclass
 class Going:
-    """The progress of running work, with messages.
+    """Shows the progress of running work, and messages above it.
 
-    If the output is not a terminal, it prints a line from time to time.
+    If the output is not a terminal, a line of progress is printed every ``LINE_EVERY`` seconds.
     """
 
     progress: Progress
     line_at: float = field(default_factory=lambda: time.monotonic() + LINE_EVERY)
 
     def advance(self, work: float) -> None:
-        """Add this amount to the work done."""
+        """Add this amount to the finished work."""
         bar = self.progress.tasks[0]
         self.progress.advance(bar.id, work)
         if self.progress.disable and time.monotonic() >= self.line_at:
@@ -66,13 +66,13 @@ class Going:
         self.progress.update(self.progress.tasks[0].id, total=work)
 
     def say(self, line: str) -> None:
-        """Print a line above the bar."""
+        """Print a line above the progress bar."""
         self.progress.console.print(f"  {line}", style="dim", soft_wrap=True)
 
 
 @contextmanager
 def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Going]:
-    """A progress bar with rate and time left, or lines if the output is not a terminal."""
+    """Show a progress bar with the rate and the time left, or lines if the output is not a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
@@ -88,14 +88,14 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
 
 
 def as_text(printed: RenderableType) -> str:
-    """The terminal's output as a string without colour."""
+    """Return the output for the terminal as a string without colour."""
     text = StringIO()
     Console(file=text, width=120).print(printed, soft_wrap=True)
     return text.getvalue()
 
 
 def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, fold: bool = False) -> Table:
-    """An empty table with a column of names, which wraps if ``fold``, and columns of numbers."""
+    """Return an empty table with columns of numbers and a column of names, which wrap if ``fold`` is True."""
     table = Table(
         title=title or None,
         caption=caption,
@@ -114,7 +114,7 @@ def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, f
 
 
 def table(result: TaskResult) -> Table:
-    """The table of one task: one row per encoding, one column per length, and a verdict in words."""
+    """Return the table of one task, with one row per encoding, one column per length, and a verdict in words."""
     caption, title = f"{words.unit(result)}; trained to {result.lengths[0]}", f"{result.name}: {result.question}"
     rows = grid("encoding", map(str, result.lengths), caption, title, fold=True)  # names wrap before numbers do
     rows.add_column("verdict", no_wrap=True)

@@ -1,4 +1,4 @@
-"""A study in words: its numbers for tables and pages, and sentences about which encodings hold."""
+"""Describes a study in words: its numbers for tables and pages, and sentences about which encodings hold."""
 
 import json
 import math
@@ -14,46 +14,46 @@ from posenc.workbench.study.statistics import perplexity as exp
 
 NOTHING = "–"
 NEAR = 0.1
-"""How much worse than the best an encoding may be at the trained length to still count as good there."""
+"""The largest difference from the best encoding at the trained length with which an encoding counts as good."""
 
 
 def label(row: Row) -> str:
-    """The name of an encoding in every table and figure of a study."""
+    """Return the name of an encoding in tables and figures of a study."""
     return style(row.encoding).label
 
 
 def heading(task: str) -> str:
-    """The task's name (or the class of a custom task) as the start of a title."""
+    """Return the task's name, or the class of a custom task, as the start of a title."""
     name = task.rpartition(":")[2]
     return name[:1].upper() + name[1:]
 
 
 def at(values: Mapping[str, object]) -> str:
-    """The axis values, such as ``learning_rate 0.003, width 64``; empty without axes."""
+    """Return the axis values in words, such as ``learning_rate 0.003, width 64``; empty without axes."""
     return ", ".join(f"{name} {shown(value)}" for name, value in values.items())
 
 
 def names(plans: Iterable[Plan]) -> dict[str, str]:
-    """The name of every plan by id, with its values of the axes in which the task's plans differ."""
+    """Return the name of every plan by id, with the values of the axes in which the task's plans differ."""
     plans = list(plans)
     values = axes_in_words(plans)
     return {plan.id: ", ".join(filter(None, (plan.name, values[plan.id]))) for plan in plans}
 
 
 def axes_in_words(plans: Iterable[Plan]) -> dict[str, str]:
-    """The values of the axes in which the task's plans differ, by plan id; empty if they do not differ."""
+    """Return, by plan id, the values of the axes in which the task's plans differ; empty if they do not differ."""
     plans = list(plans)
     of_tasks = [[plan for plan in plans if plan.task == task] for task in {plan.task for plan in plans}]
     return {id: at(values) for alike in of_tasks for id, values in axis_values(alike).items()}
 
 
 def shown(value: object) -> str:
-    """The value of a setting."""
+    """Return the value of a setting as text."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:
-    """The plans of a task by encoding and axis values in words; plans in a group differ only in their seed."""
+    """Group the plans of a task by encoding and axis values; plans in a group differ only in their seed."""
     values = axes_in_words(plans)
     groups: dict[tuple[str, str], list[Plan]] = {}
     for plan in plans:
@@ -62,7 +62,7 @@ def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:
 
 
 def best_values(result: TaskResult) -> str:
-    """The best axis values of each encoding; empty without axes."""
+    """Describe the best axis values of each encoding; empty without axes."""
     if not result.grid:
         return ""
     each = "; ".join(f"{label(row)} {at(row.at)}" for row in result.rows)
@@ -70,20 +70,20 @@ def best_values(result: TaskResult) -> str:
 
 
 def measured(result: TaskResult, interval: Interval | None) -> str:
-    """A loss as a perplexity, an accuracy unchanged, or a dash for a missing value."""
+    """Return a loss as a perplexity, an accuracy unchanged, or a dash for a missing value."""
     if interval is None:
         return NOTHING
     return perplexity(interval.mean) if result.task.measure == "loss" else f"{interval.mean:.3f}"
 
 
 def perplexity(loss: float) -> str:
-    """exp of a loss in nats, rounded to three digits."""
+    """Return exp(loss) for a loss in nats, rounded to three digits."""
     value = exp(loss)
     return fixed(value, 2 if value < 100 else 0)
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:
-    """Both values of two seeds, or the 95% interval, in the measure's unit; empty for a single number."""
+    """Return both values of two seeds, or the 95% interval, in the measure's unit; empty for a single number."""
     if interval is None or math.isnan(interval.low):
         return ""
     number = perplexity if result.task.measure == "loss" else "{:.3f}".format
@@ -92,19 +92,19 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
 
 
 def below(result: TaskResult) -> str:
-    """What ``spread`` returns, in words."""
+    """Return a name for the result of ``spread``."""
     return "both seeds" if len({run.plan.seed for run in result.runs}) == 2 else "95% intervals"
 
 
 def ends(interval: Interval | None, digits: int = 3) -> str:
-    """``low … high``; empty for a single number."""
+    """Return an interval as ``low … high``; empty for a single number."""
     if interval is None or math.isnan(interval.low):
         return ""
     return f"{plain(interval.low, digits)} … {plain(interval.high, digits)}"
 
 
 def difference(row: Row) -> tuple[str, str]:
-    """The paired difference from the best row at the longest length (nats or share), and its interval."""
+    """Return the paired difference from the best row at the longest length and its interval, in nats or shares."""
     gap = row.to_best
     if gap is None:
         return NOTHING, ""
@@ -114,26 +114,26 @@ def difference(row: Row) -> tuple[str, str]:
 
 
 def effective(result: TaskResult, row: Row) -> tuple[str, str]:
-    """The effective length and its interval."""
+    """Return the effective length and its interval."""
     length = effective_length(result, row)
     return length.parts if length else (NOTHING, "")
 
 
 def seconds(value: float) -> str:
-    """A duration in words."""
+    """Return a duration in words."""
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def unit(result: TaskResult) -> str:
-    """The measure and unit of the table's numbers."""
+    """Return the measure and the unit of the table's numbers."""
     if result.task.measure == "loss":
         return f"perplexity per {result.unit}, lower is better"
     return "share of right answers, higher is better"
 
 
 def answer(results: Sequence[TaskResult]) -> str:
-    """The result of the study in one sentence: which encodings hold on which task."""
+    """Summarise the study in one sentence: which encodings hold on which task."""
     if not results:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
@@ -145,7 +145,7 @@ def answer(results: Sequence[TaskResult]) -> str:
 
 
 def best_inside(result: TaskResult) -> Row | None:
-    """The encoding that is surely best at reading text at the trained length; None if that is undecided."""
+    """Return the row that is surely best on text at the trained length; None if this is undecided."""
     return result.best(result.lengths[0]) if result.task.measure == "loss" else None
 
 
@@ -159,7 +159,7 @@ def _inside(result: TaskResult) -> str:
 
 
 def verdict(result: TaskResult) -> str:
-    """Which encodings of a task hold, which are undecided, and which read worse."""
+    """Describe which encodings of a task hold, which are undecided, and which stay flat from a worse start."""
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         return f"none passed the gate ({_nearest(result)})"
@@ -175,7 +175,7 @@ def verdict(result: TaskResult) -> str:
 
 
 def _reads_well(result: TaskResult, row: Row) -> bool:
-    """Whether a row is about as good at the trained length as the best row."""
+    """Return whether a row is about as good as the best row at the trained length."""
     start = result.lengths[0]
     values = [other.values[start].mean for other in result.rows if other.ranked]
     value = row.values[start].mean
@@ -190,7 +190,7 @@ def _at_trained(result: TaskResult, row: Row) -> str:
 
 
 def _nearest(result: TaskResult) -> str:
-    """The encoding nearest to the gate at the trained length, with the gate and chance."""
+    """Name the encoding that comes nearest to the gate at the trained length, with the gate and chance."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:
@@ -202,12 +202,12 @@ def _nearest(result: TaskResult) -> str:
 
 
 def sentence(result: TaskResult) -> str:
-    """The result of one task in one sentence."""
+    """Summarise one task in one sentence."""
     return f"Trained at {result.lengths[0]} and tested at {result.longest}: {verdict(result)}."
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
-    """How the machines of these runs differ: ``torch 2.12.1 (3 runs) and 2.13.0 (9 runs)``."""
+    """Describe how the machines of these runs differ, such as ``torch 2.12.1 (3 runs) and 2.13.0 (9 runs)``."""
     machines = [{**json.loads(run.versions or "{}"), "hardware": run.hardware} for run in runs]
     lines = []
     for name in dict.fromkeys(name for machine in machines for name in machine):
@@ -218,5 +218,5 @@ def mixed(runs: Sequence[Run]) -> list[str]:
 
 
 def together(names: Sequence[str]) -> str:
-    """``a, b and c``."""
+    """Join names as in ``a, b and c``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,4 +1,4 @@
-"""Writes a study's page next to its ledger, while the study runs and at its end."""
+"""Writes a study's page next to its ledger, both while the study runs and when it ends."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.study import Study, as_toml
 
 FIRST = 300
-"""Seconds before the first page, so that short studies use their processors for runs."""
+"""The number of seconds before the first page, so that short studies use all processor time for runs."""
 APART = 30
-"""The pause before the next page, as a multiple of the time that writing a page takes."""
+"""The pause between two pages, as a multiple of the time for writing a page."""
 
 
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
@@ -70,7 +70,7 @@ class Live:
     """Writes the page of a running study.
 
     Args:
-        so_far: a function that returns the current outcome.
+        so_far: a function that returns the results so far.
         folder, command, study: as in ``write``.
     """
 
@@ -79,7 +79,7 @@ class Live:
         self.next, self.failed = time.monotonic() + FIRST, False
 
     def look(self, say: Callable[[str], None]) -> None:
-        """Write the page, unless it was written recently. An error is reported once and does not stop runs."""
+        """Write the page unless it was written recently. An error is reported once and does not stop the runs."""
         started = time.monotonic()
         if started < self.next:
             return
@@ -94,7 +94,7 @@ class Live:
 
 
 def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
-    """Every figure by its file name."""
+    """Yield every figure with its file name."""
     for result in outcome.results:
         name = result.name
         yield name, charts.over_lengths(result)
@@ -108,7 +108,7 @@ def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
 
 
 def _trained(outcome: Outcome) -> dict[str, list[Plan]]:
-    """The plans with losses, by task: those behind the results, and all plans of runs without a result."""
+    """Return the plans with losses, by task: the plans of the results, and all plans of runs without a result."""
     known = {run.plan.id for result in outcome.results for row in result.grid for run in row.runs}
     best = {run.plan.id for result in outcome.results for row in result.rows for run in row.runs}
     plans = [p for p in outcome.plans if p.id in outcome.curves and (p.id in best or p.id not in known)]
@@ -116,10 +116,10 @@ def _trained(outcome: Outcome) -> dict[str, list[Plan]]:
 
 
 def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterator[dict[str, Any]]:
-    """The mean progress over seeds, with one row per group of plans that differ only in their seed.
+    """Yield the mean progress over seeds, with one row per group of plans that differ only in their seed.
 
-    ``at`` has the axis values in words, ``loss`` is the mean over the last tenth of the steps, ``validation`` the
-    last loss on held-out sequences (both in nats per target), and ``rate`` the tokens per second.
+    ``at`` has the axis values in words, ``loss`` is the mean over the last tenth of the steps, ``validation`` is
+    the last loss on held-out sequences (both in nats per target), and ``rate`` is the number of tokens per second.
     """
     for (encoding, at), alike in words.by_setting(plans).items():
         losses = [curves[plan.id] for plan in alike]
@@ -136,9 +136,9 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterato
 
 
 def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
-    """One row for each task, encoding and combination of axis values; losses are in nats.
+    """Yield one row for each task, encoding and combination of axis values, with losses in nats.
 
-    ``best`` says whether this is the row that the page compares, which is at the best axis values.
+    ``best`` is True for the row that the page compares, which has the best axis values.
     """
     for result in results:
         for row in result.grid or result.rows:

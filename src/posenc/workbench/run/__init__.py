@@ -1,1 +1,1 @@
-"""One run: settings, plan, training and tests; and the ledger of finished runs."""
+"""The settings, the plan, the training and the tests of one run, and the ledger of finished runs."""

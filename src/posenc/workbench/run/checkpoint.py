@@ -1,4 +1,4 @@
-"""The files of a run, written atomically: the state of its training and its trained weights."""
+"""Reads and writes the files of a run: the state of its training, and its trained weights."""
 
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,18 @@ from posenc.workbench.files import sweep, write_atomically
 from posenc.workbench.run.plan import Identified, LossCurve
 
 FOLDER = "checkpoints"
-"""The subfolder of a study for the weights of finished runs and the states of unfinished ones."""
+"""The subfolder of a study for the weights of finished runs and the states of unfinished runs."""
 
 
 def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
-    """The error for a file that a run failed to write."""
+    """Return the error for a file that a run failed to write."""
     return StudyError(
-        f"{what} cannot be written to {str(path.parent)!r}: {error}; free some space and run the same command"
+        f"{what} cannot be written to {str(path.parent)!r}: {error}; free some space and run the same command again"
     )
 
 
 class State:
-    """The state of one training, stored at ``path`` unless that is None. A file that cannot be read counts as
-    missing."""
+    """The state of one training in the file ``path``; None stores nothing. An unreadable file counts as missing."""
 
     def __init__(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
@@ -31,8 +30,7 @@ class State:
         self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
 
     def load(self) -> LossCurve:
-        """Restore model, optimiser and generator, and return the losses so far. Without a state, return an empty
-        curve."""
+        """Restore model, optimiser and generator, and return the losses so far; an empty curve without a state."""
         if self.path is None:
             return LossCurve()
         sweep(self.path.parent, self.path.stem)
@@ -47,7 +45,7 @@ class State:
         return curve
 
     def save(self, curve: LossCurve) -> None:
-        """Write the state after the step of the last loss."""
+        """Write the state of the training, with the losses in ``curve``."""
         if self.path is None:
             return
         values = {
@@ -64,12 +62,12 @@ class State:
 
 
 def path_of(study: Path, plan: Identified) -> Path:
-    """The path of a run's weights in a study's folder."""
+    """Return the path of a run's weights in a study's folder."""
     return study / FOLDER / f"{plan.id}.safetensors"
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
-    """Write the weights atomically."""
+    """Write the weights of a model atomically."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -90,7 +88,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 
 def complete(path: Path) -> bool:
-    """Whether the file exists and is as long as its header says."""
+    """Return whether the file exists and has the length that its header states."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -101,7 +99,7 @@ def complete(path: Path) -> bool:
 
 
 def load_weights(study: Path, plan: Identified) -> dict[str, Tensor]:
-    """The trained weights of a run by parameter name.
+    """Return the trained weights of a run by parameter name.
 
     Raises:
         StudyError: the file is missing or damaged.

@@ -1,4 +1,4 @@
-"""The memory and disk that a study needs, computed before training."""
+"""Computes the memory and the disk space that a study needs, before training begins."""
 
 import shutil
 from collections import Counter
@@ -19,8 +19,9 @@ from posenc.workbench.tasks import Task
 
 BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
 ACTIVATIONS = 12
-"""Vectors of the model's width that a layer saves per token for the backward pass, without its feed-forward part:
-the inputs of two norms and four linear layers, and queries, keys and values before and after rotation."""
+"""The number of vectors of the model's width that a layer saves per token for the backward pass, without its
+feed-forward part: inputs of two norms and four linear layers, and queries, keys and values before and after
+rotation."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ class Footprint:
 
     Args:
         parameters: number of parameters.
-        memory: memory of weights, gradients, optimiser, activations and logits in training. An estimate, without
-            the tensors of the encoding and blocks of attention scores.
-        weights: size of its weights file; while it runs, its state file is three times as large.
+        memory: estimated memory of weights, gradients, optimiser, activations and logits in training; tensors of
+            the encoding and blocks of attention scores are not included.
+        weights: size of the file of weights; the file of the training state is three times as large.
     """
 
     parameters: int
@@ -40,7 +41,7 @@ class Footprint:
 
 
 def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
-    """The bytes that one run of a plan needs. Parameters are counted on the meta device."""
+    """Compute the bytes that one run of a plan needs. Parameters are counted on the meta device."""
     with torch.device("meta"), _Undrawn():
         count = sum(p.numel() for p in untrained(plan, task, encoding).parameters())
     size = BYTES[plan.dtype]
@@ -52,7 +53,7 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Skips random draws on meta tensors, which would make torch import its compiler."""
+    """Skips random draws on meta tensors, for which torch would import its compiler."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -69,9 +70,9 @@ def check_room(
     """Refuse plans that do not fit into memory or on the disk.
 
     Args:
-        footprints: one per group of runs that differ only in their seed.
-        plans: all plans to run, one at a time on each worker.
-        folder: folder for their weights and states.
+        footprints: one footprint per group of runs that differ only in their seed.
+        plans: all plans to run; each worker runs one plan at a time.
+        folder: folder for the weights and states of the runs.
         devices: device of each worker; workers on the same device share its memory.
 
     Raises:
@@ -84,7 +85,7 @@ def check_room(
     if together > free:
         raise StudyError(
             f"{at_once} run{'s' if at_once > 1 else ''} at a time on a device need about {_gib(together)} of "
-            f"memory, but {_gib(free)} are free; use fewer --workers or a smaller batch (one run has "
+            f"memory, but only {_gib(free)} is free; use fewer --workers or a smaller batch (one run has "
             f"{largest.parameters:,} parameters and needs {_gib(largest.memory)})"
         )
     files = len(plans) + 3 * min(len(devices), len(plans))
@@ -92,12 +93,12 @@ def check_room(
 
 
 def check_disk(wanted: int, folder: Path, what: str) -> None:
-    """Refuse to write more bytes than are free on the disk of ``folder``; the message states both."""
+    """Refuse to write more bytes than the disk of ``folder`` has free."""
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(existing).free
     if wanted > free:
         raise StudyError(
-            f"{what} write up to {_gib(wanted)} to {str(folder)!r}, but {_gib(free)} are free there; choose "
+            f"{what} write up to {_gib(wanted)} to {str(folder)!r}, but only {_gib(free)} is free there; choose "
             "another --output"
         )
 

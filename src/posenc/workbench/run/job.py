@@ -1,4 +1,4 @@
-"""Jobs, the progress that they report, and the interface of launchers, which run them."""
+"""Jobs, their progress reports, and the interface of the launchers that run jobs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from posenc.workbench.tasks.text import Source
 
 @dataclass(frozen=True)
 class Progress:
-    """The work that a job has done since its last report.
+    """A report of the work that a job has done since its last report.
 
     Args:
         run: the id of the job's plan.
@@ -29,24 +29,25 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
-"""A callback that a job calls from time to time."""
+"""A callback that receives the progress of a job from time to time."""
 
 
 def ignore_progress(progress: Progress) -> None:
-    """A ``Report`` that does nothing."""
+    """Ignore a progress report."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(ABC):
-    """One plan with everything that a launcher needs to run it elsewhere. Jobs can be pickled.
+    """A plan with everything that is needed to run it in another process. Jobs can be pickled.
 
-    On machines without ``folder``, a launcher gives the job another folder (``replace(job, folder=…)``) and copies
-    its files back. A launcher loads each text once and sends jobs a source that contains it.
+    On a machine that lacks ``folder``, a launcher gives the job another folder (``replace(job, folder=…)``) and
+    copies the files back. A launcher loads each text once, and gives jobs a source that contains the text.
 
     Args:
         plan: the plan to run.
-        folder: folder for its files, whose names begin with the plan's id. It resumes from a state there.
-        source: source of its text; None if it reads none.
+        folder: folder for the job's files, whose names begin with the plan's id; the job resumes from a state in
+            it.
+        source: source of the job's text; None if the job reads no text.
     """
 
     plan: Identified
@@ -55,7 +56,7 @@ class Job(ABC):
 
     @property
     def modules(self) -> tuple[Path, ...]:
-        """Files and packages of the custom classes that the job imports; launchers ship them to other machines."""
+        """The files and packages of custom classes that the job imports, which launchers ship to other machines."""
         return ()
 
     @abstractmethod
@@ -65,23 +66,24 @@ class Job(ABC):
 
 @dataclass(frozen=True)
 class Failure:
-    """A plan whose run failed, and why."""
+    """A plan whose run failed, and the reason."""
 
     plan: Identified
     reason: str
 
     @classmethod
     def of(cls, plan: Identified, error: BaseException) -> "Failure":
-        """The failure of a plan with this error. The reason names the error's class unless it is posenc's own."""
+        """Return the failure of a plan. The reason names the error's class unless it is a ``PosencError``."""
         ours = isinstance(error, PosencError)
         message = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
         return cls(plan, " ".join(message.split()))
 
 
 def attempt(job: Job, report: Report) -> Run | Failure:
-    """Run a job, and return its run or its failure. No exception leaves the process, since some cannot be pickled.
+    """Run a job, and return its run or its failure. No exception is raised, because some exceptions cannot be
+    pickled.
 
-    If a device is out of memory, only this job fails.
+    If a device runs out of memory, only this job fails.
     """
     try:
         return job.run(report)
@@ -91,11 +93,12 @@ def attempt(job: Job, report: Report) -> Run | Failure:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a run needs from its machine, with any launcher.
+    """The processors and accelerators that a run needs, for any launcher.
 
     Args:
-        cpus: cores and threads per run, fixed so that numbers do not depend on how many runs are parallel.
-        gpus: accelerators per run. If it is below 1, runs share an accelerator.
+        cpus: cores and threads per run. The number is fixed, so that results do not depend on the number of
+            workers.
+        gpus: accelerators per run; runs share an accelerator if this number is below 1.
     """
 
     cpus: int = 1
@@ -113,11 +116,11 @@ ONE_CORE = Requirements()
 
 
 Launcher = Callable[[Sequence[Job], Callable[[Run | Failure], None], Report], None]
-"""Runs jobs. A launcher calls ``report`` during runs and ``done`` for every run or failure, all from one thread."""
+"""A function that runs jobs, and calls ``report`` during runs and ``done`` after every run, all from one thread."""
 
 
 def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Run the jobs in this process, on all its threads. This is for models so large that only one fits."""
+    """Run the jobs in this process, with all its threads. Use this launcher if only one model fits into memory."""
     broken: list[Exception] = []
 
     def guarded(progress: Progress) -> None:

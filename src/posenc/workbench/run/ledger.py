@@ -1,4 +1,4 @@
-"""The ledger: finished runs in SQLite, one transaction per run, so that a killed study loses only unfinished runs.
+"""The ledger, an SQLite file of finished runs. A killed study loses only the runs that have not finished.
 
 Schema, version 3:
 
@@ -11,8 +11,8 @@ Schema, version 3:
 
 Views for any program that reads SQLite (not part of the schema version):
 
-    settings   one row per finished training: its task, encoding, seed, cost, result, and all settings of its plan
-    numbers    one row per measured number, with its run's task, encoding and seed
+    settings   one row per finished training, with task, encoding, seed, cost, result, and all settings of its plan
+    numbers    one row per measured number, with the task, encoding and seed of its run
 """
 
 import json
@@ -60,11 +60,11 @@ INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM run
 INSERT INTO runs ({RUNS}) SELECT {RUNS} FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
 """
 FIRST = ("task", "encoding", "seed")
-"""The settings that identify the run of a row."""
+"""The settings that identify a run in a row."""
 
 
 def _column(setting: Field[Any]) -> str:
-    """The SQL of one setting of a plan. Runs that are older than the setting have its default."""
+    """Return the SQL for one setting of a plan. Runs that are older than the setting have its default value."""
     stored, default = f"json_extract(plan, '$.{setting.name}')", setting.default
     if default is not MISSING and default is not None:
         default = int(default) if isinstance(default, bool) else default
@@ -89,12 +89,12 @@ class Ledger(AbstractContextManager["Ledger"]):
     """The runs of one study, stored in ``ledger.sqlite`` in its folder.
 
     Args:
-        folder: the study's folder; created if missing.
-        write: whether runs will be added. Only one process at a time may open a ledger for writing.
+        folder: the study's folder, which is created if it does not exist.
+        write: whether to open the ledger for writing, which only one process at a time may do.
 
     Raises:
-        StudyError: the folder or file cannot be used, the file has another version, or another process is writing
-            to it.
+        StudyError: the folder or file cannot be used, the file has another schema version, or another process is
+            writing to it.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
@@ -118,7 +118,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             self._opened = opened.pop_all()  # from here on close() closes both connections
 
     def add(self, run: Run) -> None:
-        """Write a finished run in one transaction; it replaces an earlier run of the same plan."""
+        """Write a finished run in one transaction, and replace an earlier run of the same plan."""
         plan = run.plan
         head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
         origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
@@ -137,7 +137,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         report: Report = ignore_progress,
         finished: Callable[[Run | Failure], None] = lambda result: None,
     ) -> list[Failure]:
-        """Launch jobs, write their losses as they arrive and each run as it ends, and return the failures."""
+        """Launch jobs, write their losses and runs as they arrive, and return the failures."""
         failures = list[Failure]()
 
         def reported(progress: Progress) -> None:
@@ -155,7 +155,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         return failures
 
     def note(self, progress: Progress) -> None:
-        """Write the losses of a running job; losses that it reports again replace the earlier ones.
+        """Write the losses of a running job. Losses that the job reports again replace earlier losses.
 
         A report that arrives after the run has finished is ignored.
         """
@@ -173,9 +173,9 @@ class Ledger(AbstractContextManager["Ledger"]):
             self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def merge(self, folder: Path) -> int:
-        """Copy the runs that this study lacks from another folder, with their weights, and return their number.
+        """Copy the runs that this study lacks from another folder, with weights, and return how many were copied.
 
-        Losses and states of unfinished runs are copied too. Nothing is replaced. Weights are copied before runs.
+        Losses and states of unfinished runs are copied too. No run is replaced. Weights are copied before runs.
         """
         Ledger(folder).close()  # refuses files that are not a ledger of this version
         if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
@@ -195,7 +195,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         return len(self.ids() - before)
 
     def curve(self, run: str) -> LossCurve:
-        """The losses of the finished or running job with this plan id; empty before its first report."""
+        """Return the losses of the finished or running job with this plan id; empty before its first report."""
         select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))
@@ -204,13 +204,12 @@ class Ledger(AbstractContextManager["Ledger"]):
         return LossCurve(tuple(losses), tokens, seconds, tuple(norms), validation)
 
     def rows(self, select: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
-        """The rows of a SELECT on the views ``settings`` and ``numbers`` or on the tables."""
+        """Return the rows of a SELECT on the views ``settings`` and ``numbers`` or on the tables."""
         cursor = self._db.execute(select, values)
         return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
 
     def steps(self, runs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """One row per training step of these runs (rows of ``settings``): loss, gradient norm and any validation
-        loss."""
+        """Yield loss, gradient norm and any validation loss of each training step, for rows of ``settings``."""
         for run in runs:
             curve = self.curve(run["run"])
             validation, which = dict(curve.validation), {name: run[name] for name in ("run", *FIRST)}
@@ -219,23 +218,23 @@ class Ledger(AbstractContextManager["Ledger"]):
                 yield {**which, "step": step, "loss": loss, **more}
 
     def ids(self) -> set[str]:
-        """The ids of finished plans."""
+        """Return the ids of all plans that have finished."""
         return {row[0] for row in self._db.execute("SELECT id FROM runs")}
 
     def runs(self, ids: Collection[str] | None = None) -> list[Run]:
-        """Finished trainings in the order of their creation: all, or those with the given plan ids."""
+        """Return finished trainings in the order of their creation, either all or those with these plan ids."""
         rows = self._db.execute(
             f"SELECT {RUNS} FROM runs WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", (Plan.kind,)
         ).fetchall()
         return [self._run(row, Plan.from_json(row[1], row[0])) for row in rows if ids is None or row[0] in ids]
 
     def find(self, plan: Identified) -> Run | None:
-        """The run of this plan, or None if it has not finished."""
+        """Return the run of this plan, or None if the run has not finished."""
         row = self._db.execute(f"SELECT {RUNS} FROM runs WHERE id = ?", (plan.id,)).fetchone()
         return self._run(row, plan) if row else None
 
     def close(self) -> None:
-        """Close the file, so that another process can write to it."""
+        """Close the ledger, so that another process can write to it."""
         self._opened.close()
 
     def __exit__(self, *_: object) -> None:
@@ -251,10 +250,10 @@ class Ledger(AbstractContextManager["Ledger"]):
         return Run(plan, tuple(cells), *row[2:])
 
     def _reading(self) -> str:
-        """The SQLite mode for readers, which must not create files.
+        """Return the SQLite mode for a reader, which must not create files.
 
-        In a writable folder it is "rw", but nothing is written. In a read-only folder, such as an archive, the file
-        is opened as immutable, unless a killed writer left its log.
+        In a writable folder, the mode is "rw", but nothing is written. In a read-only folder, such as an archive,
+        the file is opened as immutable unless a killed writer left its log.
         """
         if access(self.folder, W_OK) and access(self.path, W_OK):
             return "mode=rw"
@@ -281,13 +280,12 @@ class Ledger(AbstractContextManager["Ledger"]):
         version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
         if version != VERSION:
             raise StudyError(
-                f"{str(self.path)!r} has ledger version {version}, but this posenc reads {VERSION}; upgrade "
-                "posenc, or choose another --output"
+                f"{str(self.path)!r} has ledger version {version}, but this posenc reads version {VERSION}; "
+                "upgrade posenc, or choose another --output"
             )
 
     def _make_views(self, write: bool) -> None:
-        """Create the views in the file, for other programs. A reader creates temporary views, since it does not
-        write."""
+        """Create the views in the file for other programs, or temporary views if the ledger is only read."""
         with self._transaction():
             for name, select in VIEWS.items():
                 if write:
@@ -297,27 +295,27 @@ class Ledger(AbstractContextManager["Ledger"]):
             self._db.execute("PRAGMA query_only = ON")
 
     def _none(self) -> StudyError:
-        return StudyError(f"no ledger in {str(self.folder)!r}; posenc compare --output {self.folder} starts one")
+        return StudyError(
+            f"no ledger in {str(self.folder)!r}; create it with: posenc compare --output {self.folder}"
+        )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         if not self.path.exists():  # SQLite would continue writing to a deleted file
-            raise StudyError(
-                f"{str(self.path)!r} is no longer there; restore the folder, or choose another --output"
-            )
+            raise StudyError(f"{str(self.path)!r} no longer exists; restore the folder, or choose another --output")
         with self._db:  # commits, or rolls back
             self._db.execute("BEGIN IMMEDIATE")
             yield
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn errors of SQLite and of the file system into one sentence with a remedy."""
+        """Turn errors of SQLite and of the file system into a sentence that states a fix."""
         try:
             yield
         except sqlite3.DatabaseError as error:
             message = str(error)
             fix = {
-                "full": "free some space and run the same command: finished runs are kept",
+                "full": "free some space and run the same command again; finished runs are kept",
                 "not a database": "the file is damaged or not a ledger; choose another --output",
                 "readonly": "the folder cannot be written; choose another --output",
             }

@@ -1,4 +1,4 @@
-"""The versions and hardware of a run, for its ledger."""
+"""The versions and the hardware of a run, as stored in the ledger."""
 
 import ctypes
 import json
@@ -14,18 +14,18 @@ import torch
 from posenc import __version__
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""The file in which Linux shows the quota of a control group: microseconds of processor time per period."""
+"""The file in which Linux stores a control group's quota, in microseconds of processor time per period."""
 
 
 @cache
 def versions() -> str:
-    """The versions that affect the numbers, as JSON."""
+    """Return the versions that affect the numbers, as JSON."""
     return json.dumps({"posenc": __version__, "torch": torch.__version__, "python": platform.python_version()})
 
 
 @cache
 def hardware(device: str = "cpu") -> str:
-    """The processor, cores and threads, or the name of the accelerator."""
+    """Return the processor with its cores and threads, or the name of the accelerator."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
@@ -33,7 +33,7 @@ def hardware(device: str = "cpu") -> str:
 
 
 def cores() -> int:
-    """The number of cores that this process may use: its CPU affinity, limited by its control group's quota."""
+    """Return the number of cores that this process may use by its CPU affinity and its control group's quota."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):  # no such file, or "max"
         quota, period = QUOTA.read_text().split()
@@ -42,7 +42,7 @@ def cores() -> int:
 
 
 def trim() -> None:
-    """Return to the system the freed memory that glibc keeps per thread."""
+    """Return freed memory that glibc keeps per thread to the operating system."""
     with suppress(AttributeError, OSError, TypeError):  # other C libraries do this by themselves
         ctypes.CDLL(None).malloc_trim(0)
 

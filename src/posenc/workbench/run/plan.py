@@ -1,4 +1,4 @@
-"""A plan: everything that determines the numbers of one run, frozen. Its hash is its id."""
+"""The plan of a run: everything that determines the run's numbers. A hash of the plan is its id."""
 
 import hashlib
 import json
@@ -14,11 +14,11 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 4
-"""The version of the computation, raised by hand when a plan gives different numbers or a default changes."""
+"""The version of the computation. Raise this number when a plan gives different numbers or a default changes."""
 
 
 class Identified(ABC):
-    """The base class of plans: an id, which is a hash of their values, and the JSON for ledgers."""
+    """The base class of plans, with an id, which is a hash of all values, and the JSON for ledgers."""
 
     kind: ClassVar[str]
     numerics: int = NUMERICS
@@ -26,19 +26,19 @@ class Identified(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The plan's name in messages."""
+        """The name of the plan in messages."""
 
     @property
     @abstractmethod
     def work(self) -> float:
-        """The amount of work, in units of progress."""
+        """The amount of work, in the unit of progress reports."""
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits, which change with any value.
+        """A hash of all values, as sixteen hexadecimal digits.
 
-        Fields with their default value are omitted, so that adding or removing a field changes no id. Defaults may
-        change only when ``NUMERICS`` is raised.
+        The hash omits fields with their default value, so a new or removed field changes no id. A default may
+        change only if ``NUMERICS`` is raised.
         """
         defaults = {each.name: each.default for each in fields(self)}  # type: ignore[arg-type]
         differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
@@ -49,12 +49,12 @@ class Identified(ABC):
         return json.dumps(self._values(), sort_keys=True)
 
     def _values(self) -> dict[str, Any]:
-        """The kind of the plan, and every field."""
+        """Return the kind of the plan and the value of every field."""
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
 
 def custom_classes(encoding: str, task: str) -> tuple[str, ...]:
-    """The ``module:Class`` names in a run's encoding and task."""
+    """Return the ``module:Class`` names in a run's encoding and task."""
     return parse(encoding).foreign + ((task,) if ":" in task else ())
 
 
@@ -65,18 +65,18 @@ class Plan(Identified, Model, Training):
     Args:
         encoding: the encoding as text, with the settings that differ from their defaults.
         task: the task's name, or ``module:Class``.
-        seed: seed of the initial weights and of training batches, which are the same for every encoding.
+        seed: seed of the initial weights and of the training batches; both are the same for every encoding.
         steps, batch, learning_rate: training settings.
         train_length: the longest training sequence, in tokens.
-        lengths: test lengths in tokens, ascending from the trained length.
+        lengths: test lengths in tokens, sorted, starting with the trained length.
         test_count: test sequences per length.
-        device: device of the run; the last bits of numbers differ between devices.
-        text_sha256: hash of the text; empty if the task reads none.
+        device: device of the run, because the last bits of numbers differ between devices.
+        text_sha256: hash of the text; empty if the task reads no text.
         tokenizer: ``bytes``, or the hash of a tokenizer; empty if the task reads no text.
         source: hash of the files of custom classes; empty without custom classes.
         numerics: see ``NUMERICS``.
 
-    The other settings are those of ``Model`` and ``Training``.
+    All further settings come from ``Model`` and ``Training``.
     """
 
     kind: ClassVar[str] = "training"
@@ -104,14 +104,15 @@ class Plan(Identified, Model, Training):
 
     @property
     def work(self) -> float:
-        """The number of steps."""
+        """The number of training steps."""
         return self.steps
 
     @classmethod
     def from_json(cls, text: str, id: str) -> "Plan":
-        """The plan that ``to_json`` wrote, with its original id.
+        """Restore a plan from the output of ``to_json``, with its original id.
 
-        Newer fields have their defaults. The encoding's text is not parsed, since its module may no longer exist.
+        Fields that are newer than the plan have their defaults. The encoding's text is not parsed, because its
+        module may no longer exist.
         """
         values: dict[str, Any] = json.loads(text)
         plan = object.__new__(cls)
@@ -122,16 +123,16 @@ class Plan(Identified, Model, Training):
 
 @dataclass(frozen=True)
 class Cell:
-    """One measured number of a run: a measure at a test length.
+    """One measured number of a run, which is a measure at a test length.
 
     Args:
         measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per target of whole windows),
-            ``"accuracy"`` (share of right answers), ``"refused"`` (the encoding has no value there; ``note`` says
-            why), ``"chance"`` and ``"gate"`` (the criteria of runs, at the trained length).
-        value: the number; NaN when refused.
-        count: the number of targets or answers behind it.
-        detail: the numbers for paired statistics: the loss of each block, the loss by position, or the counts of
-            right answers and of all answers by tenth of depth.
+            ``"accuracy"`` (share of right answers), ``"refused"`` (the encoding does not support this length;
+            ``note`` has the reason), ``"chance"`` and ``"gate"`` (the criteria of runs, at the trained length).
+        value: the number; NaN for ``"refused"``.
+        count: the number of targets or answers from which the value was computed.
+        detail: the numbers for paired statistics, such as the loss of each block, the loss by position, or the
+            share of right answers of each sequence or of each tenth of depth.
     """
 
     length: int
@@ -147,11 +148,12 @@ class LossCurve:
     """The loss and gradient norm of every training step, the validation losses, and the training speed.
 
     Args:
-        losses: nats per target of each step, from step 0.
-        tokens, seconds: tokens read and time spent in these steps.
+        losses: loss of each step in nats per target, from step 0.
+        tokens, seconds: the number of tokens read and the time in these steps.
         norms: gradient norm of each step before clipping; empty if norms were not recorded.
-        validation: pairs of a step and the nats per target after it, always on the same held-out sequences.
-        verdict: why the training was stopped early; empty if it was not. A ledger stores it in the run's row.
+        validation: pairs of a step and the loss after this step in nats per target, on the same held-out sequences
+            each time.
+        verdict: the reason if training was stopped early, else empty. A ledger stores the verdict in the run's row.
     """
 
     losses: tuple[float, ...] = ()
@@ -162,7 +164,7 @@ class LossCurve:
     verdict: str = ""
 
     def then(self, later: "LossCurve") -> "LossCurve":
-        """This curve, extended with later steps."""
+        """Return this curve, extended with later steps."""
         return LossCurve(*(getattr(self, each.name) + getattr(later, each.name) for each in fields(self)))
 
     @property
@@ -187,8 +189,8 @@ class Run:
     versions: str = ""
     hardware: str = ""
     verdict: str = ""
-    """Why the training was stopped early; empty if it was not. A run that was stopped has no cells."""
+    """The reason if training was stopped early, else empty. A run that was stopped early has no cells."""
 
     def cell(self, length: int, measure: str) -> Cell | None:
-        """The cell of this length and measure, or None if it was not measured."""
+        """Return the cell of this length and measure, or None if there is no such measurement."""
         return next((c for c in self.cells if (c.length, c.measure) == (length, measure)), None)

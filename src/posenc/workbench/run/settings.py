@@ -1,6 +1,7 @@
-"""The settings of a study, each declared once with its meaning, unit, range and default.
+"""Declares every setting of a study once, with its meaning, unit, range and default.
 
-Studies and plans inherit these groups. TOML files, the command line and Python share the names and checks.
+Studies and plans inherit these groups of settings. TOML files, the command line and Python use the same names and
+checks.
 """
 
 import math
@@ -18,15 +19,15 @@ class Setting:
 
     Args:
         help: what the setting means.
-        unit: the unit of its value; empty if it has none.
-        low, high: the range, both ends included.
-        choices: the allowed values, if there are few.
-        kind: the type of one value. An int is accepted as a float; nothing else is converted.
+        unit: the unit of the value; empty without a unit.
+        low, high: the smallest and the largest allowed value.
+        choices: the allowed values; empty if any value in the range is allowed.
+        kind: the type of one value. An int is converted to a float; other types are not converted.
         optional: whether the value may be None.
         many: whether the value is a tuple, separated by commas on the command line.
-        by_task: whether the value may be a table by task instead of one value for all tasks. With None, each task
-            uses its own default.
-        axis: whether a study may list several values and train each of them.
+        by_task: whether the value may be a table by task instead of one value for all tasks. If the setting is
+            None, each task uses its own default.
+        axis: whether a study may list several values and train with each value.
     """
 
     help: str
@@ -42,7 +43,7 @@ class Setting:
 
     @property
     def range(self) -> str:
-        """The allowed values: ``1 … 4,096 layers``, the choices, or an empty string."""
+        """The allowed values in words, such as ``1 … 4,096 layers``; empty if any value is allowed."""
         if self.choices:
             return " or ".join(self.choices)
         if math.isinf(self.low) or self.kind is bool:
@@ -50,11 +51,11 @@ class Setting:
         return f"{_shown(self.low)} … {_shown(self.high)} {self.unit}".rstrip()
 
     def check(self, name: str, value: object) -> Any:
-        """Return the value as a study stores it.
+        """Check a value, and return it in the form that a study stores.
 
         Raises:
             InvalidArgument: the value has the wrong type or is out of range.
-            UnknownName: the value is none of the choices.
+            UnknownName: the value is not among the choices.
         """
         if value is None and self.optional:
             return None
@@ -67,9 +68,9 @@ class Setting:
         return self._values(name, value)
 
     def read(self, name: str, text: str) -> Any:
-        """Parse a command-line option: ``1,2,4``, or ``language=800,ordering=300`` by task.
+        """Parse a command-line option, such as ``1,2,4``, or ``language=800,ordering=300`` by task.
 
-        Commas between values make an axis, also for a single task: ``language=800,ordering=300,600``.
+        Commas separate the values of an axis, also for a single task, as in ``language=800,ordering=300,600``.
         """
         if self.by_task and "=" in text:
             parts = re.split(r",(?=[^,]*=)", text)  # split at commas before a task, not before a value
@@ -84,7 +85,7 @@ class Setting:
         return self._word(name, text)
 
     def _values(self, name: str, value: object) -> Any:
-        """One value, or the values of an axis."""
+        """Check one value, or all values of an axis."""
         if not self.axis or not isinstance(value, list | tuple):
             return self._one(name, value)
         values = tuple(self._one(name, each) for each in value)
@@ -121,7 +122,7 @@ class Setting:
 
 
 def _shown(number: float) -> str:
-    """``4,096``, but ``1e-09``."""
+    """Return a number as text, such as ``4,096`` or ``1e-09``."""
     return f"{int(number):,}" if number == int(number) else f"{number:g}"
 
 
@@ -136,8 +137,8 @@ def setting(
     by_task: bool = False,
     axis: bool = True,
 ) -> Any:
-    """A dataclass field with a ``Setting``. Its type, and whether it is a tuple or optional, follow from the
-    default."""
+    """Return a dataclass field with a ``Setting``. The default value determines the field's type, and whether the
+    field is a tuple or optional."""
     many = isinstance(default, tuple)
     kind = kind or type(default[0] if many else default)
     declaration = Setting(help, unit, low, high, choices, kind, default is None, many, by_task, axis and not many)
@@ -160,12 +161,12 @@ TASKS = {
     "s5": "s5:S5",
     "neighbours": "neighbours:Neighbours",
 }
-"""The module in ``posenc.workbench.tasks`` and the class of every task; ``--help`` lists them without torch."""
+"""The module in ``posenc.workbench.tasks`` and the class of every task, so that ``--help`` needs no torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """What is compared, and how it is tested."""
+    """The settings for what is compared and how it is tested."""
 
     encodings: tuple[str, ...] = setting(
         ("nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"),
@@ -187,7 +188,7 @@ class Grid:
 
 @dataclass(frozen=True, kw_only=True)
 class TextSettings:
-    """The text of the language task."""
+    """The settings for the text of the language task."""
 
     text: Path | None = setting(
         None,
@@ -203,7 +204,7 @@ class TextSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """The transformer, the same for every encoding."""
+    """The settings of the transformer, which are the same for every encoding."""
 
     width: int = setting(64, "width of the token embeddings", "channels", 2, 65536)
     layers: int = setting(2, "layers of attention and feed-forward", "layers", 1, 4096)
@@ -216,11 +217,11 @@ class Model:
     )
     norm: str = setting("layer", "norm before attention and before feed-forward", choices=("layer", "rms"))
     activation: str = setting("gelu", "activation of the feed-forward part", choices=("gelu", "swiglu"))
-    biases: bool = setting(True, "linear layers have biases")
+    biases: bool = setting(True, "use biases in linear layers")
     tied: bool = setting(
-        False, "the output layer shares the embedding's weights, if a task's outputs are its input tokens"
+        False, "share the embedding's weights with the output layer if a task's outputs are its input tokens"
     )
-    qk_norm: bool = setting(False, "queries and keys are normalised per head before rotation")
+    qk_norm: bool = setting(False, "normalise queries and keys per head before rotation")
     window: int | None = setting(
         None, "sliding window that includes the token itself; by default none", "tokens", 1, 2**31, kind=int
     )
@@ -232,7 +233,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Training settings, the same for every task."""
+    """The settings of the training, which are the same for every task."""
 
     accumulate: int = setting(1, "batches per optimiser step", "batches", 1, 65536)
     beta1: float = setting(0.9, "AdamW's decay of the mean gradient", low=0, high=0.9999)
@@ -244,12 +245,12 @@ class Training:
     clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", low=0, high=1e9)
     dtype: str = setting("float32", "dtype of the model", choices=("float32", "float64"))
     autocast: str = setting("none", "autocast dtype; parameters keep theirs", choices=("none", "bfloat16"))
-    compile: bool = setting(False, "compile the training step; slow to start, then faster")
+    compile: bool = setting(False, "compile the training step, which starts slowly and then runs faster")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByTask:
-    """The length and amount of training; by default each task has its own values."""
+    """The settings for the length and amount of training. By default, each task has its own values."""
 
     train_length: Any = setting(None, "longest training sequence", "tokens", 2, 2**24, kind=int, by_task=True)
     steps: Any = setting(None, "training steps", "steps", 1, 1e9, kind=int, by_task=True)
@@ -259,7 +260,7 @@ class ByTask:
 
 
 def declared(group: type) -> dict[str, Setting]:
-    """Every setting of a group or a study, by name and in order."""
+    """Return every setting of a group or a study by name, in order."""
     return {each.name: each.metadata["setting"] for each in fields(group) if "setting" in each.metadata}
 
 

@@ -1,4 +1,4 @@
-"""Trains a model step by step, reports every loss, and gives the same numbers when it resumes."""
+"""Trains a model step by step, and reports every loss. A resumed training gives the same numbers."""
 
 import math
 import time
@@ -17,18 +17,18 @@ from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.run.settings import Training
 
 REPORT_EVERY = 0.25
-"""Seconds between two reports. Losses are fetched from the device only for reports, not at every step."""
+"""The number of seconds between two reports. Losses are fetched from the device only for reports."""
 STATE_EVERY = 60.0
-"""Seconds between two states on disk; training runs shorter than this write none."""
+"""The number of seconds between two states on disk; a shorter training writes no state."""
 VALIDATIONS = 20
-"""The number of validation losses of a training, if it has that many steps."""
+"""The number of validation losses in a training with enough steps."""
 DIVERGED, FOR = 10.0, 10
-"""A training has diverged if its loss is NaN or infinite, or more than ``DIVERGED`` times its first loss in ``FOR``
-consecutive steps."""
+"""A training has diverged if a loss is NaN or infinite, or if the losses of ``FOR`` consecutive steps are more than
+``DIVERGED`` times the first loss."""
 
 
 Portion = Callable[[torch.Generator], tuple[Tensor, int]]
-"""A function that draws the next batch, and returns its mean loss (with a gradient) and its number of tokens."""
+"""A function that draws the next batch, and returns the mean loss (with a gradient) and the number of tokens."""
 
 
 def train(
@@ -45,15 +45,15 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place. A training that is killed and resumes from its state file ends in the same numbers.
+    """Train ``model`` in place. A training that is killed and resumed from its state file gives the same numbers.
 
-    Training ends early, with a verdict, if the loss is NaN or far above the first loss for many steps.
+    Training stops early, with a verdict, if the loss is NaN or stays far above the first loss.
 
     Args:
         run: the plan's id, for reports.
-        path: the state file; None for no state.
+        path: the file of the training state; None to store no state.
         work: the amount of the plan's work that one step does.
-        validate: a function that returns the loss on held-out sequences; it does not affect the training.
+        validate: a function that returns the loss on held-out sequences, and does not affect the training.
     """
     parameters = list(model.parameters())
     device = parameters[0].device
@@ -94,8 +94,7 @@ def train(
 
 
 def factor(step: int, steps: int, how: Training) -> float:
-    """The factor of the learning rate at a step. It rises during the warm-up, then follows the schedule down to the
-    floor."""
+    """Return the factor of the learning rate, which rises during warm-up and then follows the schedule."""
     warm = max(1, int(how.warm_up * steps))
     if step < warm:
         return (step + 1) / warm
@@ -105,9 +104,9 @@ def factor(step: int, steps: int, how: Training) -> float:
 
 
 def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.optim.Optimizer:
-    """AdamW, with weight decay only for the weights of linear layers.
+    """Create an AdamW optimiser with weight decay only for the weights of linear layers.
 
-    Biases, norm weights, embeddings and parameters of positional encodings do not decay, since that would favour
+    Biases, norm weights, embeddings and parameters of positional encodings do not decay, because decay would favour
     encodings without parameters.
     """
     spared = (nn.Embedding, Encoding)
@@ -126,7 +125,7 @@ def _autocast(how: Training, device: torch.device) -> AbstractContextManager[obj
 
 
 class _Watch:
-    """Collects the losses, reports them from time to time, and ends a training that has diverged."""
+    """Collects losses, reports them from time to time, and stops a training that has diverged."""
 
     def __init__(self, tell: Callable[[int, LossCurve], None], curve: LossCurve) -> None:
         self.tell, self.curve, self.tokens = tell, curve, 0
@@ -137,12 +136,12 @@ class _Watch:
             tell(0, curve)
 
     def note(self, loss: Tensor, norm: Tensor, tokens: int) -> None:
-        """Record a step."""
+        """Record the loss, the gradient norm and the tokens of a step."""
         self.waiting.append((loss, norm))
         self.tokens += tokens
 
     def look(self) -> bool:
-        """Report if a report is due, and return whether saving the state is due too."""
+        """Send a report if it is due, and return whether the state should be saved."""
         now = time.monotonic()
         due, late = now - self.saved >= STATE_EVERY, now - self.reported >= REPORT_EVERY
         if due or late:
@@ -151,7 +150,7 @@ class _Watch:
         return due and not self.curve.verdict
 
     def report(self) -> None:
-        """Fetch the pending losses, judge them in order, and report them."""
+        """Fetch the pending losses, check them for divergence in order, and report them."""
         if not self.waiting:
             return
         losses, norms = (torch.stack(each).tolist() for each in zip(*self.waiting, strict=True))
@@ -166,7 +165,7 @@ class _Watch:
 
 
 def _judged(losses: Sequence[float], first: int) -> tuple[int, str]:
-    """The number of losses from step ``first`` to keep, and the reason if training ends after them."""
+    """Return the number of losses to keep from step ``first`` on, and the reason if training stops there."""
     for step in range(first, len(losses)):
         value, last = losses[step], losses[max(0, step + 1 - FOR) : step + 1]
         if not math.isfinite(value) or (len(last) == FOR and min(last) > DIVERGED * losses[0]):

@@ -1,4 +1,4 @@
-"""The run of one plan: build the transformer, train it, test it at every length, and write its weights."""
+"""Runs one plan: builds the transformer, trains it, tests it at every length, and writes its weights."""
 
 import time
 from collections.abc import Iterator
@@ -25,16 +25,16 @@ from posenc.workbench.tasks import task as task_named
 from posenc.workbench.tasks.language import TARGETS
 
 HELD_OUT = 8
-"""The most sequences, from the test at the trained length, for a validation loss."""
+"""The largest number of test sequences of the trained length from which a validation loss is computed."""
 DEPTHS = 10
 """The number of parts of a sequence for which accuracies are reported."""
 BUCKETS = 64
-"""Positions per bucket of the loss-by-position curve."""
+"""The number of positions per bucket in the curve of the loss by position."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob(Job):
-    """One training and its tests."""
+    """The job that trains one model and tests it."""
 
     plan: Plan
 
@@ -43,7 +43,7 @@ class TrainingJob(Job):
         return modules(custom_classes(self.plan.encoding, self.plan.task)) if self.plan.source else ()
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Train and test in this process, and write ``folder/<plan id>.safetensors``."""
+        """Train and test the model in this process, and write its weights to ``folder/<plan id>.safetensors``."""
         started, plan = time.perf_counter(), self.plan
         text = self.source.load() if self.source else None
         if text and text.sha256 != plan.text_sha256:
@@ -67,13 +67,13 @@ class TrainingJob(Job):
 
 @dataclass(frozen=True)
 class Taught:
-    """The trained model of a plan.
+    """The trained model of a plan, with its losses and test results.
 
     Args:
         task: the task on which the model was trained.
         model: the model in evaluation mode.
         curve: the losses of its training.
-        cells: the results of its tests; empty if training was stopped early.
+        cells: the results of the tests; empty if training was stopped early.
     """
 
     task: Task
@@ -92,22 +92,22 @@ def teach(plan: Plan, text: Text | None, report: Report = ignore_progress, state
 
 
 def task_of(plan: Plan, text: Text | None) -> Task:
-    """The plan's task, for its training and test lengths."""
+    """Return the task of a plan for the plan's training and test lengths."""
     return task_named(plan.task, text, plan.lengths[-1], plan.train_length)
 
 
 def encoding(plan: Plan) -> Encoding:
-    """The encoding of a plan; a custom class is imported.
+    """Create the encoding of a plan, and import its class if it is custom.
 
-    A scaling that depends on the length of a request is set for the longest test from the start of training, so
-    that no cached key becomes stale.
+    A scaling that depends on the length of a request is set for the longest test from the start of training, so no
+    cached key becomes stale.
 
     Raises:
-        StudyError: the plan has another version of numerics, whose defaults may differ.
+        StudyError: the plan has a different version of numerics, in which defaults may differ.
     """
     if plan.numerics != NUMERICS:
         trained = f"{plan.name} was trained with numerics {plan.numerics}"
-        raise StudyError(f"{trained}, but this posenc has {NUMERICS}; run posenc compare again")
+        raise StudyError(f"{trained}, but this posenc has numerics {NUMERICS}; run posenc compare again")
     return catalogue.encoding(
         plan.encoding,
         width=plan.width,
@@ -120,13 +120,12 @@ def encoding(plan: Plan) -> Encoding:
 
 
 def untrained(plan: Plan, task: Task, encoding: Encoding) -> Transformer:
-    """The transformer of a plan for a task, with uninitialised weights."""
+    """Create the transformer of a plan for a task, with uninitialised weights."""
     return Transformer(plan, encoding, task.vocabulary, task.outputs, task.causal)
 
 
 def build(plan: Plan, task: Task) -> Transformer:
-    """The transformer of a plan with the initial weights of its seed. Only the encoding's own parameters depend on
-    the encoding."""
+    """Create a plan's transformer with the initial weights of its seed, which are the same for every encoding."""
     model = untrained(plan, task, encoding(plan)).initialise(plan.seed)
     return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
 
@@ -138,7 +137,7 @@ def learn(
     report: Report = ignore_progress,
     state: Path | None = None,
 ) -> LossCurve:
-    """Train the model of a plan on its task, with the plan's batches in the plan's order."""
+    """Train the model of a plan on its task, with the batches that the plan's seed determines."""
     forward: nn.Module = torch.compile(model) if plan.compile else model  # type: ignore[assignment]
 
     def portion(generator: torch.Generator) -> tuple[Tensor, int]:
@@ -167,15 +166,16 @@ def learn(
 
 
 def _loss(model: nn.Module, batch: Batch) -> Tensor:
-    """The cross-entropy in float32 or wider, since in bfloat16 it would have only 8 bits."""
+    """Compute the cross-entropy in float32 or float64, because bfloat16 has only 8 bits of precision."""
     outputs, targets = model(batch.tokens, batch.positions).flatten(0, 1), batch.targets.flatten()
     return F.cross_entropy(outputs.to(wide(outputs.dtype)), targets, ignore_index=IGNORE)
 
 
 def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
-    """The cells of every length. If the encoding refuses a length, its cell says why.
+    """Test the model at every length, and return the cells. If the encoding refuses a length, its cell has the
+    reason.
 
-    For a grid larger than the trained one, tables are resized if they can be.
+    If a test's grid is larger than the trained grid, tables are resized if possible.
     """
     test = _loss_cells if task.measure == "loss" else _accuracy_cells
     cells: list[Cell] = []
@@ -191,7 +191,7 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
 
 
 def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
-    """The loss on fixed targets (with the loss of each block), on whole windows, and by position."""
+    """Measure the loss on fixed targets (with the loss of each block), on whole windows, and by position."""
     losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
     blocks = losses[:, -TARGETS:].mean(1)
     cells = [
@@ -205,15 +205,15 @@ def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list
 
 
 def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
-    """The loss of each token. Rows are processed one at a time, since a loss needs the memory of its logits three
-    times."""
+    """Return the loss of each token. Rows are processed one at a time, because a loss needs three times the memory
+    of its logits."""
     rows = zip(model(batch.tokens, batch.positions).split(1), batch.targets.split(1), strict=True)
     losses = [F.cross_entropy(row.float().mT, targets, reduction="none") for row, targets in rows]
     return torch.cat(losses).double().cpu()
 
 
 def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
-    """The share of right answers (with the share of each sequence) and, if the task has depths, by depth."""
+    """Measure the share of right answers overall and of each sequence, and by depth if the task has depths."""
     shares: list[Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, task, length, count):
@@ -238,6 +238,6 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
 
 
 def _batches(model: Transformer, task: Task, length: int, count: int) -> Iterator[Batch]:
-    """The test batches, on the model's device, with as many position axes as the model has."""
+    """Yield the test batches on the model's device, with as many position axes as the model has."""
     for batch in task.test_batches(length, count):
         yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

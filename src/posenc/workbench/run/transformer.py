@@ -1,6 +1,6 @@
-"""A small transformer that uses its encoding only through `Placed`.
+"""A small transformer that uses its encoding only through the interface of `Placed`.
 
-It is pre-norm, causal or bidirectional, with grouped-query attention and a KV cache.
+The transformer is pre-norm, causal or bidirectional, with grouped-query attention and a KV cache.
 """
 
 import copy
@@ -21,7 +21,7 @@ from posenc.workbench.run.settings import Model
 
 
 class Cache:
-    """Keys, values, states and positions of the tokens read so far."""
+    """A KV cache with the keys, values, states and positions of earlier tokens."""
 
     def __init__(self) -> None:
         self.positions: Tensor | None = None
@@ -38,7 +38,7 @@ class Cache:
         return self.positions
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append a layer's new keys and values, and return all of them."""
+        """Append new keys and values of a layer, and return all its keys and values."""
         if layer in self.layers:
             old_k, old_v = self.layers[layer]
             k, v = torch.cat((old_k, k), dim=2), torch.cat((old_v, v), dim=2)
@@ -47,7 +47,7 @@ class Cache:
 
 
 class Attention(nn.Module):
-    """Projections to q, k and v; the encoding and attention; the output projection."""
+    """An attention layer with projections to q, k and v, the encoding, attention, and an output projection."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         self.q_norm, self.k_norm = normed(self.head_dim), normed(self.head_dim)
 
     def heads(self, x: Float[Tensor, "B T C"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of shape (B, H, T, D), not yet rotated."""
+        """Return queries, keys and values of shape (B, H, T, D) before rotation."""
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
         return self.q_norm(q), self.k_norm(k), v
@@ -76,7 +76,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """GELU, or SwiGLU with gate and value in one linear layer."""
+    """A feed-forward layer with GELU, or with SwiGLU, whose gate and value share a linear layer."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and feed-forward, each with a norm before it and a residual connection."""
+    """An attention layer and a feed-forward layer, each with a norm and a residual connection."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -119,12 +119,12 @@ def draw_parameters(encoding: Encoding, seed: int) -> None:
 
 
 class Transformer(nn.Module):
-    """Maps tokens to outputs, with any encoding.
+    """A transformer that maps tokens to outputs, with any encoding.
 
     Args:
-        config: the settings; the output layer is tied only if outputs are the vocabulary.
-        encoding: any encoding, including ``Layers``. It is placed once per forward pass. An encoding that declares
-            ``per_layer`` gets one module per layer.
+        config: the settings of the model; ``tied`` has no effect unless the outputs are the vocabulary.
+        encoding: any encoding, including ``Layers``. The encoding is placed once per forward pass. An encoding that
+            declares ``per_layer`` gets one module per layer.
         vocabulary: the number of distinct input tokens.
         outputs: the number of outputs per position; by default the vocabulary.
         causal: whether a position attends only to itself and earlier positions.
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """The model with the same weights for a grid of this size; the same model if no table has to grow."""
+        """Return the model for a grid of this size, with the same weights, or this model if no table must grow."""
         encoding = self.encoding.enlarged(*places) if places else self.encoding
         if encoding is self.encoding:
             return self
@@ -155,7 +155,7 @@ class Transformer(nn.Module):
         return again
 
     def initialise(self, seed: int) -> "Transformer":
-        """Initialise like GPT-2, the same for every encoding. The encoding's parameters are drawn last."""
+        """Initialise as in GPT-2, with the same weights for every encoding, whose own parameters are drawn last."""
         generator = torch.Generator().manual_seed(seed)
         for block in self.layers:
             parts = block.attention.qkv, block.attention.out, block.feedforward.inner, block.feedforward.outer
@@ -182,10 +182,10 @@ class Transformer(nn.Module):
         mask: Mask | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Outputs at every token; with a cache, ``tokens`` follow the cached ones.
+        """Return the outputs at every token. With a cache, ``tokens`` follow the cached tokens.
 
-        By default, positions count up. Without a ``mask``, all tokens are visible (in a causal model only earlier
-        ones).
+        By default, positions count up. Without a ``mask``, each token sees all tokens, or all earlier tokens in a
+        causal model.
         """
         if positions is None:
             offset = 0 if cache is None else len(cache)
@@ -201,9 +201,9 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def generate(self, prompt: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
-        """The prompt and ``length`` more tokens, chosen greedily one at a time with a cache."""
+        """Return the prompt and ``length`` further tokens, chosen greedily one at a time with a cache."""
         if not self.causal:
-            raise InvalidArgument("generate needs a transformer with causal=True")
+            raise InvalidArgument("generate needs a causal transformer; create it with causal=True")
         cache, tokens, step = Cache(), [prompt], prompt
         for _ in range(length):
             step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)
@@ -212,5 +212,5 @@ class Transformer(nn.Module):
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of tables and losses: float64 for float64, float32 for narrower types."""
+    """Return the dtype of tables and losses, which is float64 for float64 and float32 for narrower types."""
     return torch.promote_types(dtype, torch.float32)

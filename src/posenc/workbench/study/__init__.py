@@ -1,1 +1,1 @@
-"""A study: its settings, presets and files, the comparison of its encodings, and its results."""
+"""The settings, presets and files of a study, the comparison of its encodings, and its results."""

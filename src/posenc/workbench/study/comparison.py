@@ -1,4 +1,4 @@
-"""A comparison: the plans of a study, which of them its ledger lacks, and the results of its runs."""
+"""Compares the encodings of a study: finds the plans without a run, runs these plans, and collects all results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,12 +20,12 @@ from posenc.workbench.tasks import Task, Text
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a study, while it runs or at its end.
+    """The results of a study, either while it runs or when it has ended.
 
     Args:
         failures: the plans that failed.
         plans: all plans of the study.
-        curves: the losses by step of finished and unfinished runs, by plan id.
+        curves: the losses by step of finished and unfinished runs, for each plan id.
     """
 
     results: tuple[TaskResult, ...]
@@ -36,10 +36,10 @@ class Outcome:
 
 
 class Comparison:
-    """A study with its text and its ledger; the plans are built here, once.
+    """A study with its text and its ledger, and with all its plans.
 
-    ``plans`` are all plans of the study. ``missing`` lists the plans that had no run in the ledger, or no weights,
-    when the comparison was created.
+    ``plans`` lists all plans of the study. ``missing`` lists the plans without a run or without weights in the
+    study's folder when the comparison was created.
 
     Args:
         study: the study to run.
@@ -59,11 +59,11 @@ class Comparison:
         self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
 
     def check(self, devices: Sequence[str] = ()) -> None:
-        """Check all missing plans before any is trained.
+        """Check all missing plans before any model is trained.
 
         Args:
-            devices: the device of each worker process; runs on the same device share its memory. If this is empty
-                because the launcher does not know the devices, memory and disk are not checked.
+            devices: the device of each worker process; runs on the same device share its memory. If the launcher
+                does not know the devices, pass an empty list; memory and disk are then not checked.
 
         Raises:
             StudyError: an encoding cannot be built, or the runs do not fit into memory or on the disk.
@@ -87,8 +87,8 @@ class Comparison:
     ) -> Outcome:
         """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
 
-        A comparison that is killed, created again and run gives the same numbers as one that was not killed. Plans
-        are checked first.
+        Plans are checked before the first run. A comparison that is killed, created again and run gives the same
+        numbers as an uninterrupted comparison.
         """
         self.check(getattr(launcher, "devices", ()))
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source
@@ -96,7 +96,7 @@ class Comparison:
         return self.outcome(self.ledger.carry_out(jobs, launcher, report, finished))
 
     def outcome(self, failures: Sequence[Failure] = ()) -> Outcome:
-        """The results in the ledger so far, with the losses of unfinished runs."""
+        """Return the results in the ledger so far, with the losses of unfinished runs."""
         order = {plan.id: index for index, plan in enumerate(self.plans)}
         runs = sorted(self.ledger.runs(order), key=lambda run: order[run.plan.id])
         tasks, results = [name for name, _ in self.tasks], list[TaskResult]()
@@ -109,7 +109,7 @@ class Comparison:
 
 
 def _task(plan: Plan, text: Text | None) -> Task:
-    """The task of a plan. A custom task draws a first batch here; an error in it becomes one sentence."""
+    """Return the task of a plan. A custom task draws a batch, so that its errors appear before any training."""
     if ":" not in plan.task:
         return task_of(plan, text)
     with one_sentence(f"task {plan.task!r}", (plan.task,)):

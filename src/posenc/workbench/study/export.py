@@ -20,22 +20,23 @@ CLOSE = 1e-3
 
 
 def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -> Path:
-    """Write a language run as a folder for ``AutoModelForCausalLM.from_pretrained``.
+    """Write the model of a language run to a folder for ``AutoModelForCausalLM.from_pretrained``.
 
-    RMSNorm with SwiGLU becomes ``LlamaForCausalLM``, and LayerNorm with GELU becomes ``GPTNeoXForCausalLM``. Before
-    anything is written, the logits in transformers are compared with those of the study's model.
+    A model with RMSNorm and SwiGLU becomes a ``LlamaForCausalLM``, and a model with LayerNorm and GELU becomes a
+    ``GPTNeoXForCausalLM``. Before any file is written, the logits in transformers are compared with the study's
+    logits.
 
     Args:
         study: the study's folder, with weights and ``study.toml``.
         folder: the folder to write, which must not exist.
-        encoding: the run's encoding as in the ledger, which must be rotary without scaling.
+        encoding: the encoding of the run as in the ledger, which must be rotary without scaling.
         seed: the run's seed.
 
     Raises:
-        StudyError: there is no such run, or neither class can express the model.
+        StudyError: the study has no such run, or neither class can express the model.
     """
     if folder.exists():
-        raise StudyError(f"{str(folder)!r} exists already; name a new folder")
+        raise StudyError(f"{str(folder)!r} exists already; choose a new folder")
     from posenc.integrations.huggingface.folder import from_config
 
     plans = language_plans(study)
@@ -46,7 +47,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     if len(chosen) > 1:
         raise StudyError(
             f"{str(study)!r} has {len(chosen)} language runs of {encoding} seed {seed}, with different settings; "
-            "train the one to export in a separate study"
+            "train the run to export in a separate study"
         )
     (plan,) = chosen
     text = source_of(study).load()
@@ -61,7 +62,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     with torch.inference_mode():
         gap = float((made(tokens).logits - model(tokens)).abs().max())
     if not gap < CLOSE:
-        raise StudyError(f"{plan.name}: logits in transformers differ by {gap:.2g}, so the run is not exported")
+        raise StudyError(f"{plan.name} is not exported, because its logits in transformers differ by {gap:.2g}")
     made.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(text.tokens.json, encoding="utf-8")
     kind = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
@@ -70,7 +71,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
 
 
 def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The config and the weights under transformers' names."""
+    """Return the config and the weights under the names of transformers."""
     encoding, why = model.encoding, ""
     if not isinstance(encoding, Rotary) or encoding.pairing != "half" or not isinstance(encoding.scaling, Default):
         why = f"positions {plan.encoding} (not rotary without scaling)"

@@ -1,4 +1,4 @@
-"""Presets, which are named studies, and studies read from a preset, a TOML file and options."""
+"""The presets, which are named studies, and a reader of studies from a preset, a TOML file and options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,7 +13,7 @@ from posenc.workbench.study.study import Study, settings_of
 
 @dataclass(frozen=True)
 class Preset:
-    """A study, its purpose, and its cost, which is measured or computed from measured seconds per step."""
+    """A named study with its purpose and its cost, which is measured or computed from measured seconds per step."""
 
     study: Study
     purpose: str
@@ -26,7 +26,7 @@ ZOO = (
     *("deberta", "cope", "fox", "stack(rotary, query-scale)", "stack(rotary, ssmax)"),
     "layers(rotary + nope)",
 )
-"""Every encoding of the catalogue for text. Encodings that only scale queries are stacked on rotary."""
+"""All encodings of the catalogue for text. Encodings that only scale queries are stacked on rotary."""
 
 ZOO_OF_GRIDS = (
     *("nope", "rotary", "sinusoidal-grid", "learned-grid(num_positions=8, resize=timm, tables=grid)"),
@@ -37,8 +37,8 @@ ZOO_OF_GRIDS = (
     *("channel-rotary(layout=v-jepa2)", "channel-rotary(layout=hunyuan-vl)", "channel-rotary(layout=ernie-image)"),
     *("window(size=(23, 23))", "decomposed(size=(23, 23))", "decomposed(size=(8, 8))", "layoutlm"),
 )
-"""Every encoding of the catalogue with several axes, in the variants in use, and two with one axis, which read the
-cells row by row. Tables have as many places as the largest test, or are resized to it."""
+"""All encodings of the catalogue for grids, in the variants that models use, and two encodings with one axis, which
+number the cells row by row. Tables have as many places as the largest test's grid, or are resized to it."""
 
 PRESETS = {
     "quick": Preset(Study(), "five encodings, three tasks, one seed", "3 minutes on two cores"),
@@ -136,9 +136,9 @@ def read_study(
     """Read a study from a preset, a TOML file that overrides it, and options that override both.
 
     Args:
-        preset: the name of the preset; by default the one that the file names, or quick.
-        config: a TOML file with settings as keys. Paths in it are relative to its folder.
-        options: settings by name. Strings are parsed as on the command line, and None changes nothing.
+        preset: the name of the preset; by default the preset that the file names, or quick.
+        config: a TOML file with settings as keys. Relative paths start at the folder of this file.
+        options: settings by name. Strings are parsed as on the command line; None keeps a setting unchanged.
 
     Raises:
         UnknownName: the preset or a key of the file does not exist; the message suggests the nearest name.
@@ -158,8 +158,8 @@ def read_study(
 
 
 def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings overridden by others. For the same tasks, given steps also replace tokens, and given tokens replace
-    steps."""
+    """Override settings with new settings. New steps also replace the tokens of the same tasks, and new tokens
+    replace the steps."""
     after = {**before, **given}
     for name, rival in (("steps", "tokens"), ("tokens", "steps")):
         if name in given and rival not in given and after[rival] is not None:

@@ -1,4 +1,4 @@
-"""Results of a study per task and encoding: the measure at every length with its interval, and a verdict."""
+"""The results of a study by task and encoding: the measure at every length with its interval, and a verdict."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +27,9 @@ from posenc.workbench.study.statistics import (
 from posenc.workbench.tasks import TASKS, Criteria
 
 LOST = 0.05
-"""The share of perplexity or accuracy that an encoding may lose up to the longest length and still hold."""
+"""The share of perplexity or accuracy that an encoding may lose and still hold at the longest length."""
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
-"""The settings of a plan that may be axes of a study, except the trained length; each length has its own result."""
+"""The settings of a plan that may be axes of a study, except the trained length, which has a result of its own."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
 
 
@@ -39,16 +39,16 @@ class Row:
 
     Args:
         values: the loss (nats per fixed target) or the accuracy, by length.
-        windows: the loss over whole windows, as papers report it, by length; empty for accuracies.
-        converged: the number of runs that passed the task's gate at the trained length, and of all runs.
-        diverged: runs that were stopped because their loss diverged.
-        refusal: why the encoding has no value past some length, or an empty string.
-        not_finite: the lengths at which the loss of a run is NaN or infinite; these have no value.
-        to_best: the paired difference from the best row at the longest length, or None.
-        lost: how much worse the measure is than at the trained length, by longer length: paired over seeds and
-            blocks of text, or between shares.
-        at: the values of the study's axes, by setting; empty if there are none.
-        runs: the runs behind these results.
+        windows: the loss over whole windows by length, as papers report it; empty for accuracies.
+        converged: the number of runs that passed the task's gate at the trained length, and the number of all runs.
+        diverged: the number of runs that were stopped because their loss diverged.
+        refusal: the reason if the encoding has no value past some length, else an empty string.
+        not_finite: the lengths at which the loss of a run is NaN or infinite; these lengths have no value.
+        to_best: the paired difference from the best row at the longest length; None if there is no such difference.
+        lost: how much worse the measure is than at the trained length, for each longer length. Losses are paired
+            over seeds and blocks of text; accuracies are compared as shares.
+        at: the values of the study's axes by setting; empty without axes.
+        runs: the runs from which the results were computed.
     """
 
     encoding: str
@@ -65,13 +65,13 @@ class Row:
 
     @property
     def ranked(self) -> bool:
-        """Whether the row is ranked, which needs every run to have learned the task."""
+        """Whether the row is ranked, which requires that every run has learned the task."""
         return self.converged[0] == self.converged[1]
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The results of all encodings on one task: the best at the longest length first, unranked ones last.
+    """The results of all encodings on one task, best at the longest length first, unranked encodings last.
 
     Args:
         rows: one row per encoding, at the axis values that are best at the trained length.
@@ -98,11 +98,11 @@ class TaskResult:
 
     @property
     def question(self) -> str:
-        """The task in words."""
+        """The question of the task in words."""
         return self.task.question.replace("byte", self.unit)
 
     def verdict(self, row: Row) -> str:
-        """How this encoding does at the longest length, in a few words."""
+        """Describe the result of an encoding at the longest length in a few words."""
         if row.diverged:
             return f"diverged in {row.diverged} of {row.converged[1]} runs"
         if row.not_finite:
@@ -120,14 +120,14 @@ class TaskResult:
         return f"{'undecided, ' * unsure}{what} {' and '.join(dict.fromkeys(seeds))}"  # equal values only once
 
     def limit(self, row: Row) -> float:
-        """How much a row may lose and still hold: ``LOST`` of its perplexity or accuracy."""
+        """Return the largest drop with which a row still holds, in nats of loss or as a share of right answers."""
         return math.log1p(LOST) if self.task.measure == "loss" else LOST * row.values[self.lengths[0]].mean
 
     def leaders(self, length: int) -> tuple[Row, ...]:
-        """The ranked rows that may be best at a length, best mean first.
+        """Return the ranked rows that may be best at a length, best mean first.
 
-        A row is excluded if its paired difference from the row with the best mean shows that it is worse. The joint
-        error rate is 5%.
+        A row is excluded if its paired difference from the row with the best mean shows that the row is worse. The
+        joint error rate is 5%.
         """
         ranked = [row for row in self.rows if row.ranked and length in row.values]
         ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
@@ -136,32 +136,33 @@ class TaskResult:
         return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
 
     def best(self, length: int) -> Row | None:
-        """The row that is surely best at a length; None if that is undecided or only one row is ranked."""
+        """Return the row that is surely best at a length; None if this is undecided or only one row is ranked."""
         leaders = self.leaders(length)
         return leaders[0] if len(leaders) == 1 and sum(row.ranked for row in self.rows) > 1 else None
 
 
 def holds(result: TaskResult, row: Row) -> bool:
-    """Whether the row surely loses at most ``LOST`` of the measure between the trained and the longest length.
+    """Return whether a row surely loses at most ``LOST`` of the measure from the trained to the longest length.
 
-    The whole interval of the change must be within that, since a mean over few blocks or seeds may be by chance.
+    The whole interval of the change must be within this limit, because a mean over few blocks or seeds may be
+    within it by chance.
     """
     return _remains(result, row, "high")
 
 
 def undecided(result: TaskResult, row: Row) -> bool:
-    """Whether the mean drop is within the limit, but its interval is not."""
+    """Return whether the mean drop is within the limit, but the interval of the drop is not."""
     return _remains(result, row, "mean") and not holds(result, row)
 
 
 def _remains(result: TaskResult, row: Row, end: str) -> bool:
-    """Whether the drop, by its mean or by an end of its interval, is within the limit."""
+    """Return whether the mean of the drop, or an end of its interval, is within the limit."""
     lost = row.lost.get(result.longest)
     return bool(row.ranked and not row.not_finite and lost is not None and getattr(lost, end) <= result.limit(row))
 
 
 def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
-    """The longest test length up to which at most ``LOST`` is lost; None if the row is not ranked."""
+    """Return the longest test length up to which a row loses at most ``LOST``; None if the row is not ranked."""
     if not row.ranked or result.lengths[0] not in row.values:
         return None
     lost = {result.lengths[0]: NO_CHANGE, **row.lost}
@@ -170,7 +171,7 @@ def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
 
 
 def axis_values(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
-    """The values, by plan id, of the possible axes that differ between these plans of a task."""
+    """Return, by plan id, the values of possible axes that differ between these plans of a task."""
     plans = list(plans)
     names = [n for n in ("train_length", *AXES) if len({getattr(plan, n) for plan in plans}) > 1]
     return {plan.id: {name: getattr(plan, name) for name in names} for plan in plans}
@@ -204,9 +205,9 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
 
 
 def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
-    """The results of a task's newest run and the runs ``alike``, with the chance and gate stored with them.
+    """Summarise a task's newest run and the runs that are ``alike``, with the chance and gate that they store.
 
-    None if there is no run.
+    Return None if the task has no run.
     """
     group = alike([run for run in runs if run.plan.task == name])
     if not group:
@@ -221,9 +222,10 @@ def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:
-    """The runs that differ from the newest only in encoding, seed and settings that may be axes.
+    """Return the runs that differ from the newest run only in encoding, seed and settings that may be axes.
 
-    A ledger may contain several studies. If runs differ only in the source of a custom class, the newest counts.
+    A ledger may contain several studies. If runs differ only in the source of a custom class, the newest run
+    counts.
     """
 
     def common(run: Run) -> dict[str, object]:
@@ -260,7 +262,7 @@ def _row(
 
 
 def _worse(criteria: Criteria, change: Interval) -> Interval:
-    """A change of the measure, with the sign such that positive is worse."""
+    """Return a change of the measure with the sign that makes positive values worse."""
     return change if criteria.measure == "loss" else change.negative
 
 
@@ -275,19 +277,19 @@ def _change(criteria: Criteria, runs: list[Run], trained: int, length: int) -> I
 
 
 def _differences(pairs: Sequence[tuple[Cell, Cell]], level: float = LEVEL) -> Interval:
-    """The mean difference of pairs of cells (first minus second) on the same blocks or answers."""
+    """Return the mean difference of pairs of cells (first minus second) on the same blocks or answers."""
     if len(pairs) == 1:
         return paired(pairs[0][0].detail, pairs[0][1].detail, level)
     return crossed([[a - b for a, b in zip(x.detail, y.detail, strict=True)] for x, y in pairs], level)
 
 
 def _means(cells: Sequence[Cell]) -> list[float]:
-    """For each sequence, the mean share of right answers over seeds."""
+    """Return the mean share of right answers over seeds, for each sequence."""
     return [fmean(answers) for answers in zip(*(cell.detail for cell in cells), strict=True)]
 
 
 def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:
-    """The interval over blocks or answers, and over seeds if there are several; None if values are not finite."""
+    """Return the interval over blocks or answers and over seeds; None if a value is missing or not finite."""
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):
         return None
@@ -301,7 +303,7 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
 
 
 def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) -> Interval | None:
-    """The row's difference from the best row on the same blocks and seeds; None for the best row and without pairs.
+    """Return a row's difference from the best row on the same blocks and seeds; None if there are no pairs.
 
     Any encoding may look best by chance, so each interval has an equal share of the 5% error rate (Bonferroni).
     """

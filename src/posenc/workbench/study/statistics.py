@@ -1,4 +1,4 @@
-"""Intervals (Wilson for shares, t over seeds or blocks, paired differences) and effective lengths."""
+"""Computes intervals (Wilson for shares, t over seeds or blocks, paired differences) and effective lengths."""
 
 import math
 from collections.abc import Sequence
@@ -10,44 +10,44 @@ from posenc.pictures.numbers import count
 
 LEVEL = 0.95
 FEW = 3
-"""The minimum number of documents for an effective length. With two documents, half the interval's width is
-thirteen times the distance from each to the mean."""
+"""The minimum number of documents for an effective length. With two documents, an interval would reach thirteen
+times as far from the mean as the two values."""
 
 
 @dataclass(frozen=True)
 class Interval:
     """A mean with its interval, by default at 95%.
 
-    ``low`` and ``high`` are NaN for a single number, which has no spread. All three are NaN if a number behind them
-    is not finite.
+    ``low`` and ``high`` are NaN for a single number, which has no spread. ``mean``, ``low`` and ``high`` are NaN if
+    an underlying number is not finite.
     """
 
     mean: float
     low: float
     high: float
     of: str
-    """What the mean is over, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
+    """The samples of the mean, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
     seeds: tuple[float, ...] = ()
-    """Both values if there are two seeds. Pages show them instead of the interval, which is 13 times as wide."""
+    """The values of two seeds. Pages show these values instead of the interval, which is 13 times as wide."""
 
     @property
     def negative(self) -> "Interval":
-        """The interval of the negated number."""
+        """The interval of the negated mean."""
         seeds = tuple(-value for value in self.seeds)
         return Interval(-self.mean, -self.high, -self.low, self.of, seeds)
 
     def as_json(self) -> dict[str, Any]:
-        """The mean and the ends of the interval; null for NaN and infinity."""
+        """Return the mean and the ends of the interval for JSON, with None for NaN and infinity."""
         return {"mean": number(self.mean), "interval": None if math.isnan(self.low) else [self.low, self.high]}
 
 
 def number(value: float) -> float | None:
-    """A value for JSON: None if it is not finite."""
+    """Return a value for JSON, which is None if the value is not finite."""
     return value if math.isfinite(value) else None
 
 
 def wilson(right: float, asked: int) -> tuple[float, float]:
-    """The Wilson score interval (Wilson 1927) of the share ``right / asked``."""
+    """Return the Wilson score interval (Wilson 1927) of the share ``right / asked``."""
     from scipy.special import ndtri  # equal to scipy.stats, whose import takes a second
 
     z = float(ndtri(0.5 + LEVEL / 2))
@@ -58,7 +58,7 @@ def wilson(right: float, asked: int) -> tuple[float, float]:
 
 
 def student(values: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
-    """The t interval of a mean: mean ± t·sd/√n, which is ±4.30·sd/√3 for n = 3."""
+    """Return the t interval of a mean: mean ± t·sd/√n, where t = 4.30 for n = 3."""
     from scipy.special import stdtrit
 
     n = len(values)
@@ -69,28 +69,27 @@ def student(values: Sequence[float], level: float = LEVEL) -> tuple[float, float
 
 
 def finite(values: Sequence[float]) -> bool:
-    """Whether every value is a finite number."""
+    """Return whether every value is a finite number."""
     return all(map(math.isfinite, values))
 
 
 def perplexity(loss: float) -> float:
-    """exp of a loss in nats; infinity if that overflows."""
+    """Return exp(loss) for a loss in nats, or infinity on overflow."""
     return math.inf if loss > 709 else math.exp(loss)
 
 
 def over_blocks(blocks: Sequence[float]) -> Interval:
-    """The mean over blocks of text, which count as independent."""
+    """Return the mean over blocks of text, which count as independent."""
     return _over(blocks, "blocks")
 
 
 def over_answers(shares: Sequence[float]) -> Interval:
-    """The share of right answers; a sequence with several answers counts as one."""
+    """Return the share of right answers; a sequence with several answers counts as one sample."""
     return Interval(fmean(shares), *wilson(sum(shares), len(shares)), "answers")
 
 
 def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
-    """after − before, for shares on different sequences, with Newcombe's interval (1998, method 10), which uses
-    Wilson's."""
+    """Return after − before for shares on different sequences, with Newcombe's interval (1998, method 10)."""
     start, end = over_answers(before), over_answers(after)
     gap = end.mean - start.mean
     low = gap - math.hypot(end.mean - end.low, start.high - start.mean)
@@ -98,12 +97,12 @@ def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
 
 
 def over_seeds(means: Sequence[float], level: float = LEVEL) -> Interval:
-    """The mean over runs that differ only in their seed."""
+    """Return the mean over runs that differ only in their seed."""
     return replace(_over(means, "seeds", level), seeds=tuple(means) if len(means) == 2 else ())
 
 
 def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interval:
-    """The mean over runs on the same blocks, with an interval over both seeds and blocks; see ``together``.
+    """Return the mean over runs on the same blocks, with an interval over both seeds and blocks; see ``together``.
 
     ``of_seeds`` has one row per seed and one column per block.
     """
@@ -112,11 +111,11 @@ def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interv
 
 
 def together(one: Interval, other: Interval) -> Interval:
-    """A mean whose error is the sum of two independent errors with known intervals (MOVER, Zou and Donner 2008).
+    """Combine two intervals into the interval of a mean with both independent errors (MOVER, Zou and Donner 2008).
 
-    The distance of each end from the mean is √(a² + b²) of the two distances. The joint variation of seeds and
-    blocks counts in both, so the interval of ``crossed`` is a little too wide. An ``other`` without a spread adds
-    nothing.
+    If an end of the two intervals lies a and b from its mean, that end of the result lies √(a² + b²) from the
+    mean. The joint variation of seeds and blocks counts twice, so the interval of ``crossed`` is slightly too
+    wide. If the interval ``other`` has no spread, the interval ``one`` is returned.
     """
     if math.isnan(other.low):
         return one
@@ -126,7 +125,7 @@ def together(one: Interval, other: Interval) -> Interval:
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The mean of ours − theirs on the same blocks, in which the spread of the text cancels."""
+    """Return the mean of ours − theirs on the same blocks, where the variation between blocks cancels."""
     return _over([a - b for a, b in zip(ours, theirs, strict=True)], "blocks", level)
 
 
@@ -136,15 +135,15 @@ def _over(values: Sequence[float], of: str, level: float = LEVEL) -> Interval:
 
 @dataclass(frozen=True)
 class EffectiveLength:
-    """The longest length up to which a method stays within a limit.
+    """The longest length up to which a measure stays within a limit.
 
     Args:
-        tokens: this length by the means; 0 if the shortest length is past the limit.
-        low: the longest length up to which every length is surely within the limit.
-        high: the last length that is not surely past the limit. The true length lies between ``low`` and ``high``
-            with 95% confidence. ``low`` is too large only if the interval at the first length past the limit is
-            wrong; ``high`` is too small only if the interval at the last length within the limit is wrong.
-        at_least: whether the text ended before the limit was passed.
+        tokens: this length according to the means; 0 if the measure exceeds the limit at the shortest length.
+        low: the longest length up to which the measure is surely within the limit at every length.
+        high: the last length at which the measure may be within the limit. The true length lies between ``low`` and
+            ``high`` with 95% confidence. ``low`` is too large only if the interval at the first length past the
+            limit is wrong; ``high`` is too small only if the interval at the last length within the limit is wrong.
+        at_least: whether the measure stays within the limit up to the longest measured length.
         undecided: whether there are fewer than ``FEW`` documents.
     """
 
@@ -156,7 +155,7 @@ class EffectiveLength:
 
     @property
     def parts(self) -> tuple[str, str]:
-        """The length and its interval for tables; the interval is empty if its two ends are equal."""
+        """The length and its interval as texts for tables; the interval is empty if its two ends are equal."""
         if self.undecided:
             return "undecided", ""
         text = f"at least {count(self.tokens)}" if self.at_least else count(self.tokens)
@@ -167,7 +166,7 @@ class EffectiveLength:
         return f"{text} ({interval})" if interval else text
 
     def as_json(self) -> dict[str, object]:
-        """The values for JSON; ``interval`` is None if the length is undecided."""
+        """Return the values for JSON; ``interval`` is None if the length is undecided."""
         interval = None if self.undecided else [self.low, self.high]
         return {"tokens": self.tokens, "at_least": self.at_least, "interval": interval, "undecided": self.undecided}
 
@@ -175,7 +174,7 @@ class EffectiveLength:
 def longest_within(
     ends: Sequence[int], values: Sequence[Interval], limit: float, documents: int
 ) -> EffectiveLength:
-    """How far ``values``, each measured up to a length in ``ends``, stay within ``limit``."""
+    """Return the length up to which ``values``, each measured up to a length in ``ends``, stay within ``limit``."""
 
     def before_the_first(past: Sequence[bool]) -> int:
         return [0, *ends][past.index(True) if True in past else len(ends)]

@@ -1,4 +1,4 @@
-"""A study: a grid of plans from Python, a preset, a TOML file or the command line, which can be written as TOML."""
+"""The class of studies, whose settings come from Python, a preset, a TOML file or the command line."""
 
 import json
 import math
@@ -21,19 +21,19 @@ from posenc.workbench.tasks import Source, Text, task_class
 from posenc.workbench.tasks.language import blocks
 
 MOST_SEEDS = 65_536
-"""The largest number of seeds."""
+"""The largest number of seeds in a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Grid, TextSettings, Model, ByTask, Training):
-    """A grid of plans: every encoding on every task with every seed, and with every value of each axis.
+    """A study, which trains every encoding on every task with every seed and every combination of axis values.
 
-    Every setting is declared in its group, with unit and range. A setting of ``ByTask`` is one value for all tasks
-    or a table by task, ``{"language": 1500}``; tasks that are not in the table use their own values. A list of
-    values for a model or training setting is an axis: every combination of the values of all axes is trained.
+    The groups of settings declare each setting with its unit and range. A setting of ``ByTask`` is one value for
+    all tasks, or a table by task such as ``{"language": 1500}``; tasks that are not in the table use their own
+    values. A model or training setting with a list of values is an axis.
 
     Raises:
-        InvalidArgument: a value has the wrong type or is out of range, or settings contradict each other.
+        InvalidArgument: a value has the wrong type or is out of range, or two settings contradict each other.
         UnknownName: an encoding, a task or a choice does not exist; the message suggests the nearest name.
     """
 
@@ -53,7 +53,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 joined = ",".join(map(str, values))
                 raise InvalidArgument(f"{name}={joined!r} must list at least one value, without duplicates")
         if not self.lengths:
-            raise InvalidArgument("lengths=() must be multiples of the trained length, such as 1,2,4,8")
+            raise InvalidArgument("lengths=() must list multiples of the trained length, such as 1,2,4,8")
         for name in declared(ByTask):
             value = getattr(self, name)
             for task in value if isinstance(value, dict) else ():
@@ -65,12 +65,12 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 self._check_model(task)
 
     def axes(self, task: str) -> dict[str, tuple[Any, ...]]:
-        """The settings that have several values for a task."""
+        """Return the settings that have several values for a task."""
         values = {name: self.of(name, task) for name, setting in declared(Study).items() if setting.axis}
         return {name: value for name, value in values.items() if isinstance(value, tuple)}
 
     def points(self, task: str) -> list["Study"]:
-        """The study of one task at each combination of axis values; without axes there is only one."""
+        """Return a study of one task for each combination of axis values."""
         axes = self.axes(task)
         combinations = product(*axes.values())
         return [replace(self, tasks=(task,), **dict(zip(axes, each, strict=True))) for each in combinations]
@@ -78,12 +78,12 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     def _check_model(self, task: str) -> None:
         if self.width % (2 * self.heads):
             raise InvalidArgument(
-                f"width={self.width} must be a multiple of 2·heads={2 * self.heads}: channels rotate in pairs"
+                f"width={self.width} must be a multiple of 2·heads={2 * self.heads}, as channels rotate in pairs"
             )
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         if self.of("steps", task) and self.of("tokens", task):
-            raise InvalidArgument(f"steps and tokens of {task} are both given; pass only one of them")
+            raise InvalidArgument(f"steps and tokens of {task} are both given; pass either steps or tokens")
 
     @property
     def source(self) -> Source:
@@ -91,12 +91,12 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         return Source(self.text, self.tokenizer, self.vocabulary)
 
     def of(self, name: str, task: str) -> Any:
-        """The value of a setting for one task; None if the study does not set it."""
+        """Return the value of a setting for one task; None if the study has no value for it."""
         value = getattr(self, name)
         return value.get(task) if isinstance(value, dict) else value
 
     def portions(self, task: str) -> dict[str, Any]:
-        """Steps, batch, learning rate and trained length of one task: the study's values or the task's own."""
+        """Return steps, batch, learning rate and trained length of one task, by default the task's own values."""
         names = ("steps", "batch", "learning_rate", "train_length")
         portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}
         tokens = self.of("tokens", task)
@@ -105,19 +105,19 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         return portions
 
     def test_lengths(self, task: str) -> tuple[int, ...]:
-        """The test lengths of a task in tokens, ascending from the trained length."""
+        """Return the test lengths of a task in tokens, in ascending order, starting with the trained length."""
         trained = self.portions(task)["train_length"]
         return tuple(sorted({trained, *(round(n * trained) for n in self.lengths)}))
 
     def read_text(self, say: Callable[[str], object] = str) -> Text | None:
-        """The text, or None if no task reads one. ``say`` receives a line before the text is tokenized."""
+        """Load the text, or return None if no task reads a text. ``say`` receives a line before tokenizing."""
         return self.source.load(say) if any(task_class(name).reads_text for name in self.tasks) else None
 
     def plans(self, text: Text | None) -> list[Plan]:
-        """The grid of plans for the text from ``read_text()``.
+        """Return all plans of the study for the text from ``read_text()``.
 
-        Long trainings come first, so that workers finish at about the same time. The sources of custom classes are
-        hashed; nothing is imported.
+        Long trainings come first, so that all workers finish at about the same time. The sources of custom classes
+        are hashed without importing them.
         """
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         reads = {name: task_class(name).reads_text for name in self.tasks}
@@ -150,7 +150,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is not available here."""
+    """Refuse a device that is not available on this machine."""
     try:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
@@ -158,9 +158,9 @@ def check_device(device: str) -> None:
 
 
 def source_of(folder: Path) -> Source:
-    """The source of the text of a study's folder: as its study.toml states it, or the default text.
+    """Return the source of a study's text, as study.toml states it, or else the source of the default text.
 
-    Encodings are not read, so that no custom one is imported.
+    Encodings are not parsed, so that no custom class is imported.
     """
     config = folder / "study.toml"
     settings = settings_of(config) if config.exists() else {}
@@ -169,7 +169,7 @@ def source_of(folder: Path) -> Source:
 
 
 def settings_of(config: Path) -> dict[str, Any]:
-    """The keys of a TOML file. Relative paths start at the file's folder."""
+    """Return the settings in a TOML file. Relative paths start at the folder of the file."""
     try:
         settings = tomllib.loads(config.read_text())
     except OSError as error:
@@ -177,20 +177,20 @@ def settings_of(config: Path) -> dict[str, Any]:
             f"config {str(config)!r} cannot be read: {error.strerror}; pass a readable file"
         ) from error
     except ValueError as error:
-        raise StudyError(f"config {str(config)!r} is not TOML: {error}") from error
+        raise StudyError(f"config {str(config)!r} is not a TOML file: {error}") from error
     return settings | {name: str(config.parent / settings[name]) for name in _paths(settings)}
 
 
 def _paths(settings: Mapping[str, Any]) -> list[str]:
-    """The settings whose value names a file."""
+    """Return the names of the settings whose value is a path."""
     names = [name for name in ("text", "tokenizer") if isinstance(settings.get(name), str | Path)]
     return [name for name in names if settings[name] not in ("bytes", "bpe")]
 
 
 def as_toml(study: Study, folder: Path) -> str:
-    """The TOML file that recreates this study: every setting in order, with tables last, as TOML requires.
+    """Return the TOML text that recreates this study, with every setting in order, and tables last.
 
-    Paths are relative to ``folder``, in which the file will be stored, so they name no folder that contains both.
+    Paths are relative to ``folder``, in which the TOML file will be stored.
     """
     settings = {field.name: getattr(study, field.name) for field in fields(study)}
     for name in _paths(settings):
@@ -204,5 +204,5 @@ def as_toml(study: Study, folder: Path) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as TOML; strings, numbers and lists of them are the same as in JSON."""
+    """Return a value as TOML, in which strings, numbers and lists look the same as in JSON."""
     return json.dumps(value, ensure_ascii=False, default=Path.as_posix)

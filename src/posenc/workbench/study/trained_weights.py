@@ -1,4 +1,4 @@
-"""The trained weights of runs: language models, and learned tables before and after training."""
+"""Loads the trained weights of runs as language models, or as learned tables before and after training."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from posenc.workbench.tasks import Text
 
 @dataclass(frozen=True)
 class TrainedTable:
-    """The rows of one run's table, ``before`` and ``after`` training."""
+    """The learned table of a run, ``before`` and ``after`` training."""
 
     plan: Plan
     before: Float[Tensor, "P C"]
@@ -30,21 +30,21 @@ class TrainedTable:
 
 
 def language_plans(study: Path) -> list[Plan]:
-    """The plans of a study's runs on language, oldest first."""
+    """Return the plans of a study's runs on language, oldest first."""
     with Ledger(study) as ledger:
         return [run.plan for run in ledger.runs() if run.plan.task == "language"]
 
 
 def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> Transformer:
-    """The model of a study's run on language, in evaluation mode on any device.
+    """Load the model of a study's run on language, in evaluation mode, onto a device.
 
     Raises:
         StudyError: the run was trained on another text, or its weights are missing.
     """
     if plan.text_sha256 != text.sha256:
         raise StudyError(
-            f"{plan.name} of {str(study)!r} was not trained on the present {text.name!r}; restore the text "
-            "that it was trained on, or pass that text as --text"
+            f"{plan.name} of {str(study)!r} was not trained on {text.name!r} as it is now; restore the text "
+            "on which it was trained, or pass that text as --text"
         )
     model = build(replace(plan, device=device), task_of(plan, text))
     model.load_state_dict(load_weights(study, plan))
@@ -52,13 +52,13 @@ def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> T
 
 
 def language_models(study: Path) -> dict[str, Transformer]:
-    """The language models of a study by encoding; if there are several seeds, the last one."""
+    """Load the language models of a study by encoding. If there are several seeds, the last seed is used."""
     text = source_of(study).load()
     return {plan.encoding: trained_model(study, plan, text) for plan in language_plans(study)}
 
 
 def newest_table(study: Path, name: str) -> TrainedTable | None:
-    """The table of a task's newest run that has a learned table, or None."""
+    """Return the learned table from a task's newest run with such a table, or None if there is none."""
     with Ledger(study) as ledger:
         plans = [r.plan for r in ledger.runs() if r.plan.task == name and _has_table(r.plan.encoding)]
     if not plans:
@@ -71,6 +71,6 @@ def newest_table(study: Path, name: str) -> TrainedTable | None:
 
 
 def _has_table(text: str) -> bool:
-    """Whether this is an encoding of the catalogue with one row of weights per position; custom classes are not."""
+    """Return whether the string names an encoding of the catalogue that has one row of weights per position."""
     entry = CATALOGUE.get(text.partition("(")[0])
     return entry is not None and entry.make in (Learned, LearnedGrid)

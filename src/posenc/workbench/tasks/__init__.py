@@ -1,4 +1,4 @@
-"""One file per task: its sequences, its right answers, its chance level, and the gate for having learned it."""
+"""The tasks, one per file: sequences, right answers, chance, and the gate for having learned the task."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ from posenc.workbench.tasks.text import Text as Text
 
 
 def task_class(name: str, kind: str = "task") -> type[Task]:
-    """The class of the task with this name. For ``my_module:MyTask``, ``my_module`` is imported.
+    """Return the class of the task with this name. For ``my_module:MyTask``, ``my_module`` is imported.
 
     Raises:
-        UnknownName: no task has this name; the message suggests the nearest one.
-        InvalidArgument: the module or class does not exist, the class is not a ``Task``, or it lacks an attribute
-        that a study needs.
+        UnknownName: no task has this name; the message suggests the nearest name.
+        InvalidArgument: the module or class does not exist, the class is not a ``Task``, or the class lacks an
+            attribute that a study needs.
     """
     if ":" not in name:
         return TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
@@ -30,15 +30,17 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
         custom: type[Task] = load(name, Task, "posenc.workbench.tasks.Task")
     _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
     if custom.__abstractmethods__:
-        raise InvalidArgument(f"task {name} has no {' and no '.join(sorted(custom.__abstractmethods__))}; write it")
+        raise InvalidArgument(
+            f"task {name} lacks the method {' and '.join(sorted(custom.__abstractmethods__))}; implement it"
+        )
     return custom
 
 
 def task(name: str, text: Text | None, longest: int, train_length: int | None = None) -> Task:
-    """The task with this name, for tests up to ``longest`` tokens.
+    """Create the task with this name, for tests up to ``longest`` tokens.
 
-    ``train_length`` defaults to the task's own. Tasks that read a text, such as language, need ``text``; others
-    ignore it.
+    ``train_length`` is the task's default if it is None. Tasks that read a text, such as language, need ``text``;
+    other tasks ignore it.
     """
     make: Any = task_class(name)
     task: Task = make(text, longest, train_length) if make.reads_text else make(train_length)
@@ -51,7 +53,7 @@ def _complete(name: str, thing: object, *attributes: str) -> None:
     missing = [attribute for attribute in attributes if not hasattr(thing, attribute)]
     if missing:
         raise InvalidArgument(
-            f"task {name} has no {' and no '.join(missing)}; set it in the class: {missing[0]} = …"
+            f"task {name} lacks the attribute {' and '.join(missing)}; set it in the class: {missing[0]} = …"
         )
 
 

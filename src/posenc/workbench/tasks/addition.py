@@ -5,10 +5,10 @@ reversed   357+068=5240               Lee et al. 2023 (arXiv 2307.03381): each d
 hints      c3b5a7+c0b6a8=a5b2c4d0     Zhou et al. 2023 (arXiv 2310.16028): a hint before each digit names its column
 coupled    357+068=5240               Cho et al. 2024 (arXiv 2405.20671): digits of a column share a position
 
-A model must align three numbers over distances that grow with their length. Each format makes this easier than the
-one before: hints turn position into content, and coupled positions put the columns into the encoding. Numbers are
-drawn digit by digit and keep leading zeros. The last two formats are reversed, as in their papers, and start from a
-random hint or position, so that the hints and positions of longer numbers are trained too.
+A model must align three numbers over distances that grow with their length. Each format makes the alignment easier
+than the previous format: hints turn position into content, and coupled positions put the columns into the encoding.
+Numbers are drawn digit by digit and keep leading zeros. The last two formats are reversed, as in their papers, and
+start from a random hint or position, so that the hints and positions of longer numbers are trained too.
 """
 
 from dataclasses import replace
@@ -24,11 +24,11 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
 
 PLUS, EQUALS, HINT = 10, 11, 12
 HINTS = 128
-"""The number of hints. Numbers of n digits and their sum use n + 1 consecutive hints from a random start."""
+"""The number of different hints. A sum of two n-digit numbers uses n + 1 consecutive hints from a random start."""
 
 
 class Addition(DrawnTask):
-    """Most significant digit first. Chance is 1/10 per digit and 1/2 for the first digit: (n/10 + 1/2)/(n + 1)."""
+    """Addition, most significant digit first. Chance is (n/10 + 1/2)/(n + 1), because the first digit is 0 or 1."""
 
     question = "what is the sum of two numbers? (share of digits right)"
     shortest: ClassVar[int] = 5
@@ -46,8 +46,8 @@ class Addition(DrawnTask):
         self.chance = (n / 10 + 1 / 2) / (n + 1)
 
     def digits(self, length: int) -> int:
-        """The largest n that fits into this many tokens: 3n + 2, or 6n + 3 with hints, since the last digit of the
-        sum is not an input."""
+        """Return the largest n for which a sum of n-digit numbers fits into ``length`` tokens. The sum takes 3n + 2
+        tokens, or 6n + 3 with hints, because its last digit is not an input."""
         return (length - 3) // 6 if self.hinted else (length - 2) // 3
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
@@ -63,19 +63,19 @@ class Addition(DrawnTask):
         return self.written(generator, torch.cat((one, plus, two, equals, total), 1), columns)
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
-        """A batch of sums in this format. ``columns`` counts from the least significant digit and is −1 at the plus
-        and equals signs."""
+        """Return a batch of sums in this format. ``columns`` counts from the least significant digit, and is −1 at
+        the plus sign and the equals sign."""
         return _batch(text, torch.arange(len(columns)) > 2 * int(columns.max()) + 1)
 
 
 class Reversed(Addition):
-    """Least significant digit of the sum first."""
+    """Addition with the least significant digit of the sum first."""
 
     backwards: ClassVar[bool] = True
 
 
 class Hints(Reversed):
-    """Like ``Reversed``, with a hint before each digit that names its column."""
+    """Addition like ``Reversed``, with a hint before each digit that names the digit's column."""
 
     shortest: ClassVar[int] = 9
     train_length: int = 63
@@ -85,7 +85,7 @@ class Hints(Reversed):
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
         last = int(columns.max())
         if last >= HINTS:
-            raise PositionOutOfRange(f"numbers of {last} digits need {last + 1} hints, but there are {HINTS}")
+            raise PositionOutOfRange(f"numbers of {last} digits need {last + 1} hints, but there are only {HINTS}")
         start = torch.randint(HINTS - last, (len(text), 1), generator=generator)
         at = torch.arange(len(columns)).repeat_interleave(1 + (columns >= 0))
         hint = at == at.roll(-1)
@@ -94,7 +94,7 @@ class Hints(Reversed):
 
 
 class Coupled(Reversed):
-    """Like ``Reversed``, but digits of a column share one position; the signs share that after the last column."""
+    """Addition like ``Reversed``, in which all digits of a column share a position, and so do both signs."""
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
         batch, groups = super().written(generator, text, columns), int(columns.max()) - columns
@@ -103,7 +103,7 @@ class Coupled(Reversed):
 
 
 def _sum(one: Int[Tensor, "B n"], two: Int[Tensor, "B n"]) -> Int[Tensor, "B m"]:
-    """The digits of the sum, least significant first; there is one more than in each number."""
+    """Return the digits of the sum, least significant first, with one digit more than each number."""
     digits, carry = [], torch.zeros_like(one[:, 0])
     for column in (one + two).unbind(1):
         digits.append((column + carry) % 10)
@@ -112,5 +112,5 @@ def _sum(one: Int[Tensor, "B n"], two: Int[Tensor, "B n"]) -> Int[Tensor, "B m"]
 
 
 def _batch(text: Int[Tensor, "B L"], scored: Bool[Tensor, " L"]) -> Batch:
-    """A batch whose targets are the next tokens that are ``scored``."""
+    """Return a batch whose targets are the ``scored`` tokens, each predicted from the token before it."""
     return Batch(text[:, :-1], torch.where(scored, text, IGNORE)[:, 1:])

@@ -1,4 +1,4 @@
-"""posenc.workbench.check_task: laws of a task's batches, and whether guessing stays at chance."""
+"""Implements ``posenc.workbench.check_task``: laws of a task's batches, and whether guessing stays at chance."""
 
 import math
 
@@ -13,9 +13,9 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask, Task
 from posenc.workbench.tasks.text import Text, load
 
 SEQUENCES, TESTS = 2048, 512
-"""The number of training sequences that determine the most common answer, and of tests that try it."""
+"""The number of training sequences that determine the most common answer, and the number of tests."""
 SURE = 4.0
-"""How many standard deviations above chance a share may be. In 3 of 100,000 draws, it exceeds chance by more."""
+"""The allowed distance above chance in standard deviations, which is exceeded by chance in 3 of 100,000 cases."""
 
 
 class Subject:
@@ -25,7 +25,7 @@ class Subject:
         self.task, self.length = task, task.train_length
 
     def draw(self, seed: int, rows: int) -> Batch:
-        """Training sequences; for a ``DrawnTask`` they are as long as the tests."""
+        """Draw training sequences, which are as long as the tests for a ``DrawnTask``."""
         generator = torch.Generator().manual_seed(seed)
         if isinstance(self.task, DrawnTask):
             return self.task.draw(generator, rows, self.length)
@@ -35,7 +35,7 @@ class Subject:
         return list(self.task.test_batches(length, count))
 
     def answers(self, targets: Int[Tensor, "N T"]) -> Int[Tensor, " N"]:
-        """One scored answer per row, drawn uniformly, so that answers are independent."""
+        """Draw one scored answer per row, so that the answers are independent."""
         if not self.task.scores_every_answer:
             return targets[:, -1]
         chosen = torch.multinomial((targets != IGNORE).float(), 1, generator=torch.Generator().manual_seed(0))
@@ -43,17 +43,17 @@ class Subject:
 
 
 def _unsuited(subject: Subject) -> str:
-    """Why the law about guessing does not apply; empty if it does."""
+    """Return the reason if the law about guessing does not apply, else an empty string."""
     return "it measures a loss, not a share of answers" if subject.task.measure == "loss" else ""
 
 
 @law()
 def well_formed(subject: Subject) -> None:
-    """Tokens, targets and lengths are as declared, and tests are longer than the trained length.
+    """Tokens, targets and lengths match the task's attributes, and tests can be longer than the trained length.
 
-    Tokens are 0 … vocabulary − 1 and targets are 0 … outputs − 1 or IGNORE. Both are int64 tensors of the same
-    shape, and every row has an answer. A batch has the requested number of rows and at most the requested number
-    of tokens.
+    Tokens must be 0 … vocabulary − 1, and targets 0 … outputs − 1 or IGNORE. Tokens and targets must be int64
+    tensors of the same shape with an answer in every row. A batch must have the requested number of rows, and at
+    most the requested number of tokens.
     """
     task, length = subject.task, subject.length
     generator = torch.Generator().manual_seed(0)
@@ -89,9 +89,10 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
 
 @law()
 def repeats(subject: Subject) -> None:
-    """Equal generators draw equal batches, and a test is the same on every call.
+    """Generators in the same state draw the same batch, and a test is the same on every call.
 
-    Draw only from the generator; torch's global one would give every encoding different batches.
+    Draw only from the generator that is passed; torch's global generator would give every encoding different
+    batches.
     """
     for what, one, two in (
         ("two generators of one seed", [subject.draw(1, 8)], [subject.draw(1, 8)]),
@@ -104,9 +105,9 @@ def repeats(subject: Subject) -> None:
 
 @law()
 def follows_the_seed(subject: Subject) -> None:
-    """Another seed draws different tokens and different answers.
+    """Different seeds draw different tokens and different answers.
 
-    A model could memorise fixed answers without reading the tokens.
+    Draw the answers at random; a model could memorise fixed answers without reading the tokens.
     """
     one, two = subject.draw(1, 64), subject.draw(2, 64)
     for name in ("tokens", "targets"):
@@ -118,7 +119,7 @@ def follows_the_seed(subject: Subject) -> None:
 def guessing_stays_at_chance(subject: Subject) -> None:
     """A constant answer is right no more often than ``chance``.
 
-    Balance the answers, or set ``chance`` to the share of the most common one.
+    Balance the answers, or set ``chance`` to the share of the most common answer.
     """
     commonest = subject.answers(subject.draw(2, SEQUENCES).targets).bincount().argmax()
     tests = subject.answers(torch.cat([batch.targets for batch in subject.tests(subject.length)]))

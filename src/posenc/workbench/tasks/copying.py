@@ -1,7 +1,8 @@
-"""Copying and reverse: repeat the sequence after a separator, forwards or backwards.
+"""The tasks copying and reverse: repeat a sequence after a separator, forwards or backwards.
 
-Every token of the copy is scored, given the tokens before it. Symbols repeat, so the model must find its place in
-the original by position. Both tasks are from Kazemnejad et al. 2023 (arXiv 2305.19466) on length generalisation.
+Every token of the copy is scored, given the tokens before it. Symbols occur several times, so the model must find
+its place in the original by position. The tasks copying and reverse are from Kazemnejad et al. 2023 (arXiv
+2305.19466) on length generalisation.
 """
 
 from typing import ClassVar
@@ -16,7 +17,7 @@ SYMBOLS = 16
 
 
 class Copying(DrawnTask):
-    """n symbols, a separator, and the same n symbols: 2n tokens and n answers. Each answer is n tokens back."""
+    """A sequence has n symbols, a separator, and the same n symbols as answers, n tokens after the originals."""
 
     question = "repeat the sequence after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12
@@ -28,7 +29,7 @@ class Copying(DrawnTask):
     scores_every_answer: ClassVar[bool] = True
 
     def answers(self, symbols: Int[Tensor, "B n"]) -> Int[Tensor, "B n"]:
-        """The answers for these symbols."""
+        """Return the answers for these symbols."""
         return symbols
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
@@ -41,7 +42,7 @@ class Copying(DrawnTask):
 
 
 class Reverse(Copying):
-    """The n symbols backwards: the k-th answer is 2k − 1 tokens back, so every answer has a different distance."""
+    """The answers are the n symbols backwards. The k-th answer is 2k − 1 tokens back, so all distances differ."""
 
     question = "repeat the sequence backwards after the separator (share of tokens right)"
 

@@ -1,4 +1,4 @@
-"""Iterates over the documents of a text: a file, the files of a folder, or the rows of JSONL and parquet files."""
+"""Reads the documents of a text: a file, the files of a folder, or the rows of JSONL and parquet files."""
 
 import json
 import lzma
@@ -8,20 +8,20 @@ from pathlib import Path
 from posenc.errors import MissingExtra, StudyError, first_line
 
 CHUNK = 2**20
-"""Bytes per read."""
+"""The number of bytes per read."""
 DEFAULT = Path(__file__).with_name("default_text.xz")
-"""The default text of a study: posenc's documentation as of one day."""
+"""The default text of a study, which is posenc's documentation of 2026-11-23."""
 SEPARATOR = b"\f"
 """The separator between documents of the default text."""
 ROWS = (".jsonl", ".parquet")
-"""Suffixes of files with one document per row."""
+"""The suffixes of files with one document per row."""
 
 Document = tuple[str, Iterator[bytes]]
-"""A name, whose hash determines the split, and the bytes in pieces. Read them before the next document."""
+"""A document's name, whose hash determines the split, and an iterator over its bytes in pieces."""
 
 
 def files(path: Path) -> list[Path]:
-    """The file itself, or the sorted files of a folder without hidden ones."""
+    """Return the file itself, or the files of a folder in sorted order, without hidden files."""
     if not path.is_dir():
         return [path]
     inside = (file for file in sorted(path.rglob("*")) if file.is_file())
@@ -29,7 +29,7 @@ def files(path: Path) -> list[Path]:
 
 
 def documents(path: Path) -> Iterator[Document]:
-    """Every document of a file or folder.
+    """Yield every document of a file or folder.
 
     Raises:
         StudyError: a file cannot be read, or it has no column or key ``text``.
@@ -60,8 +60,8 @@ def _jsonl(file: Path) -> Iterator[str]:
                 yield json.loads(line)["text"] or ""
             except (ValueError, KeyError, TypeError) as error:
                 raise StudyError(
-                    f"text {str(file)!r} has no object with a key 'text' in line {number}; write one per line, "
-                    'such as {"text": "…"}'
+                    f"text {str(file)!r} has no object with a key 'text' in line {number}; write one object "
+                    'per line, such as {"text": "…"}'
                 ) from error
 
 

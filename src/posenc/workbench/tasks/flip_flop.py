@@ -1,8 +1,8 @@
-"""Flip-flop: read back the last written bit, across any number of ignored bits.
+"""The task flip-flop: read back the last written bit, across any number of ignored bits.
 
-Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling" (arXiv 2306.00946), FFL(0.8): a
-one-bit memory; each bit follows an instruction to write, read or ignore. The task tests whether attention goes only
-to the last write, at any distance: attention to any other place is an error.
+Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling" (arXiv 2306.00946), FFL(0.8). Each
+bit of this one-bit memory follows an instruction to write, read or ignore. The task tests whether attention goes
+only to the last write, at any distance, because attention to any other token gives a wrong answer.
 """
 
 from typing import ClassVar
@@ -17,8 +17,8 @@ SHARES = 0.1, 0.1, 0.8
 
 
 class FlipFlop(DrawnTask):
-    """Instructions and bits alternate, from a first write to a last read. The bit after a read is the answer, and
-    chance is 1/2."""
+    """A sequence alternates instructions and bits, from a first write to a last read. The answer is the bit after a
+    read, and chance is 1/2."""
 
     question = "read back the last written bit, past many ignored bits"
     shortest: ClassVar[int] = 3

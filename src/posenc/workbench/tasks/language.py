@@ -1,8 +1,9 @@
-"""Language: predict the next byte of real text; the same targets are scored with more and more context.
+"""The task language: predict the next byte of real text, with the same targets under more and more context.
 
 Test windows of every length end at the same places in the validation text, and their last ``TARGETS`` bytes are the
-fixed targets. So changes with the length come from the model, not from the text. The mean over whole windows, which
-papers report, falls with the length also because targets have more context on average.
+fixed targets. Because the targets are fixed, changes with the length come from the model, not from the text. The
+mean loss over whole windows, which papers report, also falls with the length because targets have more context on
+average.
 """
 
 from collections.abc import Iterator
@@ -21,12 +22,12 @@ TARGETS = 64
 
 
 COUNTED = 2**22
-"""The most training tokens that the gate's tables count, and the most validation tokens that test them."""
+"""The largest number of training tokens in the tables of the gate, and of validation tokens for testing them."""
 
 
 class Language(Task):
-    """Predicts the next token of a text at every position. The gate is the loss of a table of token pairs, counted
-    on the training part."""
+    """The next token of a text is predicted at every position. The gate is the loss of a table of token pairs that
+    are counted on the training part."""
 
     question = "predict the next byte of real text, the same targets with ever more context"
     measure: Literal["loss", "accuracy"] = "loss"
@@ -43,13 +44,13 @@ class Language(Task):
         self.train_length = length = train_length or type(self).train_length
         if len(text.train) <= length + 1:
             raise StudyError(
-                f"text {text.name!r} has {len(text.train)} training {self.unit}s; windows of {length} need "
-                "more, and a useful answer needs a few hundred thousand"
+                f"text {text.name!r} has {len(text.train)} training {self.unit}s, but a window of {length} "
+                f"needs more; pass a text with a few hundred thousand {self.unit}s"
             )
         if len(text.validation) < longest + TARGETS + 1:
             raise StudyError(
-                f"text {text.name!r} has {len(text.validation)} validation {self.unit}s; length {longest} needs at "
-                f"least {longest + TARGETS + 1}: pass a longer text or smaller --lengths"
+                f"text {text.name!r} has {len(text.validation)} validation {self.unit}s, but length {longest} "
+                f"needs at least {longest + TARGETS + 1}; pass a longer text or smaller --lengths"
             )
         self.longest = longest
         self.chance = _token_loss(text)
@@ -68,27 +69,27 @@ class Language(Task):
 
 
 def _ends(text: Text, longest: int, count: int) -> Int[Tensor, " n"]:
-    """The ends of ``count`` test windows, or of fewer if their fixed targets would overlap."""
+    """Return the ends of ``count`` test windows, or of fewer windows if fixed targets would overlap."""
     last, count = len(text.validation), min(count, blocks(text, longest))
     dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 holds every integer up to 2^24
     return torch.linspace(longest + 1, last, count, dtype=dtype).long()
 
 
 def blocks(text: Text, longest: int) -> int:
-    """The most windows of ``longest`` tokens whose fixed targets do not overlap."""
+    """Return the largest number of windows of ``longest`` tokens whose fixed targets do not overlap."""
     return max(1, (len(text.validation) - longest - 1) // TARGETS + 1)
 
 
 def _token_loss(text: Text) -> float:
-    """The loss of the training text's token frequencies, in nats per validation token."""
+    """Return the loss of a model that knows only the token frequencies of the training text, in nats per token."""
     counts = torch.bincount(text.train[:COUNTED].int(), minlength=text.tokens.vocabulary).double() + 1
     return float(-(counts / counts.sum()).log()[text.validation[:COUNTED].long()].mean())
 
 
 def _pair_loss(text: Text) -> float:
-    """The loss of a table of token pairs, in nats per validation token; a trained model must beat it.
+    """Return the loss of a table of token pairs, in nats per token, which a trained model must beat.
 
-    Only pairs that occur are stored, so that any vocabulary fits into memory.
+    Only pairs that occur in the text are stored, so that a table for any vocabulary fits into memory.
     """
     size = text.tokens.vocabulary
     dtype = torch.int32 if size**2 < 2**31 else torch.int64
@@ -105,6 +106,6 @@ def _pair_loss(text: Text) -> float:
 
 
 def _windows(data: torch.Tensor, starts: torch.Tensor, length: int) -> Batch:
-    """Windows of ``length`` inputs; the target of each token is the next token."""
+    """Return windows of ``length`` inputs, with the next token as target of each token."""
     rows = data[starts[:, None] + torch.arange(length + 1)].long()
     return Batch(rows[:, :-1], rows[:, 1:])

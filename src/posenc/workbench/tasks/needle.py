@@ -1,4 +1,4 @@
-"""Needle: which of 16 values is hidden in noise? Content alone gives the answer; order is not needed."""
+"""The task needle: which of 16 values is hidden in noise? The answer depends only on content, not on order."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ QUESTION = NOISE + VALUES
 
 
 class Needle(DrawnTask):
-    """The answer is the index of the value, given at the question mark that ends the sequence."""
+    """The answer at the final question mark is the index of the hidden value."""
 
     question = "which of 16 values is hidden in noise? (content only)"
     shortest: ClassVar[int] = 16

@@ -1,4 +1,4 @@
-"""Neighbours: every cell of a grid asks for the symbol on one of its sides; only positions show which that is."""
+"""The task neighbours: every cell of a grid asks for the symbol on one side, which only positions can locate."""
 
 from math import isqrt
 from typing import ClassVar
@@ -13,11 +13,11 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
 
 SYMBOLS = 16
 SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
-"""Steps in rows and columns to the cells above, below, left and right."""
+"""The steps in rows and columns to the cells above, below, left and right."""
 
 
 class Neighbours(DrawnTask):
-    """A token is a symbol and a side; the answer is the symbol of the cell on that side. Grids have any size."""
+    """A token is a symbol with a side; the answer is the neighbour's symbol on that side. Grids have any size."""
 
     question = "every cell of a grid asks: which symbol is above, below, left or right?"
     train_length: int = 64
@@ -32,7 +32,7 @@ class Neighbours(DrawnTask):
     causal: ClassVar[bool] = False
 
     def places(self, length: int) -> tuple[int, int]:
-        """Rows and columns of a nearly square grid of at most this many cells."""
+        """Return the rows and columns of a nearly square grid with at most ``length`` cells."""
         rows = isqrt(length)
         return rows, length // rows
 
@@ -55,6 +55,6 @@ def _asked(generator: torch.Generator, count: int, rows: int, columns: int) -> B
 
 
 def _on_sides(symbols: Int[Tensor, "B rows columns"]) -> Int[Tensor, "sides B rows columns"]:
-    """The symbol on each side of every cell; ``IGNORE`` past the edge."""
+    """Return the symbol on each side of every cell, with ``IGNORE`` past the edge."""
     (rows, columns), framed = symbols.shape[1:], pad(symbols, (1, 1, 1, 1), value=IGNORE)
     return torch.stack([framed[:, 1 + y : 1 + y + rows, 1 + x : 1 + x + columns] for y, x in SIDES])

@@ -1,7 +1,7 @@
-"""Ordering: is the sequence ascending? The model answers after every token; tests score the last answer.
+"""The task ordering: is the sequence ascending? The model answers after every token; tests score the last answer.
 
-Half the sequences ascend. Of the others, half are random and half ascend except for one swap of neighbours; random
-sequences alone would be easy negatives. Symbols repeat, so the length reveals nothing.
+Half of the sequences ascend, a quarter are random, and a quarter ascend except for one swap of neighbours, because
+random sequences alone would be easy negatives. Symbols repeat, so the length reveals nothing about the answer.
 """
 
 from typing import ClassVar
@@ -14,7 +14,7 @@ SYMBOLS = 8
 
 
 class Ordering(DrawnTask):
-    """The answer is 1 while the symbols have never descended, and 0 afterwards."""
+    """The answer is 1 until a symbol is lower than the symbol before it, and 0 from then on."""
 
     question = "is the sequence ascending? (half the negatives differ from a positive by one swap)"
     shortest: ClassVar[int] = 6
@@ -37,7 +37,7 @@ class Ordering(DrawnTask):
 
 
 def _swap_one_descent(ascending: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Swap one pair of unequal neighbours in every row, drawn uniformly."""
+    """Swap one pair of unequal neighbours in every row, chosen uniformly."""
     rises = (ascending[:, 1:] > ascending[:, :-1]).double()
     rises[rises.sum(1) == 0, 0] = 1.0  # a row of one symbol has no pair to swap and stays ascending
     at = torch.multinomial(rises, 1, generator=generator)

@@ -1,4 +1,4 @@
-"""Recent: which of several values in noise comes last? Content finds the values, but only order shows the last."""
+"""The task recent: which of several values in noise comes last? The order of the values determines the answer."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ NEEDLES = 4
 
 
 class Recent(Needle):
-    """The answer is the index of the value nearest to the question mark that ends the sequence."""
+    """The answer at the final question mark is the index of the nearest value."""
 
     question = "four values are hidden in noise: which comes last? (needs order)"
     steps: ClassVar[int] = 1000

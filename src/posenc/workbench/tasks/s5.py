@@ -1,9 +1,9 @@
-"""S5, a control: the running product of permutations of five items.
+"""The task S5, the running product of permutations of five items, which is a control.
 
 The word problem of a non-solvable group is complete for NC1, and transformers of fixed depth compute at most TC0
 (Liu et al. 2022, "Transformers Learn Shortcuts to Automata", arXiv 2210.10749; Merrill et al. 2024, "The Illusion
-of State in State-Space Models", arXiv 2404.08819). So no encoding should hold past the trained length; if one
-seems to, the study has a fault.
+of State in State-Space Models", arXiv 2404.08819). No encoding should hold past the trained length; a study in
+which an encoding seems to hold has a fault.
 """
 
 from functools import cache
@@ -19,7 +19,7 @@ THINGS, ELEMENTS = 5, 120
 
 
 class S5(DrawnTask):
-    """A token is one of the 120 permutations. The product so far is uniform over them, so chance is 1/120."""
+    """A token is one of the 120 permutations. The product is uniform over all permutations, so chance is 1/120."""
 
     question = "what is the product of all permutations of five items so far? (no encoding should hold)"
     shortest: ClassVar[int] = 2
@@ -39,7 +39,7 @@ class S5(DrawnTask):
 
 @cache
 def _table() -> Tensor:
-    """``table[g, f]`` is the permutation f followed by g; permutations are numbered in lexicographic order."""
+    """Return ``table[g, f]``, the number of the permutation f followed by g, in lexicographic order."""
     elements = torch.tensor(list(permutations(range(THINGS))))
     codes = elements @ THINGS ** torch.arange(THINGS)
     numbers = torch.zeros(THINGS**THINGS, dtype=torch.int64).scatter_(0, codes, torch.arange(ELEMENTS))

@@ -1,4 +1,4 @@
-"""Base classes of tasks: batches for training and tests, right answers, the chance level, and the gate."""
+"""The base classes of tasks, which define batches for training and tests, right answers, chance and the gate."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,25 +16,25 @@ IGNORE = -100
 """The target of a position that is not scored."""
 
 TOKENS_PER_TEST_BATCH = 4096
-"""The most tokens per test batch. Larger batches spend their time on page faults."""
+"""The largest number of tokens per test batch. Larger batches are slow because of page faults."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Tokens, and the right output at every position (``IGNORE`` where there is no question)."""
+    """Tokens, and the right output at every position, or ``IGNORE`` at a position without a question."""
 
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
     depth: tuple[float, ...] = ()
-    """The place of each row's answer: 0 at the start of the sequence, 1 at its end; empty if there is none."""
+    """The depth of each row's answer, from 0 at the start of the sequence to 1 at its end; empty without depths."""
     positions: Int[Tensor, "A T"] | Int[Tensor, "*A B T"] | None = None
-    """The tokens' positions on a grid, the same for all rows of the batch; None for sequences."""
+    """The positions of the tokens, the same for all rows if they are on a grid; None for plain sequences."""
 
     def on_axes(self, axes: int) -> "Batch":
-        """The batch for an encoding with this many axes.
+        """Return the batch for an encoding with this many axes.
 
-        Positions of a sequence are the same on every axis. Places on a grid use the encoding's last axes; earlier
-        axes, such as time, are 0. Encodings with one axis read cells row by row.
+        Positions in a sequence are the same on every axis. Places on a grid use the encoding's last axes, and
+        earlier axes, such as time, are 0. Encodings with one axis number the cells of a grid row by row.
         """
         if self.positions is None or axes == len(self.positions) > 1:
             return self
@@ -46,7 +46,7 @@ class Batch:
         return replace(self, positions=torch.cat((before, self.positions)))
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The batch on a device."""
+        """Return the batch on a device."""
         at = None if self.positions is None else self.positions.to(device)
         return replace(self, tokens=self.tokens.to(device), targets=self.targets.to(device), positions=at)
 
@@ -59,7 +59,7 @@ class Criteria:
         name: the task's name.
         question: the task in words.
         measure: ``"loss"`` is in nats per target, lower is better; ``"accuracy"`` is the share of right answers.
-        chance: the measure of a model that knows only how frequent each answer is.
+        chance: the measure of a model that knows only the frequency of each answer.
         gate: the measure at the trained length from which the task counts as learned.
     """
 
@@ -71,16 +71,16 @@ class Criteria:
 
     @property
     def sign(self) -> int:
-        """1 if lower is better, −1 if higher is better."""
+        """The sign of the measure: 1 if lower is better, −1 if higher is better."""
         return 1 if self.measure == "loss" else -1
 
     def passes(self, value: float) -> bool:
-        """Whether a model with this measure at the trained length has learned the task."""
+        """Return whether a model with this measure at the trained length has learned the task."""
         return self.sign * value <= self.sign * self.gate
 
 
 class Task(Criteria, ABC):
-    """A task on which a small decoder is trained at lengths up to ``train_length`` and tested beyond it.
+    """A task on which a small decoder is trained at lengths up to ``train_length`` and tested at longer lengths.
 
     A study sets ``name``.
     """
@@ -93,7 +93,7 @@ class Task(Criteria, ABC):
     vocabulary: int
     outputs: int
     unit: str = "token"
-    """What one token is, in a word."""
+    """The name of one token, such as ``"token"`` or ``"byte"``."""
     steps: ClassVar[int] = 1000
     batch: ClassVar[int] = 64
     learning_rate: ClassVar[float] = 3e-3
@@ -102,40 +102,40 @@ class Task(Criteria, ABC):
     """Whether a token attends only to itself and earlier tokens."""
 
     scores_every_answer: ClassVar[bool] = False
-    """Whether a test scores every answer of a sequence, or only the one at its last position."""
+    """Whether a test scores every answer of a sequence, or only the answer at the last position."""
 
     reads_text: ClassVar[bool] = False
-    """Whether it reads a text and is built by ``Task(text, longest, train_length)``, not ``Task(train_length)``."""
+    """Whether the task reads a text, and is created by ``Task(text, longest, train_length)``."""
 
     def places(self, length: int) -> tuple[int, ...]:
-        """The number of places on each axis in a test with this many tokens; empty for sequences."""
+        """Return the number of places on each axis in a test with this many tokens; empty for sequences."""
         return ()
 
     @abstractmethod
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
-        """The next training batch; equal generators give equal batches."""
+        """Draw a training batch, which depends only on the state of ``generator``."""
 
     @abstractmethod
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
-        """``count`` test sequences of ``length`` tokens, the same on every call."""
+        """Yield ``count`` test sequences of ``length`` tokens in batches, the same on every call."""
 
 
 def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
-    """Targets with a single answer, at the last position."""
+    """Return targets with a single answer, at the last position."""
     targets = torch.full((rows, length), IGNORE)
     targets[:, -1] = answers
     return targets
 
 
 def in_batches(length: int, count: int) -> Iterator[int]:
-    """Batch sizes that add up to ``count``, each with a bounded number of tokens."""
+    """Yield batch sizes that add up to ``count``, each with a bounded number of tokens."""
     rows = max(1, TOKENS_PER_TEST_BATCH // length)
     for first in range(0, count, rows):
         yield min(rows, count - first)
 
 
 class DrawnTask(Task):
-    """A task with random sequences; a subclass implements ``draw``."""
+    """The base class of tasks with random sequences, whose subclasses implement ``draw``."""
 
     shortest: ClassVar[int] = 4
 
@@ -144,7 +144,7 @@ class DrawnTask(Task):
         if self.train_length < self.shortest:
             raise InvalidArgument(
                 f"train_length={self.train_length} of {type(self).__name__} must be at least "
-                f"{self.shortest}, its shortest sequence"
+                f"{self.shortest}, the length of the shortest sequence"
             )
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Real text as tokens, split into training and validation by document, with a hash of both."""
+"""Reads real text as tokens, splits its documents into training and validation, and hashes both parts."""
 
 import hashlib
 import json
@@ -26,27 +26,27 @@ from posenc.workbench.tasks.documents import CHUNK, DEFAULT, Document, documents
 from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
 
 BATCH = 16
-"""The number of pieces that are tokenized in parallel, each on its own thread."""
+"""The number of pieces that are tokenized in parallel, one per thread."""
 VALIDATION_SHARE = 0.1
 BETWEEN = b"\n\n"
 """The separator between documents that are joined."""
 
 Stretches = Int[Tensor, "_ 2"]
-"""Where each document begins in the file, and its length in bytes."""
+"""The start of each document in a file, and its length, both in bytes."""
 PARTS = ("train", "validation")
-"""The token files, one per part."""
+"""The names of the token files, one per part."""
 SAMPLE = 128
-"""The most pieces for training a ``bpe`` tokenizer, evenly spread over the training part."""
+"""The largest number of pieces that train a ``bpe`` tokenizer, evenly spread over the training part."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Tokens, mapped into memory from their files.
+    """A text as tokens, which are mapped into memory from files.
 
     Args:
         name: the text's name in messages.
         sha256: the hash of the training and validation bytes together.
-        train, validation: the tokens, in the narrowest type that holds them.
+        train, validation: the tokens of each part, in the narrowest type that fits.
         tokens: the tokenizer.
     """
 
@@ -68,11 +68,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Source:
-    """A text's files and its tokenizer.
+    """The files of a text and its tokenizer.
 
     Args:
         path: a file, a folder of files, or a .jsonl or .parquet file with a key or column ``text``; by default
-            posenc's own documentation of 2026-11-23, the same bytes in every version.
+            posenc's own documentation of 2026-11-23, with the same bytes in every version.
         tokenizer: ``bytes``, ``bpe`` for a byte-pair encoding trained on the training part, or the path of a
         tokenizer.json.
         vocabulary: the size of the ``bpe`` tokenizer.
@@ -83,9 +83,9 @@ class Source:
     vocabulary: int = 4096
 
     def load(self, say: Callable[[str], object] = str) -> Text:
-        """Load the text. Its tokens are cached for all processes until its files change.
+        """Load the text. The tokens are cached for all processes until the files of the text change.
 
-        ``say`` receives a line before tokenizing, which takes minutes per gigabyte.
+        ``say`` receives a line of text before tokenizing, which takes minutes per gigabyte.
         """
         path = self.path or DEFAULT
         name = path.name if self.path else "posenc's documentation"
@@ -101,7 +101,7 @@ class Source:
         return _opened(cached(json.dumps([*map(str, astuple(self)), *stamps]), cut), name)
 
     def _stamps(self, path: Path) -> list[object]:
-        """Values that change when any of the files changes."""
+        """Return values that change when any file changes."""
         of_tokenizer = [] if self.tokenizer in ("bytes", "bpe") else [Path(self.tokenizer)]
         status = [(file.resolve(), file.stat()) for file in (*files(path), *of_tokenizer) if file.exists()]
         return [(str(file), each.st_size, each.st_mtime_ns, each.st_ctime_ns) for file, each in status]
@@ -155,7 +155,7 @@ def _mapped(file: Path, dtype: torch.dtype) -> Int[Tensor, " n"]:
 
 
 def spooled(documents: Iterable[Document], file: Path) -> Stretches:
-    """Write documents to a file one after the other, and return where they are, sorted by the hash of the names."""
+    """Write documents to a file one after the other, and return their stretches, sorted by hashes of the names."""
     hashes, stretches = array("q"), array("q")
     with file.open("wb") as out:
         for name, pieces in documents:
@@ -168,7 +168,7 @@ def spooled(documents: Iterable[Document], file: Path) -> Stretches:
 
 
 def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
-    """Split into training and validation: the first documents, a tenth of the bytes, are held out.
+    """Split documents into training and validation. The first documents, with a tenth of the bytes, are held out.
 
     If there is only one document, its last tenth is held out, so that long contexts stay whole.
     """
@@ -181,7 +181,7 @@ def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
 
 
 def joined(file: Path, stretches: Stretches) -> Iterator[bytes]:
-    """These documents joined into one, in pieces."""
+    """Join these documents, and yield the result in pieces."""
     with file.open("rb") as spool:
         for number, (start, length) in enumerate(stretches):
             if number:
@@ -192,9 +192,10 @@ def joined(file: Path, stretches: Stretches) -> Iterator[bytes]:
 
 
 def cached(key: str, make: Callable[[Path], None]) -> Path:
-    """The cache folder for this key; ``make`` fills it if it does not exist.
+    """Return the cache folder for this key, which ``make`` fills if it does not exist.
 
-    Other processes wait meanwhile. A killed process leaves only a partial folder, which is never read.
+    Other processes wait until the folder is complete. A killed process leaves only a partial folder, which is never
+    read.
 
     Raises:
         StudyError: the folder cannot be written.
@@ -217,14 +218,14 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
                 shutil.rmtree(partial, ignore_errors=True)
     except (OSError, sqlite3.Error) as error:
         raise StudyError(
-            f"tokens of a text cannot be written to {str(home)!r} ({error}); make room there, or set POSENC_CACHE "
+            f"tokens of a text cannot be written to {str(home)!r} ({error}); free some space, or set POSENC_CACHE "
             "to another folder"
         ) from error
     return folder
 
 
 def _home() -> Path:
-    """The cache folder for texts, or a temporary one for this process if that cannot be written."""
+    """Return the cache folder for texts, or a temporary folder for this process if the cache is not writable."""
     home = cache("texts")
     try:
         home.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tokenizers: bytes, a byte-pair encoding trained on the training part of a text, or a tokenizer file."""
+"""The tokenizers: bytes, a byte-pair encoding trained on the training part of a text, or a tokenizer file."""
 
 import hashlib
 from array import array
@@ -14,22 +14,21 @@ from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.run.machine import trim
 
 PIECE = 2**16
-"""The most bytes per call of a tokenizer, which needs about 30 bytes of memory for each. Pieces end at line ends if
-possible."""
+"""The largest number of bytes per call of a tokenizer, which needs about 30 times as much memory."""
 
 
 class Bytes:
-    """Every byte is a token."""
+    """A tokenizer in which every byte is a token."""
 
     name, unit, vocabulary, dtype = "bytes", "byte", 256, torch.uint8
 
     def encode(self, pieces: Sequence[bytes]) -> "list[array[int]]":
-        """The tokens of each piece, in ``dtype``."""
+        """Return the tokens of each piece, as numbers of type ``dtype``."""
         return [array("B", piece) for piece in pieces]
 
     @property
     def json(self) -> str:
-        """The JSON of this tokenizer for the ``tokenizers`` library: one token per byte, without merges."""
+        """The JSON of this tokenizer for the ``tokenizers`` library, with one token per byte and no merges."""
         library, plain = _library(), {*range(33, 127), *range(161, 173), *range(174, 256)}
         others = [byte for byte in range(256) if byte not in plain]  # mapped to other characters, in GPT-2's order
         letters = {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
@@ -41,7 +40,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A tokenizer of the ``tokenizers`` library, read from its JSON."""
+    """A tokenizer from the ``tokenizers`` library, given by its JSON."""
 
     json: str
     unit = "token"
@@ -64,7 +63,7 @@ class Pieces:
         return torch.uint16 if self.vocabulary <= 2**16 else torch.int32
 
     def encode(self, pieces: Sequence[bytes]) -> "list[array[int]]":
-        """The tokens of each piece, in ``dtype``."""
+        """Return the tokens of each piece, as numbers of type ``dtype``."""
         texts = [piece.decode(errors="replace") for piece in pieces]
         code = "H" if self.dtype == torch.uint16 else "i"
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
@@ -75,11 +74,11 @@ class Pieces:
 
 
 Tokens = Bytes | Pieces
-"""A tokenizer. Plans store its ``name``: ``bytes``, or a hash of everything that determines the tokens."""
+"""A tokenizer, whose ``name`` in plans is ``bytes`` or a hash of everything that determines the tokens."""
 
 
 def pieces(data: Iterable[bytes]) -> Iterator[bytes]:
-    """The data in pieces of at most ``PIECE`` bytes, cut at line ends if possible."""
+    """Yield the data in pieces of at most ``PIECE`` bytes, cut at line ends if possible."""
     rest = bytearray()
     for each in data:
         rest += each
@@ -108,7 +107,7 @@ def trained_bpe(train: Iterable[bytes], vocabulary: int) -> str:
 
 
 def of_file(path: Path) -> Pieces:
-    """The tokenizer in a ``tokenizer.json``."""
+    """Load the tokenizer in a ``tokenizer.json`` file."""
     library = _library()
     try:
         return Pieces(library.Tokenizer.from_file(str(path)).to_str())

@@ -1,4 +1,4 @@
-"""The forced-choice tasks for lm-evaluation-harness. Pass ``FOLDER`` as its ``--include_path``."""
+"""The forced-choice tasks for lm-evaluation-harness. Pass ``FOLDER`` as the harness's ``--include_path``."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The documents of a task: a long text with sentences hidden in it, a question, and its options."""
+"""The documents of a task, each with a long text that hides sentences, a question, and its options."""
 
 from typing import Any
 
@@ -10,9 +10,10 @@ from posenc.workbench.tasks.text import load
 
 
 def documents(task: str, pretrained: str, length: int = 4096, texts: int = 9, **_: Any) -> dict[str, Any]:
-    """All questions about ``texts`` texts of ``length`` tokens of the model in ``pretrained``.
+    """Return all questions about a number of texts, each with ``length`` tokens of the model in ``pretrained``.
 
-    The harness passes ``pretrained`` from its model's arguments, and ``length`` and ``texts`` from ``--metadata``.
+    The harness passes ``pretrained`` from the arguments of its model, and ``length`` and ``texts`` from
+    ``--metadata``.
     """
     from datasets import Dataset
 
