@@ -57,6 +57,7 @@ def test_a_right_port_is_right(plant: Plant) -> None:
     answer = diagnosis(plant)
     assert answer.right, answer
     assert not answer.causes
+    assert "multiplied by 1;" not in str(answer)  # is no mistake
 
 
 QUOTED = [

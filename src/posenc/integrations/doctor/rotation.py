@@ -191,8 +191,7 @@ class Rotation:
         """YaRN's frequencies if its authors' code gets swapped betas: the ramp is reversed, and its ends are
         rounded inwards to whole pairs."""
         first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
-        first, last = math.ceil(first), math.floor(last)
-        keep = np.clip((np.arange(len(plain)) - first) / (last - first), 0, 1)
+        keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
         return plain * keep + plain / self.slower * (1 - keep)
 
     @property
@@ -241,10 +240,8 @@ class Rotation:
         wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
         if "cos and sin" in self.precision:  # an error of float32 in the angle may round to the next 16-bit number
             error = CLOSE * (1 + np.abs(angles)) * np.array((-1.0, 1.0))[:, None, None]
-            for turn in (np.cos, np.sin):
-                wide = wide + self.factor * np.abs(
-                    np.diff(self.rounded(turn(angles + error), "cos and sin"), axis=0)[0]
-                )
+            turned = (self.rounded(turn(angles + error), "cos and sin") for turn in (np.cos, np.sin))
+            wide = wide + self.factor * sum(np.abs(low - high) for low, high in turned)
         lengths = np.abs(x[:, a]) + np.abs(x[:, b])
         room[:, c] = room[:, d] = wide * lengths
         if self.crossed:

@@ -71,9 +71,13 @@ def _scalings(scaling: Scaling, right: Scaling) -> str:
 
 
 def _named(scaling: Scaling) -> str:
-    if isinstance(scaling, PerPair):
-        return "LongRoPE factors"
-    return "no scaling" if scaling == Default() else briefly(scaling).removesuffix("()")
+    return (
+        "no scaling"
+        if scaling == Default()
+        else "LongRoPE factors"
+        if isinstance(scaling, PerPair)
+        else briefly(scaling).removesuffix("()")
+    )
 
 
 PHRASES: Mapping[str, Callable[[Any, Any], str]] = {

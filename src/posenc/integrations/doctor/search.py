@@ -221,7 +221,9 @@ class Search:
         closely = f"to {apart.max():.0e}" if apart.any() else "exactly"
         text = f"{text}; this reproduces all {apart.size:,} numbers {closely}{self.note}"
         opening = f"right{': ' * bool(causes[0])}" if right else ""
-        hidden = self.fitting(1) if right and not mistakes else []
+        hidden = (
+            [change for change in self.fitting(1) if not self.same(change, {})] if right and not mistakes else []
+        )
         if len(hidden) > len(self.single) / 8:
             also = "; or ".join(map(self.words, self.distinct(hidden)[:SHOWN]))
             text = f"{text}, but so would mistakes that do not show here, such as: {also}. {self.kind.wanted}"
