@@ -1,4 +1,4 @@
-"""What the site computes while it is built: figures from views, and tables from the library."""
+"""The parts of the site that are computed when it is built: figures from views, and tables from the library."""
 
 import json
 import re
@@ -45,14 +45,14 @@ PICTURES = {
         if (HERE / "encodings" / f"{name}.md").exists()
     },
 }
-"""Views with other settings than their own, for pages that need them so."""
+"""The views with settings other than the defaults, which pages need."""
 
 STANDARD = {f"standard-{task}": task for task in ("language", "ordering", "needle", "recent")}
-"""Curves of the study whose ledger lies in ``docs/standard``."""
+"""The curves of the study whose ledger is in ``docs/standard``."""
 
 
 def on_config(config: Any) -> None:
-    """List the pages of these folders in the navigation: encodings in the catalogue's order, then the others."""
+    """List the pages of these folders in the navigation: encodings in the catalogue's order, then other pages."""
     order = list(CATALOGUE)
     for title, folder in {"Encodings": "encodings", "Contributing": "contributing"}.items():
         names = [path.stem for path in sorted((HERE / folder).glob("*.md"))]
@@ -64,7 +64,7 @@ def on_config(config: Any) -> None:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Every view as ``figures/<name>.svg``, the lesson's three panels as a picture, and reference vectors."""
+    """Add every view as ``figures/<name>.svg``, the lesson's three panels as a picture, and reference vectors."""
     from mkdocs.structure.files import File
 
     pages = "".join(page.read_text(encoding="utf-8") for page in HERE.rglob("*.md"))
@@ -87,7 +87,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 BOOSTS = {"api": 0.4, "claims": 0.4, "contributing/": 0.3, "gallery": 0.2, "lessons": 0.4, "questions": 0.6}
-"""What search multiplies the score of pages by that are looked up, so that guides stand above them."""
+"""The factor of reference pages' scores in search, so that guides come first."""
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
@@ -98,14 +98,14 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """The search's index as a script too, which a page opened from a file may load."""
+    """Write the index of the search as a script too, which a page opened from a file may load."""
     folder = Path(config.site_dir) / "search"
     index = (folder / "search_index.json").read_text("utf-8")
     (folder / "search_index.js").write_text(f"var __index = {index};\n", "utf-8")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in what is computed, and give every figure its twin for dark paper; the theme shows one of them."""
+    """Fill in computed parts, and give every figure a version for dark paper; the theme shows one version."""
     for marker, table_text in COMPUTED.items():
         if marker in markdown:
             markdown = markdown.replace(marker, table_text())
@@ -115,31 +115,31 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 STAGE = re.compile(r"`/(\w+)#([\w-]+)`")
-"""The address of a stage of the lab, as pages name it."""
+"""The pattern of the address of a stage of the lab in pages."""
 
 
 def _opened(match: re.Match[str]) -> str:
-    """A link to the stage in the lab that lies beside the site."""
+    """Return a link to the stage in the lab that is exported with the site."""
     name, question = match.groups()
     return f'<a href="lab/{name}.html#{question}">{find(question).heading}</a>'
 
 
 FORMULA = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
-"""Formulas of a page in TeX, one a line."""
+"""The pattern of the formulas of a page in TeX, one per line."""
 
 
 def formula(lines: str) -> str:
-    """The formulas as MathML, which browsers show and read aloud without a script."""
+    """Return the formulas as MathML, which browsers show and read aloud without a script."""
     rows = "".join(f"<div>{convert(line, display='block')}</div>" for line in lines.splitlines())
     return f'<div class="formula" tabindex="0" role="group" aria-label="formula">{rows}</div>'
 
 
 FIGURE = re.compile(r"!\[([^\]]*)\]\(((?:\.\./)*figures/[\w-]+)\.svg\)")
-"""A view's figure in a page: its words, and its address without the ending."""
+"""The pattern of a figure in a page: its text, and its address without the suffix."""
 
 
 def properties() -> str:
-    """The property table of the catalogue, measured."""
+    """Return the table of measured properties of the catalogue."""
     names = (
         "encoding",
         "acts on",
@@ -166,7 +166,7 @@ def properties() -> str:
 
 
 def four_properties() -> str:
-    """Unique, bounded, aware of distance, extrapolates: every encoding, with the number that decides."""
+    """Return a table of the four properties of every encoding, with the measured numbers."""
     rows = [f"| encoding | {' | '.join(NAMES)} |", "| --- " * (1 + len(NAMES)) + "|"]
     for row in map(four, CATALOGUE):
         numbers = row.closest, row.growth, row.trend, row.unseen
@@ -180,13 +180,13 @@ def _short(value: float) -> str:
 
 
 def models() -> str:
-    """The table of real models with its computed columns."""
+    """Return the table of released models with computed columns."""
     with (HERE / "models.toml").open("rb") as file:
         return table([Model(name, **facts) for name, facts in tomllib.load(file).items()])
 
 
 def long_contexts() -> str:
-    """What released models that read long texts do, by their configs."""
+    """Return a table of how released models read long texts, computed from their configs."""
     lines = map(json.loads, (HERE.parent / "tests/data/published_configs.jsonl").read_text().splitlines())
     configs = {line["name"]: line["config"] for line in lines}
     rows = [
@@ -209,24 +209,24 @@ def long_contexts() -> str:
 
 
 def rooms() -> str:
-    """The rooms of the lab, one row each."""
+    """Return the rooms of the lab as table rows."""
     return "\n".join(f"| {room.short} | {room.title} |" for room in ROOMS)
 
 
 def quick() -> str:
-    """README's table of the quick study."""
+    """Return the table of the quick study from README."""
     return re.search(r"```\nlanguage: .*?```", README.read_text("utf-8"), re.DOTALL)[0]  # type: ignore[index]
 
 
 def classes() -> str:
-    """Every public encoding for the API reference: its class, and its methods that have a docstring."""
+    """Return every public encoding for the API reference: its class, and its methods with docstrings."""
     names = (name for name in posenc.__all__ if isinstance(getattr(posenc, name), type))
     shown = [name for name in names if issubclass(getattr(posenc, name), Encoding) and name != "Encoding"]
     return "\n".join(f"::: posenc.{name}\n    options:\n      members: true\n" for name in shown)
 
 
 def programs() -> str:
-    """Every program for the API reference: what it takes, and the classes of its file."""
+    """Return every program for the API reference, with the classes of its file."""
     lines = []
     for name in PROGRAMS:
         module = import_module(f"posenc.integrations.programs.{name}")
@@ -241,7 +241,7 @@ def programs() -> str:
 
 
 def departed() -> str:
-    """What model files of programs do that configs do not say."""
+    """Return a table of what model files of programs do and configs do not say."""
     lines = ["| program | families | what it does | line |", "| --- | --- | --- | --- |"]
     for one in departures():
         title = import_module(f"posenc.integrations.programs.{one.program}").PROGRAM.title
@@ -252,12 +252,12 @@ def departed() -> str:
 
 
 def published() -> dict[str, Any]:
-    """Published configs, each with where its text was read."""
+    """Return the published configs with their sources."""
     return dict(json.loads((HERE.parent / "tests" / "data" / "published.json").read_text("utf-8")))
 
 
 def published_vectors() -> str:
-    """Every published model with its vectors, the scaling of its layer types, and where its config was read."""
+    """Return every published model with its vectors, the scaling of its layer types, and its source."""
     rows = ["| model and file | rotation by layer type | config |", "| --- | --- | --- |"]
     for name, model in published().items():
         source = model["source"]
@@ -273,7 +273,7 @@ def published_vectors() -> str:
 
 
 def cells() -> str:
-    """Which scalings of which models every program was asked about: a table each, reasons below."""
+    """Return tables of the tested scalings of models by program, with reasons below each table."""
     recorded = json.loads((HERE.parent / "tests" / "data" / "cells.json").read_text("utf-8"))
     lines = []
     for program, by_scaling in recorded.items():
@@ -293,7 +293,7 @@ def cells() -> str:
 
 
 def gallery() -> str:
-    """Every figure under its title, with what draws it."""
+    """Return every figure with its title and the command that draws it."""
     return "\n\n".join(
         f"## {view().title}\n\n![{view().title}](figures/{name}.svg)\n\n`posenc show {name}`"
         for name, view in VIEWS.items()
@@ -301,7 +301,7 @@ def gallery() -> str:
 
 
 def arrows() -> str:
-    """The home page's picture: two words on two arrows, the arc between them, and their score."""
+    """Return the picture of the home page: two words on two arrows, the arc between them, and their score."""
     turn = QUARTER * 2  # the second word stands two positions further
     tips = {"dog": complex(1.5, 0.5), "man": complex(0.8, 1.0) * exp(1j * turn)}  # the widget's q and k
     marks = []
@@ -338,7 +338,7 @@ COMPUTED = {
     "<!-- settings -->": settings.settings,
     "<!-- walk -->": lambda: walk_page.page(walk_page.kept()),
 }
-"""What each mark in a page is replaced by."""
+"""The replacement of each mark in a page."""
 
 
 def _yes(value: bool) -> str:

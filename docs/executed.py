@@ -1,6 +1,6 @@
-"""The guide's notebook with what its cells showed, and that as a page of the site.
+"""The guide's notebook with the output of its cells, and its page on the site.
 
-``python docs/executed.py STUDY`` runs the cells on a study and keeps what they show in the notebook.
+``python docs/executed.py STUDY`` runs the cells on a study and writes their output into the notebook.
 """
 
 import ast
@@ -17,7 +17,7 @@ NOTEBOOK = Path(__file__).parent / "results.ipynb"
 
 
 def on_page_markdown(markdown: str, config: Any, files: Any, **_: Any) -> str:
-    """The notebook in place of its mark; its figures become files of the site."""
+    """Replace the mark by the notebook; its figures become files of the site."""
     if MARK not in markdown:
         return markdown
     from mkdocs.structure.files import File
@@ -37,7 +37,7 @@ def on_page_markdown(markdown: str, config: Any, files: Any, **_: Any) -> str:
 
 
 def keep(study: Path) -> None:
-    """Run the cells on this study, and keep what the last line of each shows."""
+    """Run the cells on this study, and store what the last line of each cell shows."""
     notebook = json.loads(NOTEBOOK.read_text("utf-8"))
     names: dict[str, Any] = {}
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -53,7 +53,7 @@ def keep(study: Path) -> None:
 
 
 def data(value: Any) -> dict[str, str]:
-    """A figure as SVG, a frame as its table, anything else in its words."""
+    """Return a figure as SVG, a data frame as a table, and anything else as text."""
     if hasattr(value, "view"):
         return {"text/plain": value.view.title, "image/svg+xml": value._repr_html_()}
     if hasattr(value, "to_html"):

@@ -1,4 +1,4 @@
-"""Add a model family: measure it, write its entry, and run the tests that read it.
+"""Add a model family: measure the model, write the family's entry, and run the tests that read the family.
 
 python -m tools.add_family seed_oss                  # an entry with which reading and measurement agree
 python -m tools.add_family molmo2_text --like llama  # your own entry, checked against the measurement
@@ -20,7 +20,7 @@ def suggested(name: str) -> list[str]:
     """Return lines of families.toml with which reading agrees with the measurement.
 
     Raises:
-        SystemExit: there are none; the message says what was measured.
+        SystemExit: no lines fit; the message says what was measured.
     """
     from tools.walk_type import walked
 
@@ -28,7 +28,7 @@ def suggested(name: str) -> list[str]:
     if isinstance(lines := found.get("family"), list):
         return [str(line) for line in lines]
     said = {key: found[key] for key in ("class", "why", "measured") if found.get(key)}
-    raise SystemExit(f"{name}: no known combination of facts fits. {json.dumps(said, indent=1)}")
+    raise SystemExit(f"{name}: no known combination of facts fits the measurement. {json.dumps(said, indent=1)}")
 
 
 def inserted(text: str, name: str, lines: list[str]) -> str:

@@ -5,7 +5,7 @@
 
 The old commit runs once, in a worktree with its own environment, made by its own Makefile; both are kept in
 build/baseline. The last digits of trained numbers differ between processors, so both sides must run on one machine.
-Both sides use the configs and questions of the newer one.
+Both sides use the configs and questions of the newer commit.
 """
 
 import argparse
@@ -37,9 +37,9 @@ answers = 64
 blocks = 16
 learning_rate = [1e-3, 3e-3]
 """
-"""A study with a list of learning rates."""
+"""The study with a list of learning rates."""
 SHOWN = 12
-"""Number of differences to print per part; all of them are written to a file."""
+"""The number of differences to print per part; all differences are written to a file."""
 
 
 def posenc(*arguments: str | Path) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def configs() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def readings(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield what is read from each of these configs, or the error."""
+    """Yield what posenc reads from each of these configs, or the error."""
     from posenc.integrations.huggingface import read
 
     asked = Path(os.environ["BASELINE_CONFIGS"])
@@ -130,7 +130,7 @@ def plain(value: Any) -> Any:
 
 
 def words(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the text and JSON of inspect and diff for the stored configs and those from issue threads."""
+    """Yield the text and JSON of inspect and diff for the stored configs and for configs from issue threads."""
     for path in sorted((*(DATA / "configs").glob("*.json"), *(DATA / "field").rglob("*.json"))):
         name = path.relative_to(DATA).as_posix()
         yield f"inspect {name}", posenc("inspect", path)
@@ -141,7 +141,7 @@ def words(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def lab(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the answer of every stage at both ends of each of its controls."""
+    """Yield the answer of every stage at both ends of every control."""
     from posenc.errors import PosencError
     from posenc.pictures import wire
     from posenc.teaching.lab.rooms import stages
@@ -192,7 +192,7 @@ def collect(folder: Path, parts: Sequence[str]) -> None:
 
 
 def old_side(commit: str) -> Path:
-    """Return the folder of a commit with its worktree, environment and outputs, creating it if needed."""
+    """Return the folder with the worktree, environment and outputs of a commit; create the folder if needed."""
     name = subprocess.run(
         ["git", "rev-parse", "--short=12", f"{commit}^{{commit}}"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Compile the native kernel into one library, next to its sources, with all instruction sets of a processor.
+"""Compile the native kernel into one library, in the folder of its sources, with all instruction sets.
 
 Run `python tools/build_kernel.py [LIBRARY]` in a checkout that is not installed or whose sources have changed;
 setup.py also compiles it for wheels and `pip install -e .`. `$CC` names the C compiler: GCC 12, Clang, or a cross
@@ -26,7 +26,7 @@ FLAGS = (
     "-Wall",
     "-Wno-psabi",
 )
-"""No contraction: a product and a sum are rounded separately, as in PyTorch operators."""
+"""The compiler flags. Without contraction, products and sums are rounded separately, as in PyTorch operators."""
 
 LEVELS = {
     "x86_64": {
@@ -35,12 +35,12 @@ LEVELS = {
         "avx512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mf16c"),
     }
 }
-"""Instruction sets by processor; the best one available is selected when the library is loaded. AVX512_BF16 is
+"""The instruction sets by processor; loading the library selects the best available set. AVX512_BF16 is
 excluded because it treats numbers below 2^-126 as zero."""
 
 
 def sources_hash() -> str:
-    """A hash that identifies the sources of a library; the loader computes the same."""
+    """Return a hash that identifies the sources of a library; the loader computes the same hash."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(SOURCES.glob("*.[ch]")))).hexdigest()[:16]
 
 
@@ -50,10 +50,9 @@ def is_current() -> bool:
 
 
 def build(library: Path = LIBRARY) -> None:
-    """Compile the library, and replace the old one atomically.
+    """Compile the library, and replace the old library atomically.
 
-    Raises:
-        OSError, subprocess.CalledProcessError: there is no compiler, or it failed; its message is on stderr.
+    Raises: OSError, subprocess.CalledProcessError: the compiler is missing or failed; its message is on stderr.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
     target = subprocess.run([*compiler, "-dumpmachine"], capture_output=True, text=True, check=True).stdout

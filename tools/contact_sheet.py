@@ -18,7 +18,7 @@ from posenc.teaching.lab.rooms import ROOMS
 THEMES = ("light", "dark")
 SIZES = {"desktop": (1280, 800), "large": (1920, 1080), "phone": (390, 844)}
 THUMB = 240
-"""Height of a picture on the sheet, in pixels."""
+"""The height of a picture on the sheet, in pixels."""
 
 FAULTS = r"""() => {
   const found = [], root = document.scrollingElement;
@@ -72,11 +72,11 @@ FAULTS = r"""() => {
   scrollTo({ top: 0, behavior: "instant" });
   return found;
 }"""
-"""Script for the layout faults of the current stage: too wide, cut off, unnamed, off-centre, out of view."""
+"""The script that finds layout faults of a stage: too wide, cut off, unnamed, off-centre, out of view."""
 
 
 def stages(only: str = "") -> list[tuple[str, str]]:
-    """Return the first page, the cards, and every stage of every room, or only those with this name."""
+    """Return the first page, the cards, and every stage of every room, or only entries with this name."""
     every = [("", ""), ("check", ""), *((room.name, stage.question) for room in ROOMS for stage in room.stages)]
     return [pair for pair in every if not only or only in pair]
 

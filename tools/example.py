@@ -1,7 +1,7 @@
 """Make the example study that comes with posenc: ``tools/example.py [STUDY]``; it takes minutes on two cores.
 
-It keeps the weights of the five language models, and those of learned tables from other tasks, which the lab shows
-next to their initial values; weights are in 16 bits, with hashes. ``twice`` is a separate study: the language
+It keeps the weights of the five language models, and learned tables from other tasks, which the lab shows next to
+their initial values; weights are in 16 bits, with hashes. ``twice`` is a separate study: the language
 models trained at twice the length on as many bytes, as the baseline for reading past the trained length.
 """
 

@@ -1,7 +1,8 @@
-"""How long the lab takes to answer: ``python -m tools.lab_latency [ROOM or STAGE]``.
+"""Measure how long the lab takes to answer: ``python -m tools.lab_latency [ROOM or STAGE]``.
 
 Prints the median and the 95th percentile for every stage, in milliseconds of processor time, which other programs
-do not change. One control at a time is set to each of its values. The first answer of a stage imports its code and
+do not change. The tool sets one control at a time to each of its values. The first answer of a stage imports its
+code and
 is not counted.
 """
 
@@ -19,13 +20,13 @@ from posenc.pictures import wire
 from posenc.teaching.lab.rooms import ROOMS, Stage
 
 BOUND = 100.0
-"""Milliseconds within which a picture follows the mouse."""
+"""The number of milliseconds within which a picture follows the mouse."""
 READERS = ("reading", "looks")
-"""Stages in which trained models read a text. They take longer, and the page shows that it is waiting."""
+"""The stages in which trained models read a text; they take longer, and the page shows that it is waiting."""
 
 
 def milliseconds(stage: Stage, state: Mapping[str, str]) -> float:
-    """The processor time of one answer, from its address to its bytes; settings may be refused."""
+    """Return the processor time of an answer, from its address to its bytes; the settings may be refused."""
     begun = time.process_time()
     with suppress(PosencError):
         json.dumps(wire.view(stage.answer(state)), ensure_ascii=False).encode()

@@ -37,8 +37,9 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: no,
-with the largest error of cos up to four times the trained length. A field's name: that field differs.
+The table shows whether releases compute the positions of published configs. *equal*: yes (lengths are not
+compared). *cos …*: no, with the largest error of cos up to four times the trained length. The name of a field means
+that this field differs.
 *refused*: the release does not run the config. *not read*: posenc has no rules for it.
 *not asked*: its model file was not run. `python -m tools.matrix` writes this page
 ([how releases are tested](one-config.md#programs)).
@@ -47,7 +48,7 @@ with the largest error of cos up to four times the trained length. A field's nam
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page of all programs and configs."""
     published = {
         line["name"]: line["config"] for line in map(json.loads, PUBLISHED.read_text("utf-8").splitlines())
     }
@@ -131,7 +132,7 @@ def table_or_refusal(program: Any, config: dict[str, Any], version: str) -> Posi
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:
-    """Return a cell's text, and the sentences below the table; layer types with the same difference share one."""
+    """Return the text of a cell and the sentences below the table, one for all layer types that differ equally."""
     try:
         table = program.read(config, version)
         apart = differences(of(read(config)), table, names=("the config", "the program"))

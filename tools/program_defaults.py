@@ -18,7 +18,7 @@ from posenc.integrations.programs import exllamav3, mlx
 
 ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
 EXLLAMAV3 = ("apertus", "arcee", "hyperclovax", "llama", "mixtral", "phi3", "qwen3", "qwen3_moe", "smollm3")
-"""Families whose file only calls read_rope_settings_default, and rotates halves."""
+"""The families whose file only calls read_rope_settings_default and rotates halves."""
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
 NEAR = {

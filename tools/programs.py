@@ -22,9 +22,9 @@ PROGRAMS = Path(__file__).parents[1] / "build" / "programs"
 TRANSFORMERS_4 = "transformers==4.57.6", "huggingface-hub==0.36.2", "tokenizers==0.22.2"
 LONGPPL = ("longppl==0.3.0",)
 DUAL_CHUNK = ("vllm==0.10.2",)
-"""A vLLM with Dual Chunk Attention, which later versions do not have; only its rotary files are used."""
+"""The vLLM release with Dual Chunk Attention, which later releases lack; only its rotary files are used."""
 LM_EVAL = "lm-eval==0.4.13"
-"""lm-evaluation-harness, in a separate environment that also uses the packages of this one."""
+"""The lm-evaluation-harness, in a separate environment that also uses the packages of this environment."""
 PYTHON = PROGRAMS / "env" / "bin" / "python"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 NUMBER = Path(__file__).with_suffix(".txt")
 SLACK = 30
-"""How far the number may exceed the count, so that deleting a few lines does not require a change."""
+"""The largest excess of the number over the count, so that deleting a few lines requires no change."""
 
 
 def statements(source: str) -> int:

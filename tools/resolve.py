@@ -1,8 +1,8 @@
-"""Resolve the project with every extra against its pins, as on a machine without local pip settings.
+"""Resolve the project with all extras against its pins, as on a machine without local pip settings.
 
 Run `python3 tools/resolve.py [PYTHON ...]`, by default with this Python. It resolves against constraints.txt, and
-on the lowest Python also against oldest.txt. It uses pip, since that is what people have, and installs nothing; it
-uses the newest pip, since older versions download gigabytes even for a dry run. All extras are resolved together:
+on the lowest Python also against oldest.txt. It uses pip, because most people use pip, and installs nothing. It
+uses the newest pip, because older versions download gigabytes even for a dry run. All extras are resolved together:
 if every package is pinned and the pins agree, they also agree for fewer extras.
 """
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(pythons: list[str]) -> int:
-    """Resolve on each Python; return 1 if one of them fails."""
+    """Resolve on each Python, and return 1 if a resolution fails."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     wanted = f".[{','.join(project['optional-dependencies'])}]"

@@ -26,7 +26,7 @@ LARGE = re.compile(
 
 
 class Refused(Exception):  # noqa: N818 - says what it is without the suffix
-    """An error of the set-up, in one sentence."""
+    """An error of the set-up, described in one sentence."""
 
 
 def main(extra):
@@ -44,7 +44,7 @@ def main(extra):
 
 
 def wait_for_others():
-    """Allow one set-up at a time in this folder; a second would take an unfinished .venv for an interrupted one.
+    """Allow one set-up at a time in this folder, because a second set-up would repair an unfinished .venv.
 
     The lock ends with the process.
     """

@@ -111,7 +111,7 @@ def expect(said: str, *parts: str) -> None:
 
 
 def alone(python: Path, posenc: Path, room: Path) -> None:
-    """The library works with the native kernel and without a compiler; the command names the extra it needs."""
+    """Check the library with the native kernel and without a compiler, and the extra that the command names."""
     native, bits = run(python, "-c", LIBRARY).splitlines()[-2:]
     expect(native, "native: one pass over memory")
     sdist = max((ROOT / "dist").glob("posenc-*.tar.gz"), key=lambda path: path.stat().st_mtime)
@@ -125,19 +125,19 @@ def alone(python: Path, posenc: Path, room: Path) -> None:
 
 
 def cli(python: Path, posenc: Path, room: Path) -> None:
-    """The help lists the commands, and one of them runs."""
+    """Check that the help lists the commands, and that a command runs."""
     expect(run(posenc, "--help"), "compare", "lab", "--version")
     expect(run(posenc, "verify", "--only", "float32-tables"), "1 of 1 verdicts hold")
 
 
 def plot(python: Path, posenc: Path, room: Path) -> None:
-    """A figure is drawn."""
+    """Check that a figure is drawn."""
     run(posenc, "show", "hands", "--output", room / "hands.svg")
     expect((room / "hands.svg").read_text(), "<svg")
 
 
 def compare(python: Path, posenc: Path, room: Path) -> None:
-    """A study of a few seconds runs, writes its report and is listed."""
+    """Check that a study of a few seconds runs, writes its report and is listed."""
     (room / "tiny.toml").write_text(STUDY)
     said = run(posenc, "compare", "--config", room / "tiny.toml", "--output", room / "study")
     expect(said, "2 runs", "report.html")
@@ -145,13 +145,13 @@ def compare(python: Path, posenc: Path, room: Path) -> None:
 
 
 def hf(python: Path, posenc: Path, room: Path) -> None:
-    """A config is read, and ``patched`` can be imported with transformers."""
+    """Check that a config is read, and that ``patched`` can be imported with transformers."""
     expect(run(posenc, "inspect", ROOT / "tests" / "data" / "configs" / "llama-3.1-8b.json"), "rotary")
     run(python, "-c", "import posenc.integrations.huggingface as hf; hf.patched")
 
 
 def lab(python: Path, posenc: Path, room: Path) -> None:
-    """The server returns the first page."""
+    """Check that the server returns the first page."""
     with subprocess.Popen(
         [posenc, "lab", "--port", "0", "--no-open"],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Measure every model type of the installed transformers, read its config, and compare the two.
+"""Measure every model type of the installed transformers, and compare the measurement with what is read.
 
     python -m tools.walk                      # all types, two at a time; resumes if it was stopped
     python -m tools.walk --types llama,t5     # some types, only printed
@@ -30,7 +30,7 @@ from tools.walk_page import KEPT, Walk, changes, kept, page
 from tools import walk_type
 
 MEMORY = 6 * 2**30
-"""Bytes that measuring a type may use."""
+"""The number of bytes that measuring a type may use."""
 CONTEXT = multiprocessing.get_context("forkserver")
 
 
@@ -43,7 +43,7 @@ def work(name: str, limit: float, result: Connection) -> None:
 
 
 def ask(name: str, limit: float) -> dict[str, object]:
-    """The result of a type, from a process of its own, or the reason why there is none."""
+    """Return the result of a type from a separate process, or the reason why there is no result."""
     mine, theirs = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=work, args=(name, limit, theirs))
     with theirs:
@@ -58,7 +58,7 @@ def ask(name: str, limit: float) -> dict[str, object]:
 
 
 def results(names: list[str], workers: int, limit: float) -> Iterator[dict[str, object]]:
-    """One result per type, in the order of the names."""
+    """Yield one result per type, in the order of names."""
     CONTEXT.set_forkserver_preload(["tools.walk_type"])
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(partial(ask, limit=limit), names)
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def told(walk: Walk) -> str:
-    """Return the page for the newest version; for an older one, the changes from it to the newest."""
+    """Return the page for the newest version, or for an older version the changes from it to the newest version."""
     walks = kept(KEPT)
     return page(walks) if walk.version == walks[-1].version else "\n".join(changes(walk, walks[-1]))
 

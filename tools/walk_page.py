@@ -10,7 +10,7 @@ from typing import Any
 from packaging.version import Version
 
 KEPT = Path(__file__).parent / "walked"
-"""For each version measured: the date and the model types, and one line per result."""
+"""The results of each measured version: the date, the model types, and one line per result."""
 
 CLASSES = {
     "read and equal": "`posenc inspect` reads the config, and the model does the same",
@@ -29,7 +29,7 @@ Found = Mapping[str, Any]
 
 @dataclass
 class Walk:
-    """Results for one version of transformers.
+    """The results for one version of transformers.
 
     Args:
         version: the version of transformers.
@@ -44,7 +44,7 @@ class Walk:
     day: str = ""
 
     def only(self, names: Collection[str]) -> "Walk":
-        """Return the results of only these types."""
+        """Return the results for only these types."""
         found = {name: one for name, one in self.found.items() if name in names}
         return Walk(self.version, [name for name in self.names if name in names], found, self.day)
 

@@ -1,4 +1,4 @@
-"""Compare reading with measurement for one model type: default config with other bases, scaled, and published."""
+"""Compare reading with measurement for one model type, with default, rebased, scaled and published configs."""
 
 import copy
 import json
@@ -76,7 +76,7 @@ MORE: dict[str, dict[str, Any]] = {
         "rope_parameters": {"rope_type": "default", "rope_theta": 17_000.0},
     },
 }
-"""Keys that a default config lacks for a model with positions, and that every released config has."""
+"""The keys that a default config lacks for a model with positions, and that every released config has."""
 
 
 SPELT = {
@@ -85,7 +85,7 @@ SPELT = {
     "width": ("hidden_size", "d_model", "dim", "n_embd", "embed_dim"),
     "layers": ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers"),
 }
-"""Keys under which configs may store what every family needs, by the field of an entry."""
+"""The keys under which configs may store what every family needs, by the field of an entry."""
 
 
 def walked(name: str) -> dict[str, object]:
@@ -160,7 +160,7 @@ def _scaled(config: Any) -> Any:
 
 
 def corrected_since(positions: ModelPositions) -> bool:
-    """Return whether the installed transformers is known to differ from what such a config says."""
+    """Return whether the installed transformers is known to differ from this kind of config."""
     known = FAMILIES[positions.model_type].wrong_up_to_version
     return known is not None and Version(transformers.__version__) <= Version(known)
 

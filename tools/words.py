@@ -48,7 +48,7 @@ RENAMED = {
     "posenc.encodings.*.needs": "a table of the laws",
     "posenc.positions.*.plain": "arange",
 }
-"""Patterns of qualified public names that were renamed, and the new names."""
+"""The patterns of qualified public names that were renamed, and the new names."""
 
 PRIVATE = re.compile(
     r"\b(?:sights?|doors?|carry|carries|carried|carrying|told|impl|spectrum|somebody's own|rope schedules?|"
@@ -57,7 +57,7 @@ PRIVATE = re.compile(
     r"anew|besides|nobody|(?:none|false|zero) where)\b",
     re.IGNORECASE,
 )
-"""Private words, for which no reader would search; *a* for per, *otherwise* for differently, *where* for if."""
+"""Private words, which no reader would search for; *a* for per, *otherwise* for differently, *where* for if."""
 
 PROSE = re.compile(
     r"\b(?:(?:once|per|of|in|each|every|with|at|is) (?:a )?forward\b(?! pass)|nobody may|by and large|at hand|"
@@ -69,11 +69,11 @@ PROSE = re.compile(
 """Unidiomatic phrases, which are also refused in docstrings, comments, errors, templates and data."""
 
 ALLOWED = ("told apart", "carry relative position", "carry absolute positions")
-"""Phrases in which these words are plain English."""
+"""The phrases in which private words are plain English."""
 
 EMPTY = {"found", "made", "said", "told", "own", "kept", "held", "beside", "came", "whole", "seen"}
 LIMIT = 30
-"""How many variables of ``src`` may have a meaningless name."""
+"""The largest number of variables in ``src`` with meaningless names."""
 
 
 def public_names(module: str, source: str) -> Iterator[str]:

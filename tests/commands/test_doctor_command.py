@@ -102,7 +102,7 @@ def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
     """By the error of the likeliest call, and not of the last one tried, which gave positions as one number."""
     port = "import torch\n\ndef f(x, positions):\n    return x * (positions[:, None] * torch.ones(64)).cos()\n"
     (tmp_path / "port.py").write_text(port)
-    with pytest.raises(PosencError, match=r"gives no numbers: RuntimeError: .*\(64\).*with 128 channels per head"):
+    with pytest.raises(PosencError, match=r"no numbers: RuntimeError: .*\(64\).*used 128 channels per head"):
         asked(LLAMA, "--call", f"{tmp_path}/port.py:f")
 
 
@@ -138,5 +138,5 @@ def test_a_file_that_does_not_run_is_one_sentence(listing: str, said: str, tmp_p
 def test_a_file_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "SECONDS", 1)
     (tmp_path / "port.py").write_text("import time\nwhile True: time.sleep(1)\n")
-    with pytest.raises(PosencError, match="did not end within"):
+    with pytest.raises(PosencError, match="did not finish within"):
         asked("rotary", "--call", f"{tmp_path}/port.py:apply_rope")

@@ -110,9 +110,9 @@ def test_what_show_does_not_know() -> None:
         show("heatmpa")
     with pytest.raises(UnknownName, match="unknown setting of heatmap 'widht'; did you mean 'width'"):
         show("heatmap", ["widht=3"])
-    with pytest.raises(InvalidArgument, match="width='wide' is not a whole number"):
+    with pytest.raises(InvalidArgument, match="width='wide' must be a whole number"):
         show("heatmap", ["width=wide"])
-    with pytest.raises(InvalidArgument, match="causal='yes' is not true or false"):
+    with pytest.raises(InvalidArgument, match="causal='yes' must be true or false"):
         show("bias", ["causal=yes"])
     with pytest.raises(InvalidArgument, match="has no '='; write it as --set name=value"):
         show("bias", ["causal"])

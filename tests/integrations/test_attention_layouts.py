@@ -119,13 +119,13 @@ def test_qwen_images_frames_count_up_and_its_picture_is_centred() -> None:
         ),
         (
             lambda: LAYOUTS["dinov3"].encoding(16),
-            "parts is missing, but this layout counts parts of the picture; pass",
+            "parts is missing, but this layout counts positions in parts of",
         ),
         (
             lambda: LAYOUTS["dinov3"].positions(2, 3, parts=4),
-            "parts=4 must be a multiple of the cells along every",
+            "parts=4 must be a multiple of the",
         ),
-        (lambda: LAYOUTS["eva"].positions(2, 3, parts=4), "parts=4 must be a multiple of the cells along every"),
+        (lambda: LAYOUTS["eva"].positions(2, 3, parts=4), "parts=4 must be a multiple of the"),
     ],
 )
 def test_what_a_family_has_not_is_refused(act, message: str) -> None:

@@ -73,15 +73,15 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
 @pytest.mark.parametrize(
     ("model_type", "why"),
     [
-        ("deepseek_v3", "its config has 'qk_nope_head_dim', which Llama's config lacks"),
+        ("deepseek_v3", "the config has 'qk_nope_head_dim', which Llama's config lacks"),
         (
             "cohere2",
-            "full_attention and sliding_attention share one rotary module, and some of them may not rotate",
+            "full_attention and sliding_attention share one rotary module, and some of these types may not rotate",
         ),
-        ("nanochat", "its model file's rotation is backwards"),
-        ("qwen3_5_text", "its rotary module has mrope_section, for positions on several axes"),
-        ("gemma3n_text", "its model file rotates queries and keys separately"),
-        ("xlm-roberta", "its model file has no rotary modules for this config"),
+        ("nanochat", "the model file's rotation is backwards"),
+        ("qwen3_5_text", "the rotary module has mrope_section, for positions on several axes"),
+        ("gemma3n_text", "the model file rotates queries and keys separately"),
+        ("xlm-roberta", "the model file has no rotary modules for this config"),
     ],
 )
 def test_a_type_that_the_rule_does_not_fit_is_refused(
@@ -104,7 +104,7 @@ def test_a_module_that_computes_something_else_is_heard(fault: str, monkeypatch:
             self.attention_scaling = 1.001
 
     monkeypatch.setattr(modeling_llama.LlamaRotaryEmbedding, "__init__", otherwise)
-    with pytest.raises(NotByRule, match="its rotary module computes different angles for 'all'"):
+    with pytest.raises(NotByRule, match="the rotary module computes different angles for 'all'"):
         by_the_rule("llama", monkeypatch)
 
 

@@ -181,7 +181,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"rope_scaling": {**YARN, "rope_type": "linear"}}, "rope_type='linear' contradicts type='yarn'"),
     (
         {"rope_scaling": {"type": "yarn", "factor": 4.0}},
-        "has no 'original_max_position_embeddings', .*add the one that the model was trained with",
+        "has no 'original_max_position_embeddings', .*add the value that the model was trained with",
     ),
     ({"rope_scaling": {"type": "linear"}}, "rope_type 'linear' needs 'factor', which is missing; add it"),
     ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "factor=0.5 must be a finite number of at least 1"),
@@ -190,7 +190,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"rope_scaling": YARN, "rope_parameters": {"factor": 2}}, "both given and differ"),
     (
         {"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [2]}},
-        "has no 'original_max_position_embeddings', .*add the one that the model was trained with",
+        "has no 'original_max_position_embeddings', .*add the value that the model was trained with",
     ),
     (
         {
@@ -210,8 +210,8 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, "rotates every channel"),
     ({"dual_chunk_attention_config": {"chunk_size": 8}}, r"Dual Chunk Attention .* use posenc.remap.DCA"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
-    ({"hidden_size": None}, "llama' has no 'hidden_size', .*add the one"),
-    ({"hidden_size": 250}, "hidden_size=250 is not a multiple of num_attention_heads=4"),
+    ({"hidden_size": None}, "llama' has no 'hidden_size', .*add the value"),
+    ({"hidden_size": 250}, "hidden_size=250 must be a multiple of num_attention_heads=4"),
     ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "mixes layer types"),
     (
         {"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"] * 2},
@@ -327,7 +327,7 @@ def test_changes_are_a_config_patch() -> None:
 def test_writing_what_has_no_place() -> None:
     for given, how, message in (
         (config("gpt-j-6b"), {"scaling": Linear(2.0)}, "'gptj' has no key for"),
-        (config("gemma-3-4b"), {"spelling": "v4"}, "several; use 'v5'"),
+        (config("gemma-3-4b"), {"spelling": "v4"}, "several dictionaries; use spelling='v5'"),
         (LLAMA, {"spelling": "v6"}, "unknown spelling 'v6'"),
     ):
         with pytest.raises(InvalidArgument, match=message):

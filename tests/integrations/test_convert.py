@@ -110,13 +110,13 @@ def test_refusals() -> None:
             {},
             r"known names: q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k",
         ),
-        ({"k_proj.weight": q}, {}, r"k_proj.weight has 64 rows; heads=4, kv_heads=2 and head_dim=16 need 32"),
+        ({"k_proj.weight": q}, {}, r"k_proj.weight has 64 rows, but heads=4, kv_heads=2 and head_dim=16 need 32"),
         ({"q_proj.weight": q}, {"rotary_dim": 7}, "rotary_dim=7 must be even"),
         ({"q_proj.weight": q}, {"to": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"q_proj.weight": q}, {"from_": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"a.q_b_proj.weight": q}, {}, "latent projection"),
-        ({"q_norm.weight": torch.ones(3, 8)}, {"head_dim": 8}, r"q_norm.weight has 24 rows; .* need 32"),
-        ({"query_key_value.weight": q}, {}, "needs one key head per query head"),
+        ({"q_norm.weight": torch.ones(3, 8)}, {"head_dim": 8}, r"q_norm.weight has 24 rows, but .* need 32"),
+        ({"query_key_value.weight": q}, {}, "kv_heads must equal heads="),
     ):
         with pytest.raises(InvalidArgument, match=message):
             convert_pairing(state, **{"from_": "interleaved", "to": "half", **SIZES, **options})
@@ -187,7 +187,7 @@ def test_what_belongs_to_queries_or_keys_and_is_not_understood_is_refused(name: 
         "layers.0.self_attn.v_proj.weight_scale": torch.ones(4),
     }
     assert convert_pairing(state, from_="interleaved", to="half", **SIZES).keys() == state.keys()
-    remedy = f"{name} is no query or key weight .*; dequantise it, merge adapters, or rename it; known"
+    remedy = f"{name} is not a query or key weight .*; dequantise it, merge adapters, or rename it; known"
     with pytest.raises(InvalidArgument, match=remedy):
         convert_pairing({**state, name: torch.ones(64, 1)}, from_="interleaved", to="half", **SIZES)
 

@@ -125,9 +125,9 @@ def test_the_doors(tmp_path: Path) -> None:
     _, answers = told("inspect", str(LLAMA), "--for", "vllm", "--json")
     assert json.loads(answers)[0]["fingerprint"] == line
     assert_positions(LLAMA, line)
-    with pytest.raises(AssertionError, match=f"other positions: expected {line}, and this model has posenc1-"):
+    with pytest.raises(AssertionError, match=f"positions differ: expected {line}, but this model has posenc1-"):
         assert_positions(Path(qwen), line)
     for wrong in ("posenc1-12", "posenc2-" + line[8:], "llama"):
-        with pytest.raises(AssertionError, match=f"expected {wrong}, and this model has {line}"):
+        with pytest.raises(AssertionError, match=f"expected {wrong}, but this model has {line}"):
             assert_positions(LLAMA, wrong)
     assert told("diff", str(LLAMA), "posenc1-12")[0] == 1

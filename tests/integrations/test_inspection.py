@@ -39,7 +39,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "YaRN scaling by 32",
         "21 keep their frequency, 25 lie between, 18 are slowed 32 times",
         "Attention factor 1.347: scores are multiplied by 1.813, which sharpens attention",
-        "short texts are scaled too",
+        "YaRN also scales short inputs",
     ),
     "mistral-7b": (
         "no scaling",
@@ -214,7 +214,7 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delitem(FAMILIES, "smollm3")
     said = CliRunner().invoke(app, [str(path), "--measure"])
     assert "Not compared: model_type 'smollm3' of transformers" in said.output
-    assert "Llama's rule does not fit it: its config has 'no_rope_layer_interval'" in said.output
+    assert "Llama's rule does not fit it: the config has 'no_rope_layer_interval'" in said.output
     refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
     assert "--output 'a.svg' cannot be combined with --measure" in str(refused.exception)
 

@@ -291,7 +291,8 @@ def test_every_layer_has_a_table_of_its_own() -> None:
     names = ("encoder layer 0", "encoder layer 1", "decoder layer 0", "decoder layer 1")
     assert own.layer_types == tuple(own.recipes) == names
     assert own.types_by_window == ("encoder", "encoder", "decoder", "decoder")
-    assert len({id(own.as_layers().layer(i)) for i in range(4)}) == 4
+    layers = own.as_layers()
+    assert len({id(layers.layer(i)) for i in range(4)}) == 4
 
 
 def test_no_positions_at_all() -> None:
@@ -358,7 +359,7 @@ def test_scales_of_queries_are_read_beside() -> None:
             for stated, message in (
                 (
                     {"0": {"head_dim": 32}, "1": {"head_dim": 64}},
-                    r"per_layer_config has head_dim \[32, 64\]; all entries must have the same",
+                    r"per_layer_config has head_dim \[32, 64\]; use one head_dim for all",
                 ),
                 ([1], "per_layer_config=.* must be a dictionary"),
                 ({"1": {"head_dim": []}}, r"head_dim=\[\] must be a whole number"),

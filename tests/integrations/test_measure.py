@@ -241,7 +241,12 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
     ),
     ("llama4_text", {}, lambda p: replace(p, chunk=None), "tokens of a chunk: none in what was read, 5 in"),
     ("llama4_text", {}, lambda p: replace(p, chunk=7), "tokens of a chunk: 7 in what was read, 5 in"),
-    ("bloom", {}, lambda p: first(p, max_exponent=4.0), "a bias that is off by .* from it in the measured model"),
+    (
+        "bloom",
+        {},
+        lambda p: first(p, max_exponent=4.0),
+        "a bias that is off by .* from the expected bias in the measured",
+    ),
     ("bloom", {}, lambda p: replace(p, recipes={"all": NOPE}), "the encoding is nope in .*, a bias on scores in"),
     ("t5", {}, lambda p: first(p, buckets=16), "a bias with several numbers in one of its buckets"),
     ("t5", {}, lambda p: first(p, buckets=64), "a bias with one number in several of its buckets"),
@@ -254,7 +259,7 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
         "marian",
         {},
         lambda p: first(p, spacing="tensor2tensor"),
-        "a fixed table of 1024 rows that is off by .* from it in",
+        "a fixed table of 1024 rows that is off by .* from the expected table in",
     ),
 ]
 

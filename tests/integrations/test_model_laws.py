@@ -322,7 +322,7 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "  ?     reads_packed_texts_as_each_alone: packed=False" in report
     for wrong, message in (
         (42, "model is a int; load it first"),
-        (small("vit"), "ViTModel takes pixel_values, no token ids"),
+        (small("vit"), "ViTModel takes pixel_values instead of token ids"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             check(wrong)

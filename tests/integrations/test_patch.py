@@ -106,7 +106,7 @@ def test_refusals() -> None:
             {"full_attention": rotary},
             r"encoding has layer types \['full_attention'\], but this model has \['all'\]",
         ),
-        (gemma, posenc.Rotary(32, pairing="half"), r"pass a dict with one encoding for each, or Layers"),
+        (gemma, posenc.Rotary(32, pairing="half"), r"pass a dict with one encoding per type, or Layers"),
         (small("t5"), rotary, r"this model has layer types \['decoder', 'encoder'\]; pass a dict"),
         (
             small("t5"),

@@ -112,5 +112,5 @@ def test_float32_of_a_file_is_no_difference() -> None:
 
 def test_positions_are_asked_for() -> None:
     table = of(LLAMA)
-    with pytest.raises(InvalidArgument, match=r"positions=\[-1\] must be 0 or more"):
+    with pytest.raises(InvalidArgument, match=r"positions=\[-1\] must all be 0 or more"):
         differences(table, table, [-1])

@@ -187,15 +187,15 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
     [
         *((program, PLAIN, DynamicNTK(2.0, LENGTH), r"use scaling.plan\(total_length\)") for program in PROGRAMS),
         *(
-            (program, GEMMA, None, r"'gemma3_text' rotates \['full_attention', 'sliding_attention'\]; it must")
+            (program, GEMMA, None, r"'gemma3_text' rotates \['full_attention', 'sliding_attention'\]; pass a")
             for program in PROGRAMS
         ),
-        *((program, GPT2, None, "'gpt2' has no rotary layers|'gpt2' rotates nothing") for program in PROGRAMS),
+        *((program, GPT2, None, "'gpt2' has no rotary layers|'gpt2' rotates no layers") for program in PROGRAMS),
         *(
-            (program, TOWER, None, r"'qwen2_vl_vision' rotates \['all'\]; it must be a language model")
+            (program, TOWER, None, r"'qwen2_vl_vision' rotates \['all'\]; pass a language model")
             for program in PROGRAMS
         ),
-        (vllm, PLAIN, Proportional(0.5), "for 'proportional'; use Linear"),
+        (vllm, PLAIN, Proportional(0.5), "for rope_type 'proportional'; use Linear"),
         (gguf, PLAIN, Proportional(0.5), "do not rotate"),
         (
             vllm,
@@ -211,7 +211,7 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         ),
         (vllm, QWEN2_VL, YaRN(4, LENGTH), r"frequencies of .* original_length=256"),
         (vllm, {**QWEN2_VL, "rope_parameters": {"rope_theta": BASE}}, None, "pairs rotate by 3 axes"),
-        (mlx, QWEN2_VL, None, "has no model_type 'qwen2_vl_text' whose rotation is in its rope_utils"),
+        (mlx, QWEN2_VL, None, "has no model_type 'qwen2_vl_text' that rotates by its rope_utils"),
         (gguf, QWEN2_VL, None, "'qwen2_vl_text' has sections, which are not supported here"),
         (gguf, {**PLAIN, "model_type": "mistral", "sliding_window": 8}, None, "'mistral' has windows, which"),
         (gguf, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "'ministral3' has scales"),
@@ -220,9 +220,9 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (vllm, V3, Linear(2), "vLLM reads rope_type 'linear' of a DeepSeek model as YaRN, and fails without"),
         (vllm, V3, Llama3(2.0, LENGTH), r"llama3\(factor=2, .* in the model, base 10000, yarn\(factor=2, "),
         (vllm, V3, YaRN(2, LENGTH, truncate=False), r"truncate=False\) in the model, base 10000, yarn\(factor=2, "),
-        (gguf, V3, None, "llama.cpp has one number for both"),
-        (gguf, V3, Linear(2), "llama.cpp has one number for both"),
-        (mlx, PLAIN, YaRN(1, LENGTH, attention_factor=1.5), "attention_factor=1.5 cannot be stated with factor=1"),
+        (gguf, V3, None, "llama.cpp has only one field for both"),
+        (gguf, V3, Linear(2), "llama.cpp has only one field for both"),
+        (mlx, PLAIN, YaRN(1, LENGTH, attention_factor=1.5), "attention_factor=1.5 has no mscale with factor=1"),
         (vllm, GPTJ, None, "'gptj' has its base in its code"),
         (mlx, GPTJ, None, "'gptj' has its base in its code"),
     ],

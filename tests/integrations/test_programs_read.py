@@ -251,7 +251,7 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
     assert only(table).base == 10_000
     assert table.notes == (
         "rope_parameters is not read by transformers 4.57.6",
-        "rope_theta = 10000, the default of transformers 4.57.6, as no key that it reads states it",
+        "rope_theta = 10000, the default of transformers 4.57.6, which reads no key that states it",
     )
     assert by_name(transformers.read(config, "5.23.0"), config) == []
     older = config_json(read(config), spelling="v4")

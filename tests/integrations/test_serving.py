@@ -280,5 +280,5 @@ def test_a_gguf_file_in_words(tmp_path: Path) -> None:
     assert "  Trained length 64, inputs allowed up to 256." in lines
     llama = converted(tmp_path, "listed.gguf", json.loads((CONFIGS / "llama-3.1-8b.json").read_text()))
     assert "base 500 000, a factor per pair" in inspect(llama).answer.replace("\u2009", " ")
-    with pytest.raises(InvalidArgument, match="base=10000 does not apply"):
+    with pytest.raises(InvalidArgument, match="base=10000 is not needed"):
         inspect(llama, base=1e4)

@@ -39,7 +39,7 @@ WHISPER = FAMILIES["whisper"].tables
         (
             "whisper",
             {"tables": replace(WHISPER, spacing="paper")},
-            "a fixed table of 64 rows that is off by .* from it",
+            "a fixed table of 64 rows that is off by .* from the expected table",
         ),
         (
             "glm4v_vision",
@@ -92,7 +92,7 @@ def test_a_tower_says_whose_places_it_counts() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "vit", "image_size": 8}, "patch_size=16 is larger than image_size=8"),
+        ({"model_type": "vit", "image_size": 8}, "patch_size=16 must be at most image_size=8"),
         ({"model_type": "vit", "patch_size": 0}, "patch_size=0 must be a size, or one for each side"),
         (
             {"model_type": "pixtral", "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
@@ -112,4 +112,4 @@ def test_what_a_towers_config_may_not_say(config: dict[str, Any], message: str) 
 
 def test_layers_of_a_tower_that_see_tiles_are_said_to() -> None:
     noted = read({"model_type": "qwen2_5_vl_vision", "window_size": 112}).assumed
-    assert any("some layers see only their tile of 112 pixels a side" in note for note in noted)
+    assert any("some layers see only their tile of 112 pixels per side" in note for note in noted)

@@ -91,7 +91,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "gemma3", "rope_scaling": LINEAR, "text_config": GEMMA}, "move it into text_config, or remove"),
     ({"model_type": "gemma3", "head_dim": 32, "text_config": GEMMA}, "head_dim=32 is outside text_config"),
     ({"model_type": "gemma3", "text_config": [1]}, "text_config is a list; expected a dictionary"),
-    ({"hidden_size": 64}, "the config has no 'model_type'.*; add it, such as 'llama'"),
+    ({"hidden_size": 64}, "the config has no 'model_type'.*; add a type, such as 'llama'"),
     ({**GEMMA, "model_type": "gemma3"}, "has its language model in text_config, which is missing"),
     ({**GPTJ, "rope_scaling": LINEAR}, "unknown key of model_type 'gptj' 'rope_scaling'"),
     ({**GPTJ, "rope_theta": 5e5}, "unknown key of model_type 'gptj' 'rope_theta'"),
@@ -165,7 +165,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         )
         for name in ("exaone4", "cohere2")
     ),
-    ({"model_type": "ernie4_5_vl_moe"}, "its language model is described by text_config, which is missing"),
+    ({"model_type": "ernie4_5_vl_moe"}, "the language model is described by text_config, which is missing"),
     (
         config("phimoe", rope_scaling={**LONG, "short_mscale": 1.1, "long_mscale": 1.2}),
         "short_mscale=1.1 and long_mscale=1.2 must be equal",
@@ -191,11 +191,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         config("xlnet"),
         "model_type 'xlnet' of transformers .* is not a family that posenc reads, and Llama's rule does not "
-        "fit it: its config has 'd_model', which Llama's config lacks; measure its positions",
+        "fit it: the config has 'd_model', which Llama's config lacks; measure its positions",
     ),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},
-        "no 'max_position_embeddings', and a default would be a guess; add the one that",
+        "no 'max_position_embeddings', and a default would be a guess; add the value that",
     ),
     (config("llama", partial_rotary_factor=False), "unknown key of model_type 'llama' 'partial_rotary_factor'"),
     (config("llama", rope_scaling={**YARN, "truncate": None}), "truncate=None must be true or false"),
@@ -210,7 +210,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
             "position_biased_input": False,
             "pos_att_type": "c2p|p2c",
         },
-        "hidden_size=2 is not a multiple of num_attention_heads=4",
+        "hidden_size=2 must be a multiple of num_attention_heads=4",
     ),
 ]
 
@@ -279,7 +279,7 @@ def test_other_names_that_a_class_accepts_are_read() -> None:
     phi = read(config("phimoe", rope_scaling={**LONG, "short_mscale": 1.2, "long_mscale": 1.2}))
     assert phi.rotary.get("scaling").attention_factor == 1.2
     assert read(write(phi)).recipes == phi.recipes
-    assert "the encoder has 1500 positions, by max_source_positions" in read(WHISPER).assumed
+    assert "the encoder has 1500 positions, as stated by max_source_positions" in read(WHISPER).assumed
 
 
 def test_a_pairing_that_the_code_does_not_ask_for_is_refused() -> None:

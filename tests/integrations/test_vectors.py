@@ -233,7 +233,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "other.json")
     with pytest.raises(InvalidArgument, match="model_type 'bloom' has no rotary layers"):
         vectors(read({"model_type": "bloom", "hidden_size": 64, "n_head": 4, "n_layer": 2}))
-    with pytest.raises(InvalidArgument, match=r"positions=\[-1\] must be"):
+    with pytest.raises(InvalidArgument, match=r"positions=\[-1\] must have at least one entry, and all"):
         vectors(read(llama()), [-1])
 
 

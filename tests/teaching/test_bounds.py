@@ -71,12 +71,12 @@ def test_one_setting_may_end_where_another_does() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("9" * 400, "width='9999.*' is not a whole number"),
-        ("1e999", "width='1e999' is not a whole number"),
-        ("64.5", "width='64.5' is not a whole number"),
-        ("nan", "is not a whole number"),
-        ("", "is not a whole number"),
-        ("__import__('os')", "is not a whole number"),
+        ("9" * 400, "width='9999.*' must be a whole number"),
+        ("1e999", "width='1e999' must be a whole number"),
+        ("64.5", "width='64.5' must be a whole number"),
+        ("nan", "must be a whole number"),
+        ("", "must be a whole number"),
+        ("__import__('os')", "must be a whole number"),
     ],
 )
 def test_what_is_no_number_is_refused(text: str, message: str) -> None:
@@ -89,7 +89,7 @@ def test_words_become_what_the_signature_takes() -> None:
     read = arguments("heatmap", VIEWS["heatmap"], asked)
     assert read == {"width": 100, "base": 500_000.0, "transposed": True, "first": 3, "order": "block"}
     assert arguments("shuffle", VIEWS["shuffle"], {"order": "1-0"}) == {"order": (1, 0)}
-    with pytest.raises(InvalidArgument, match="causal='yes' is not true or false"):
+    with pytest.raises(InvalidArgument, match="causal='yes' must be true or false"):
         arguments("bias", VIEWS["bias"], {"causal": "yes"})
     with pytest.raises(InvalidArgument, match="base=nan must be between"):
         make("heatmap", {"base": "nan"})

@@ -83,7 +83,7 @@ def test_figures_import_nobodys_class(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_nobody_could_look_at_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="width=7 must be even here"):
+    with pytest.raises(InvalidArgument, match="width=7 must be even"):
         sinusoidal.waves(width=7, dimensions=(0,))
     with pytest.raises(UnknownName, match="unknown content 'alinged'; did you mean 'aligned'"):
         scores.distance(content="alinged")  # type: ignore[arg-type]

@@ -34,11 +34,11 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
         ("verify --only offset-ony", "unknown claim 'offset-ony'; did you mean 'offset-only'"),
         (
             f"inspect {CONFIGS}/gpt2.json --base 500",
-            "base=500 does not apply, because the config can be read without it",
+            "base=500 is not needed, because the config can be read without it",
         ),
         (
             f"inspect {CONFIGS}/llama-3.1-8b.json --base 1e4",
-            "base=10000 does not apply, because the config can be read without it",
+            "base=10000 is not needed, because the config can be read without it",
         ),
         (f"inspect {CONFIGS}/gpt2.json -o figure.svg", "--output 'figure.svg' does not apply, because the"),
     ],

@@ -1,4 +1,4 @@
-"""Attention: every encoding that changes scores, with every mask, in float64."""
+"""Cases of attention, with all encodings that change scores and all masks, in float64."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +17,7 @@ import posenc
 
 Array = np.ndarray
 WIDTH = 12
-"""Channels of the token inputs from which content-based encodings compute."""
+"""The channels of token inputs, from which content-based encodings compute."""
 
 SIZES: dict[str, Callable[[int], int]] = {
     "posenc.attend.ways:SHORT_DOCUMENT": lambda rows: 1,
@@ -26,10 +26,10 @@ SIZES: dict[str, Callable[[int], int]] = {
     "posenc.attend.blocks:ROWS": lambda rows: rows,
     "posenc.attend.blocks:TRAINING_ROWS": lambda rows: 2 * rows,
 }
-"""Thresholds above which the library uses documents and blocks, lowered so that small cases use both."""
+"""The thresholds above which the library uses documents and blocks, lowered so that small cases use both."""
 
 BEHIND = {"FIRE", "Inkling"}
-"""Encodings whose formula applies only to keys at or before the query's position."""
+"""The encodings whose formula applies only to keys at or before the query's position."""
 CAUSAL = BEHIND | {"FoX", "CoPE"}
 
 KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
@@ -71,7 +71,7 @@ KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
     "SSMax": lambda r: {"length": r.choice((4, 1024)), "offset": r.random() < 0.5},
     "Rotary": lambda r: {"pairing": r.choice(("half", "interleaved")), "base": r.choice((1e4, 100.0))},
 }
-"""Every class, with settings that change its formula."""
+"""All classes, with settings that change their formulas."""
 BUCKETED = ("T5", "Kerple")
 BIASED = (*BUCKETED, "ALiBi", "FIRE", "Sandwich", "FoX", "Inkling")
 STACKS = {
@@ -81,7 +81,7 @@ STACKS = {
     "ALiBi": (*BUCKETED, "Sandwich", "FoX"),
     "FoX": (*BUCKETED, "Sandwich"),
 }
-"""Which encodings are stacked with which."""
+"""The pairs of encodings that are stacked."""
 HEADLESS = {"NoPE", "QueryScale", "Rotary"}
 DIMMED = {"Decomposed", "Shaw", "TransformerXL", "DeBERTa", "CoPE", "Rotary"}
 
@@ -111,7 +111,7 @@ def draw_spec(r: Random) -> Spec:
 
 
 class AttentionCase(Case):
-    """One call of attention."""
+    """A call of attention."""
 
     def judge(self) -> None:
         scene = Scene(self)
@@ -214,7 +214,7 @@ class Scene:
 
     @property
     def visible(self) -> Array:
-        """The oracle's mask: which pairs are visible."""
+        """The oracle's mask, true for pairs of a query and a visible key."""
         case, rows, order, names = self.case, numpy(self.rows), numpy(self.order), numpy(self.names)
         behind, together = order[:, rows, None] - order[:, None], names[:, rows, None] == names[:, None]
         near = np.ones_like(together) if case.window is None else abs(behind) < case.window

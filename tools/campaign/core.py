@@ -1,4 +1,4 @@
-"""Shared by all areas: a case, which is drawn from a seed and checks itself, and the loop that runs cases."""
+"""The code that all areas share: cases, which are drawn from a seed and check themselves, and their loop."""
 
 import signal
 import time
@@ -15,13 +15,13 @@ from torch import Tensor
 from posenc.laws.law import near
 
 LONGEST = 120
-"""Seconds after which a case counts as hanging."""
+"""The number of seconds after which a case counts as hanging."""
 MOST = 400
-"""Characters of an error that a finding shows; ``--only`` shows the whole error."""
+"""The number of characters of an error that a finding shows; ``--only`` shows the whole error."""
 
 
 class Case(SimpleNamespace):
-    """Everything that one comparison depends on; its ``repr`` is complete."""
+    """All data on which a comparison depends; the ``repr`` is complete."""
 
     def judge(self) -> None:
         """Compute both results, and raise an error if they differ."""
@@ -30,7 +30,7 @@ class Case(SimpleNamespace):
 
 @dataclass(frozen=True)
 class Area:
-    """A subject of the campaign, and how to draw its cases."""
+    """A subject of the campaign, with a function that draws its cases."""
 
     name: str
     about: str
@@ -41,7 +41,7 @@ class Area:
         return self.draw(Random(f"{self.name} {seed} {number}"))
 
     def finding(self, seed: int, number: int) -> str | None:
-        """Return what is wrong with one case and the command that repeats it, or None."""
+        """Return the error of a case and the command that repeats the case, or None."""
         case = self.case(seed, number)
         signal.signal(signal.SIGALRM, hang)
         signal.alarm(LONGEST)
@@ -63,11 +63,11 @@ class Area:
 
 
 class Hangs(BaseException):
-    """Raised if a case takes too long; no ``except Exception`` of the library catches a BaseException."""
+    """The error of a case that takes too long; it is a BaseException, which ``except Exception`` does not catch."""
 
 
 def hang(number: int, frame: FrameType | None) -> None:
-    raise Hangs(f"still running after {LONGEST} s")
+    raise Hangs(f"the case was still running after {LONGEST} s")
 
 
 def numpy(x: Tensor) -> np.ndarray:
@@ -77,7 +77,7 @@ def numpy(x: Tensor) -> np.ndarray:
 
 
 def agree(what: str, got: Tensor | ArrayLike, want: ArrayLike, tolerance: ArrayLike) -> None:
-    """Compare a result with the oracle's: it must have the same shape and be within the tolerance everywhere."""
+    """Check that a result has the shape of the oracle's result and differs by at most the tolerance everywhere."""
     near(torch.as_tensor(got), torch.as_tensor(want), torch.as_tensor(np.asarray(tolerance)), what)
 
 

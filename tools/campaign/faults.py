@@ -20,15 +20,15 @@ Make = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault.
+    """A fault, which is planted in the library to test the campaign.
 
     Args:
-        name: what is wrong.
+        name: a description of the fault.
         area: the area whose cases must catch it.
-        where: what is replaced: ``module:attribute`` or ``module:Class.attribute``, one or more.
-        make: builds the replacement from the original.
-        cases: how many cases of seed 0 may pass before one catches it.
-        quick: whether the fast tests plant it.
+        where: one or more names to replace, as ``module:attribute`` or ``module:Class.attribute``.
+        make: a function that builds the replacement from the original.
+        cases: the number of cases of seed 0 within which the campaign must catch the fault.
+        quick: whether the fast tests plant the fault.
     """
 
     name: str

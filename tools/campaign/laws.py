@@ -16,14 +16,14 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support.contracts import HERE  # type: ignore[import-not-found]
 
 LAWS: dict[str, Law] = {law.name: law for law in HERE}
-"""All laws except those that compile, which take seconds."""
+"""All laws except laws that compile, which take seconds."""
 DRAWS = (attention.draw, attention.draw, rotation.draw)
 CONSTANT = ("('units', 1)", "('units', 3)", "'turns': True", "'fraction': 0.0")
-"""Settings that may have no effect and so break the declaration: FIRE with few units, whole turns, no turns."""
+"""Settings without effect, which may break a declaration: FIRE with few units, whole turns, no turns."""
 
 
 class LawCase(Case):
-    """An encoding from another area's case, and a law that it must obey."""
+    """An encoding from a case of another area, and a law that the encoding must obey."""
 
     def judge(self) -> None:
         torch.manual_seed(self.seed)

@@ -1,4 +1,4 @@
-"""Rotations: every encoding that rotates queries and keys, at any position, and ``rerotate``, in float64."""
+"""Cases of rotation and ``rerotate`` at any position in float64, with all encodings that rotate."""
 
 from collections.abc import Callable
 from random import Random
@@ -17,11 +17,11 @@ from posenc.errors import InvalidArgument
 Array = np.ndarray
 HEADED = {"PoPE", "FoPE", "LearnedRotary"}
 REFUSALS = ("cannot be interleaved", "needs pairs to be a multiple of axes")
-"""Parts of the messages that refuse random axis maps that are invalid."""
+"""Parts of the messages that refuse invalid random axis maps."""
 
 
 def draw_axes(r: Random, pairs: int) -> dict[str, Any]:
-    """Draw an axis map over this many pairs, by the name of its function; none if there are too few pairs."""
+    """Draw an axis map for this many pairs by the name of its function; None if there are too few pairs."""
     A, name = r.choice((2, 3)), r.choice(sorted(axis_maps.MAPS))
     if pairs < A:
         return {}
@@ -40,7 +40,7 @@ def draw_axes(r: Random, pairs: int) -> dict[str, Any]:
 
 
 class RotationCase(Case):
-    """One rotation of queries and keys, or of only keys."""
+    """A rotation of queries and keys, or of only keys."""
 
     def judge(self) -> None:
         try:
@@ -132,7 +132,7 @@ class Scene:
         return oracle.mixed(x, scale * np.cos(angles), scale * np.sin(angles), o["pairing"])
 
     def hold(self, what: str, got: Tensor, x: Tensor, positions: Tensor) -> None:
-        """Compare with the oracle, within a few float64 rounding errors and the rounding of a 64-bit phase."""
+        """Compare with the oracle up to a few float64 rounding errors and the rounding of a 64-bit phase."""
         want, size = self.turned(numpy(x), positions, what[0]), 5 if self.case.kind == "FoPE" else 1
         agree(what, got, want, 8 * size * float(x.abs().max() + np.abs(want).max()) * self.rounding(positions))
 
@@ -209,7 +209,7 @@ KINDS: dict[str, Callable[[Random, int, int], dict[str, Any]]] = {
         **sometimes(r, 0.25, signed=True),
     },
 }
-"""Every class with settings that change its formula, for D channels and K heads of keys."""
+"""All classes with settings that change their formulas, for D channels and K key heads."""
 
 
 def draw(r: Random) -> RotationCase:

@@ -1,4 +1,4 @@
-"""Mutated strings of encodings: each must be a valid encoding or be refused in one sentence, without hanging."""
+"""Cases of mutated strings, each of which must be a valid encoding or be refused in one sentence, quickly."""
 
 import re
 from random import Random
@@ -94,7 +94,7 @@ WORDS = (
 )
 PIECES = (*SIGNS, *NUMBERS, *WORDS)
 WHOLE = re.compile(r"(\d)\.0\b")
-"""A whole number written as a float, as in a scaling's field."""
+"""A pattern of a whole number written as a float, as in fields of scalings."""
 
 
 class TextCase(Case):

@@ -25,9 +25,9 @@ ASKED_UNDER = {
 }
 TABLE = ROOT / "src" / "posenc" / "integrations" / "model_files.json"
 LIMIT = 60
-"""Limit of processor time per config, in seconds, which does not depend on the machine's load."""
+"""The limit of processor time per config in seconds, which does not depend on the machine's load."""
 SAMPLED = 8
-"""Every eighth frequency is stored, and the last one."""
+"""The stride at which frequencies are stored; the last frequency is also stored."""
 
 
 def released(name, version):
@@ -43,7 +43,7 @@ def released(name, version):
 
 
 def asked(release, config):
-    """Return the result for one config, or why there is none."""
+    """Return the result for a config, or the reason why there is no result."""
     config = {
         key: value for key, value in config.items() if not key.endswith(("quantization_config", "ssion_config"))
     }
@@ -89,7 +89,7 @@ def short(key, value):
 
 
 def ask(name, version, names):
-    """Run one release on these configs, or on all, and print one line of JSON for each."""
+    """Run a release on these configs, or on all configs, and print one line of JSON per config."""
     release = released(name, version)
     for config, given in configs().items():
         if not names or config in names:
@@ -97,7 +97,7 @@ def ask(name, version, names):
 
 
 def process(name, version, names=()):
-    """Do the same in a process with the release's transformers, and return its output."""
+    """Run a release in a process with the release's transformers, and return the output."""
     folder = PROGRAMS / ASKED_UNDER[name, version].split()[0].replace("==", "-")
     path = os.pathsep.join([str(folder), str(ROOT / "src"), str(ROOT)])
     command = [sys.executable, "-m", "tools.model_files", name, version, *names]

@@ -1,4 +1,4 @@
-"""The configs that are asked about, and the classes that run them.
+"""The configs that the release runs, and the classes that run them.
 
 tests/data/model_files/configs.jsonl has one config per line, with at most two periods of its layers: published
 configs, those that config classes write, and changes that people make or in which programs differ. Add a line to
@@ -36,11 +36,11 @@ ARCHITECTURES = {
     "qwen2_5_omni": "Qwen2_5OmniForConditionalGeneration",
     "qwen3_asr": "Qwen3ASRForConditionalGeneration",
 }
-"""Architectures of types that are missing from transformers' tables."""
+"""The architectures of model types that are missing from transformers' tables."""
 
 
 def architectures(config, known):
-    """Return the class that published configs of this type name."""
+    """Return the class that published configs of this type state."""
     from transformers.models.auto import modeling_auto as auto
 
     kind = config["model_type"]

@@ -1,4 +1,4 @@
-"""Run a built model to find what each attention layer does with positions."""
+"""Run a model to find what each attention layer does with positions."""
 
 import contextlib
 import inspect
@@ -10,14 +10,14 @@ from tools.model_files.release import ROWS
 from tools.model_files.stand_ins import Anything
 
 GROWTH = (8191, 20000, 131071, 500000)
-"""Positions whose queries are compared with those at position 0."""
+"""The positions whose queries are compared with the queries at position 0."""
 NUMBER = re.compile(r"(?:(?:layers|h|blocks)\.|^(?=\d+\.attn\.))(\d+)\.")
 OTHERS = ("vision", "visual", "audio", "tower", "mtp", "indexer")
-"""Parts of the names of layers outside the language model."""
+"""Parts of names that layers outside the language model have."""
 
 
 def answer(release, config):
-    """Return what a release does with this config: its class, its longest input, and the facts of every layer."""
+    """Return the class, the longest input and the facts of every layer that a release computes for this config."""
     release.fresh()
     model, facts = release.build(config)
     paths = dict(model.named_modules())
@@ -66,7 +66,7 @@ def _layer(release, owner, attention, number, measured):
     facts = {"where": "", **release.made_with(attention)}
     bad = [name for name, value in facts.items() if isinstance(value, Anything)]
     if bad:
-        raise TypeError(f"stand-ins among the facts: {bad}")
+        raise TypeError(f"facts contain values of stubs: {bad}")
     if owner is None:
         return {**facts, "rotates": None, "why": "no module owns its attention"}
     nope, rope = (vars(owner).get(f"qk_{part}_head_dim") for part in ("nope", "rope"))
@@ -106,7 +106,7 @@ def _unrun(release, owner, rope, measured):
 
 
 def _growth(release, owner, attention, still, number, rotates):
-    """Return the ratio of the queries' norm at far positions to that at 0, if it is not 1."""
+    """Return the ratio of the queries' norm at far positions to the norm at position 0, if it is not 1."""
     grown = {}
     for position in GROWTH:
         if still and not (rotates and position >= ROWS):

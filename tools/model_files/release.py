@@ -16,7 +16,7 @@ import torch
 from tools.model_files.stand_ins import Anything, Part
 
 ROWS = 32768
-"""Rows of the tables of cos and sin to compute; programs compute up to ten million."""
+"""The number of rows of cos and sin tables to compute; programs compute up to ten million rows."""
 FILLED = {
     "bias": False,
     "conv_dim": 64,
@@ -39,9 +39,9 @@ FILLED = {
     "topk_method": "noaux_tc",
     "use_cache": True,
 }
-"""Keys that model classes need, that published copies omit, and that do not affect positions."""
+"""Keys that model classes need and published configs omit, and that do not affect positions."""
 SMALL = {"pad_token_id": 0, "vocab_size": 4096, "vocab_size_per_layer_input": 4096}
-"""Upper bounds for the keys that make token tables large."""
+"""The upper bounds of keys that make token tables large."""
 
 
 class StandIn(types.ModuleType):
@@ -72,7 +72,7 @@ class Loader(importlib.abc.Loader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds the program's modules in its folder, or stubs them and the packages that only it needs."""
+    """Finds the program's modules in its folder, or creates stubs for them and for packages that only they need."""
 
     def __init__(self, release, missing):
         self.release, self.missing, self.stood_in = release, missing, {"torchvision"}
@@ -220,7 +220,7 @@ class Release:
         return [argument.arg for argument in makers[0].args.args][1:] if makers else []
 
     def function(self, module, *names, **globals_of):
-        """Compile functions of a file without importing it, and return the first."""
+        """Compile functions of a file without importing the file, and return the first function."""
         future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
         tree = ast.Module([future, *self.released(module, *names)], [])
         exec(compile(ast.fix_missing_locations(tree), module, "exec"), globals_of)
@@ -256,7 +256,7 @@ class Release:
             part.__dict__[name] = value
 
     def register(self, model_type, known):
-        """Register a plain config class for a type whose class is code on the Hub."""
+        """Register a plain config class for a model type whose class is code on the Hub."""
         from transformers import AutoConfig, PreTrainedConfig
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -279,6 +279,6 @@ class Release:
         return f"{self.source(cls, 'class ')} {cls.__name__}"
 
     def fresh(self):
-        """Forget the last model."""
+        """Forget the layers of the last model."""
         self.attentions, self.ropes, self.calls = [], {}, []
         vars(sys.modules[self.rotary]).get("_ROPE_DICT", {}).clear()

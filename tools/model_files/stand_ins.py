@@ -12,7 +12,7 @@ def constant(value):
 
 
 class Base:
-    """A base class in place of a missing one."""
+    """A base class that replaces a missing base class."""
 
     def __init_subclass__(cls, **_):
         super().__init_subclass__()
@@ -67,7 +67,7 @@ RESULTS = {
     "enter getitem or ror and add radd sub rsub mul rmul mod pow rpow neg": lambda self, *_: self,
     "truediv rtruediv floordiv rfloordiv": lambda self, *_: self,
 }
-"""Results of the operators of ``Anything``."""
+"""The results of operators on ``Anything``."""
 for names, result in RESULTS.items():
     for operator in names.split():
         setattr(Anything, f"__{operator}__", result)
@@ -81,7 +81,7 @@ def attribute(of, name):
 
 
 class Part(nn.Module):
-    """A module that returns its first tensor; its parameters take no memory."""
+    """A module that returns its first tensor argument; its parameters need no memory."""
 
     def __init__(self, *_, **__):
         super().__init__()
@@ -114,7 +114,7 @@ class Part(nn.Module):
 
 
 class Operator(nn.Module):
-    """An operator with one method per platform; the native one is run."""
+    """An operator with one method per platform, which runs the native method."""
 
     def __init__(self, *_, **__):
         super().__init__()

@@ -145,7 +145,7 @@ class Vllm(Release):
         return found
 
     def class_of(self, architectures):
-        """Return an architecture's class, or that of the transformers backend."""
+        """Return the class of an architecture, or the class of the transformers backend."""
         name = next((each for each in architectures or () if each in self.registry), None)
         if name is None:
             experts = ("num_experts", "num_local_experts", "n_routed_experts")
@@ -281,7 +281,7 @@ class Vllm(Release):
         return self.serving(engine)
 
     def serving(self, engine):
-        """The engine's config, which can be rebuilt for a part of the model's config."""
+        """A config of the engine, which can be rebuilt for a part of the model's config."""
 
         def with_hf_config(part, architectures=None, **_):
             from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

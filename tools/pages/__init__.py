@@ -1,6 +1,6 @@
-"""Generate files from the library: pages of the docs and files of the lab.
+"""Generate pages of the docs and files of the lab from the library.
 
-``make pages`` writes them all. Tests compare each with the library's current output.
+``make pages`` writes all pages and files, and tests compare them with the library's current output.
 """
 
 import tomllib
@@ -25,7 +25,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     DOCS / "lessons.md": lessons.index_page,
     DOCS / "questions.md": lessons.questions_page,
 }
-"""Pages that are generated completely."""
+"""The pages that are generated completely."""
 
 
 def write() -> None:

@@ -1,4 +1,4 @@
-"""The page of claims: every statement with its verdict."""
+"""The page of claims, with every statement and its verdict."""
 
 import json
 from itertools import groupby
@@ -9,10 +9,11 @@ from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 
 HEAD = """# Claims
 
-Common statements about positional encodings, with verdicts. `posenc verify` tests them and exits with status 1 if a verdict
-changes; `--only NAME` tests one, `--slow` adds those that train a model. The lab's `/claims` page asks for your guess first. *Holds
-when* marks those that hold only under conditions. `make pages` writes this page.
-"""  # noqa: E501
+This page lists common statements about positional encodings, with verdicts. `posenc verify` tests them and exits
+with status 1 if a verdict changes; `--only NAME` tests one statement, `--slow` adds statements that train a model.
+The lab's `/claims` page asks for your guess first. *Holds when* marks statements that hold only under conditions.
+`make pages` writes this page.
+"""
 
 
 def page() -> str:
@@ -33,7 +34,7 @@ def _claim(claim: Claim) -> str:
 
 
 def kept() -> str:
-    """Return every claim with its verdict as JSON, for pages that do not run it; slow claims train a model."""
+    """Return every claim with its verdict as JSON, for pages that do not run claims; slow claims train a model."""
     claims = {
         claim.name: {
             "topic": claim.topic,

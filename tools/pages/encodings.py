@@ -1,4 +1,4 @@
-"""The table of all encodings: the laws they obey, what a cache keeps, how to extend the context, who uses them."""
+"""The table of all encodings: laws, contents of a cache, methods that extend the context, and users."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ KEPT = {"kept": True, "not owed": False}
 
 @dataclass(frozen=True)
 class Row:
-    """One encoding of the catalogue.
+    """A row of the table, for one encoding of the catalogue.
 
     Args:
         name: its name in the catalogue.
-        acts_on: where it acts.
+        acts_on: where the encoding acts.
         relative, isometric: whether scores depend only on offsets, and whether rotation preserves norms; declared
             by the encoding and verified by running the laws.
         axes: the number of coordinates of a position.
@@ -87,7 +87,7 @@ def holds(law: Law, subject: Subject) -> bool:
 
 
 def methods(encoding: posenc.Encoding) -> tuple[str, ...]:
-    """Return the extension methods that change its frequencies."""
+    """Return the extension methods that change the encoding's frequencies."""
     if encoding.scaling is None:
         return ()
     before = encoding.scaling

@@ -1,4 +1,4 @@
-"""Generated files of the lab: the first page's answers, and thumbnails of rooms and of states to try."""
+"""The generated files of the lab: answers of the first page, and thumbnails of rooms and of states to try."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ WIDE, TALL = 160, 80
 
 
 def first() -> str:
-    """Return the first page's stage as a script."""
+    """Return the answers of the first page's stage as a script."""
     return export.script_of(page.HERO, export.packed(find(page.HERO))[0])
 
 
@@ -41,11 +41,11 @@ QUESTION = (
     )
     + '<path class="stroke encoding-rotary" d="M112 39l5 5 9-11"/>'
 )
-"""A card with three answers, of which the middle one is selected."""
+"""A picture of a card with three answers, of which the middle answer is selected."""
 
 
 def patched() -> str:
-    """Return the cat of the pictures room in a few shapes, with the grid that cuts it."""
+    """Return the cat of the room of pictures as a few shapes, with the grid that cuts the picture."""
     shapes = {
         0: f'<rect width="{WIDE}" height="{TALL}"',
         3: '<circle cx="122" cy="19" r="9"',
@@ -60,7 +60,7 @@ def patched() -> str:
 
 
 def drawn(stage: Stage, state: Mapping[str, str]) -> str:
-    """Return the first panel of a state that differs from the stage's default; if none does, the first."""
+    """Return the first panel of a state that differs from the stage's default, or the first if none differs."""
     panels = panels_of(stage, state)
     changed = (panel for panel, default in zip(panels, panels_of(stage, {}), strict=False) if panel != default)
     return wrapped(next(changed, panels[0]))
@@ -121,6 +121,6 @@ def disc(panel: Disc) -> str:
 
 
 def files() -> dict[Path, str]:
-    """Return every generated file with its text."""
+    """Return all generated files with their texts."""
     texts = {STATIC / "thumbnails" / f"{name}.svg": text for name, text in thumbnails().items()}
     return texts | {STATIC / "first.js": first()}

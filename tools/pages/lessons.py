@@ -1,4 +1,4 @@
-"""The pages generated from the lessons' data: the index by lesson, and every question with its answer."""
+"""The pages generated from the lessons' data: the index by lesson, and all questions with answers."""
 
 from posenc.teaching.lessons.card import DECK, TOPICS, Card
 from posenc.teaching.lessons.deck import answered
@@ -8,18 +8,19 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-Each row links to the page that explains it, the claim that checks it, its stage in the lab (`posenc lab`) and the exercise.
-*Careful* marks errors and statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
-"""  # noqa: E501
+Each row links to pages, claims, stages of the lab (`posenc lab`) and exercises on its subject. *Careful* marks
+errors and
+statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
+"""
 
 QUESTIONS = """# Questions
 
-Questions from lessons and interviews. The claims in parentheses check the answers. ★ is easy, ★★★ is hard. The lab asks the same
-questions, filters them by kind and company, and explains each wrong choice.
-"""  # noqa: E501
+This page has questions from lessons and interviews. The claims in parentheses check the answers. ★ is easy, ★★★ is
+hard. The lab asks the same questions and explains each wrong choice.
+"""
 
 ASKED = "questions.md"
-"""The page of questions."""
+"""The address of the page of questions."""
 
 
 def index_page() -> str:
@@ -79,6 +80,6 @@ def _claim(name: str) -> str:
 
 
 def _stage(stage: str) -> str:
-    """Return the address relative to the lab's."""
+    """Return the address of a stage, relative to the lab's address."""
     room, _, name = stage.partition("/")
     return f"`/{room}#{name}`"

@@ -1,4 +1,4 @@
-"""Released models: facts from their configs, and the wavelengths and slopes that follow."""
+"""The table of released models: facts from configs, and the wavelengths and slopes that follow from them."""
 
 import math
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ KINDS = ("sinusoidal", "learned", "rotary", "alibi")
 
 @dataclass(frozen=True)
 class Model:
-    """The facts of a released model.
+    """The facts about a released model.
 
     Args:
         name: the name under which it is known.
-        width, heads: channels of the embeddings, and query heads.
+        width, heads: the channels of the embeddings, and the number of query heads.
         encoding: its positional encoding.
         source: where the facts are stated.
         base: the base of sinusoidal or rotary frequencies.
@@ -52,19 +52,19 @@ class Model:
 
     @property
     def channels(self) -> int:
-        """Channels with frequencies: the width for sinusoids, the rotated channels of a head for RoPE."""
+        """The number of channels with frequencies: the width for sinusoids, the rotated head channels for RoPE."""
         return self.width if self.encoding == "sinusoidal" else self.rotary_dim or self.width // self.heads
 
     @property
     def wavelengths(self) -> list[float]:
-        """Wavelengths λ_i in positions, from the trained frequencies; empty if it has none."""
+        """The wavelengths λ_i in positions, from the trained frequencies; empty if there are no frequencies."""
         if self.encoding not in ("sinusoidal", "rotary"):
             return []
         return [2 * math.pi / float(f) for f in Default().frequencies(self.channels, self.base).exact]
 
     @property
     def incomplete(self) -> int:
-        """Pairs that do not complete a turn within the trained length."""
+        """The number of pairs that do not complete a turn within the trained length."""
         return sum(wavelength > (self.trained or self.length) for wavelength in self.wavelengths)
 
 

@@ -1,4 +1,4 @@
-"""Fill pages with results of the studies in docs/results: single figures by name, and a table per task.
+"""Fill pages with results of the studies in docs/results: single figures by name, and tables per task.
 
 A study is stored as the ``tables.json`` that ``posenc compare`` writes.
 """
@@ -14,11 +14,11 @@ from posenc.workbench.study.statistics import perplexity
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
 FIGURE = re.compile(r"\{\{ ([\w-]+) ([\w-]+) (\S.*?) (\d+)( interval)? \}\}")
-"""A placeholder in a page: study, task, encoding, length, and optionally the interval."""
+"""The pattern of a placeholder: study, task, encoding, length, and optionally the interval."""
 TABLE = re.compile(r"<!-- table ([\w-]+) ([\w-]+) -->")
-"""A placeholder for a study's table of one task."""
+"""The pattern of a placeholder for a study's table of one task."""
 HOLDING = re.compile(r"\{\{ ([\w-]+) holding \}\}")
-"""A placeholder for the encodings that hold on all tasks of a study."""
+"""The pattern of a placeholder for the encodings that hold on all tasks of a study."""
 
 
 @cache
@@ -45,7 +45,7 @@ def _shown(row: dict[str, Any], length: str, *ends: str) -> str:
 
 
 def table(study: str, task: str) -> str:
-    """Return the table of one task: each encoding's figures, the interval at the longest length, the verdict."""
+    """Return the table of a task with each encoding's figures, interval at the longest length, and verdict."""
     chosen = [row for row in rows(study) if row["task"] == task]
     lengths = list(max((row["values"] for row in chosen), key=len))
     head = ["encoding", *lengths, f"interval at {lengths[-1]}", "verdict"]

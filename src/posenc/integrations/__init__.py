@@ -1,4 +1,4 @@
-"""Bridges to other libraries, one folder each; `import posenc` does not load them.
+"""Integrations with other libraries and programs, which `import posenc` does not load.
 
-``attention_layouts`` needs no library: it describes, as data, how public image and video models rotate.
+``attention_layouts`` needs no other library and describes how public image and video models rotate.
 """

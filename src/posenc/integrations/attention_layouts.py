@@ -1,7 +1,7 @@
-"""Layouts by which image and video models rotate queries and keys.
+"""The layouts in which image and video models rotate queries and keys.
 
 A layout consists of a string for ``posenc.encoding`` and a function that makes positions. Public code uses a dozen
-layouts, and a wrong one changes no shape and raises no error.
+layouts. A wrong layout changes no shape and raises no error.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from posenc.positions import centred, grid, midpoints
 
 @dataclass(frozen=True)
 class Layout:
-    """One family's layout (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
+    """The layout of a family of models (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
 
     Args:
-        letters: the coordinates in the order of positions: y for rows, x for columns, and t for frames or the
-            counter of text tokens.
-        text: a function from head_dim to the string of the encoding.
-        multiple: the number of which head_dim must be a multiple.
+        letters: a letter for each axis of positions, in order: y for rows, x for columns, and t or l as in
+            ``LAYOUTS``.
+        text: a function that takes head_dim and returns the string of the encoding.
+        multiple: a number; head_dim must be a multiple of this number.
         coordinates: a function that makes positions from a shape, such as ``grid``.
         in_parts: whether coordinates count parts of the picture; ``text`` and ``coordinates`` then take an argument
             ``parts``, a multiple of the number of cells along every axis.
@@ -37,13 +37,13 @@ class Layout:
     in_parts: bool = False
 
     def encoding(self, head_dim: int, *, parts: int | None = None) -> str:
-        """The string of the encoding, as in ``posenc.encoding(layout.encoding(64), head_dim=64)``."""
+        """Return the string of the encoding, as in ``posenc.encoding(layout.encoding(64), head_dim=64)``."""
         if head_dim < self.multiple or head_dim % self.multiple:
             raise InvalidArgument(f"head_dim={head_dim} must be a multiple of {self.multiple} in this layout")
         return self.text(head_dim, parts=self._parts(parts)) if self.in_parts else self.text(head_dim)
 
     def positions(self, *shape: int, parts: int | None = None) -> Int[Tensor, "A T"]:
-        """Positions of a picture with a shape of (rows, columns), or a video of (frames, rows, columns)."""
+        """Return positions for a picture of shape (rows, columns) or a video of shape (frames, rows, columns)."""
         if len(shape) != len(self.letters):
             raise InvalidArgument(
                 f"shape={shape} has {len(shape)} numbers, but this layout has {len(self.letters)} axes"
@@ -53,19 +53,19 @@ class Layout:
     def _parts(self, parts: int | None) -> int:
         if parts is None:
             raise InvalidArgument(
-                "parts is missing, but this layout counts parts of the picture; pass math.lcm of its rows and "
-                "columns, or of all rows and columns in a batch"
+                "parts is missing, but this layout counts positions in parts of the picture; pass "
+                "math.lcm(rows, columns), over all pictures of a batch"
             )
         return parts
 
 
 def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """The string of an encoding that gives half of the pairs to each of two axes."""
+    """Return a function from head_dim to the string of an encoding that gives two axes half of the pairs each."""
     return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base={base}{extra})"
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """The string of an encoding with interleaved pairs, whose axes get these shares of 64 channels."""
+    """Return a function from head_dim to the string of an encoding. Axis i gets shares[i]/64 of the channels."""
     return lambda D: (
         f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
         f"base={base}{extra})"
@@ -80,7 +80,7 @@ def _dinov3(D: int, parts: int) -> str:
 
 
 def _eva(D: int, parts: int, trained: int = 16) -> str:
-    """For pictures of every size, coordinates span the trained grid of 16 cells per side."""
+    """Return the string of EVA's encoding, whose coordinates span the trained 16 × 16 grid in any picture."""
     return (
         f"rotary(axes=axial({D // 4}, {D // 4}, units=('{trained}/{parts}', '{trained}/{parts}')), "
         "pairing=interleaved)"
@@ -88,14 +88,16 @@ def _eva(D: int, parts: int, trained: int = 16) -> str:
 
 
 def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:
-    """The start of each cell, in parts of the picture."""
+    """Return the start of each cell, in parts of the picture."""
     if any(parts % n for n in shape):
-        raise InvalidArgument(f"parts={parts} must be a multiple of the cells along every axis, {shape}")
+        raise InvalidArgument(
+            f"parts={parts} must be a multiple of the number of cells along every axis of {shape}"
+        )
     return grid(*shape, step=[parts // n for n in shape])
 
 
 def _qwen_image(frames: int, rows: int, columns: int) -> Int[Tensor, "A T"]:
-    """Positions that count frames from 0, and rows and columns from the middle."""
+    """Return positions that count frames from 0, and rows and columns from the middle of the picture."""
     return torch.stack((grid(frames, rows, columns)[0], *centred(rows, columns).repeat(1, frames)))
 
 
@@ -132,6 +134,6 @@ LAYOUTS: dict[str, Layout] = {
     "ernie-image": Layout("tyx", lambda D: "channel-rotary(layout=ernie-image)", 16),
     "flux2": Layout("tyxl", _shares(16, 16, 16, 16, base=2000), 8),
 }
-"""Every layout, by the name of its family. Axis t of Flux, Z-Image and ERNIE-Image counts text or pictures, and
-axis l of Flux 2 counts text.
+"""The layout of each family, by name. Axis t counts frames. In Flux, Z-Image and ERNIE-Image, axis t counts text
+tokens or pictures. Axis l of Flux 2 counts text tokens.
 """

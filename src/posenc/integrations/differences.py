@@ -1,4 +1,4 @@
-"""The differences between two position tables, in words, and the effect of each on cos and scores.
+"""The differences between two position tables, in words, and the effect of each difference on cos and scores.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.differences import differences
@@ -8,8 +8,8 @@
     for difference in differences(ours, theirs):
         print(difference)
 
-Two programs that run one checkpoint with different tables compute different scores. The difference is zero at
-position 0 and grows with the distance between two tokens, so short texts do not show it.
+If two programs run one checkpoint with different tables, their scores differ. The error is zero at position 0 and
+grows with the distance between two tokens, so short texts do not reveal the error.
 """
 
 import math
@@ -27,7 +27,7 @@ from posenc.integrations.words import PHRASES, TABLE, axes_in_words, within
 BLOCK = 8192
 """The number of positions that are compared at a time."""
 CLOSE = 2.0**-21
-"""Eight roundings of float32: the tolerance for a frequency in a file or a program."""
+"""The relative tolerance for a frequency of a file or a program: eight roundings of float32."""
 TURNING: dict[str, tuple[str, ...]] = {
     "frequencies": ("frequencies",),
     "attention_factor": ("attention_factor",),
@@ -35,7 +35,7 @@ TURNING: dict[str, tuple[str, ...]] = {
     "pairing": ("pairing",),
     "rotary_dim": ("rotary_dim", "frequencies", "axes"),
 }
-"""The fields that change cos or scores, each with the fields that change along with it."""
+"""The fields that change cos or scores, and for each of these fields, the fields that change together."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Error:
     """The error between two tables at a position.
 
     Args:
-        position: the position of a token, or its distance from its query.
+        position: a position for ``cos``, and a distance between query and key for ``score``.
         cos: the largest error of cos over the channels of a head, including the attention factor.
         score: the difference in ``LayerTable.score``, in nats.
     """
@@ -58,12 +58,12 @@ class Difference:
     """One difference between two tables.
 
     Args:
-        what: a field of ``LayerTable`` or ``PositionTable``.
+        what: the name of a field of ``LayerTable`` or ``PositionTable``.
         layer_type: the layer type; None for the whole model.
         ours, theirs: the two values.
         text: a sentence that describes the difference.
-        errors: the errors of cos and scores that this field alone causes at the requested positions; empty if it
-            causes none.
+        errors: the errors of cos and scores that this field alone causes at the requested positions; empty if the
+            field changes neither.
     """
 
     what: str
@@ -86,21 +86,21 @@ def differences(
     positions: Sequence[int] | None = None,
     names: tuple[str, str] = ("ours", "theirs"),
 ) -> list[Difference]:
-    """All differences between two tables: those of layer types first, then those of lengths.
+    """Return all differences between two tables, first between their layers and then between whole models.
 
-    Layers are compared by number, regardless of the names of their types. A window as wide as the input counts as
-    no window. Frequencies differ if their relative difference exceeds eight roundings of float32. If a scaling
-    depends on the length, requests up to the original length are also compared.
+    Layers are compared by number, regardless of the names of their types. A window that is at least as wide as
+    the longest input counts as no window. Frequencies differ if their relative difference exceeds eight roundings
+    of float32. If a scaling depends on the length of a request, short requests are also compared.
 
     Args:
-        positions: the positions at which errors are computed; default 0, L/2, L and 4·L, where L is the pretrained
-            length of ``ours``.
+        positions: the positions at which errors are computed. The default is 0, L/2, L and 4·L for the pretrained
+            length L of ``ours``.
         names: the names of the two tables in sentences.
     """
     length = ours.pretrained_length or ours.admitted_length
     at = (0, length // 2, length, 4 * length) if positions is None else tuple(positions)
     if any(p < 0 for p in at):
-        raise InvalidArgument(f"positions={list(at)} must be 0 or more; remove the negative ones")
+        raise InvalidArgument(f"positions={list(at)} must all be 0 or more; remove the negative positions")
     result: list[Difference] = []
 
     def add(what: str, layer_type: str | None, values: tuple[Any, Any], text: str, errors: Any = ()) -> None:
@@ -141,10 +141,10 @@ def differences(
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
-    """A sentence that says at which position a draft model first departs from its target.
+    """Return a sentence that names the first position at which a draft model's cos differs from its target's.
 
     Args:
-        above: the smallest difference of cos, over the channels of a head, that counts.
+        above: differences of cos count only if they exceed this number in some channel of a head.
     """
     pairs = [
         (layer, other)
@@ -158,12 +158,12 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
         if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
             return f"cos first differs by more than {above:g} at position {int(at[anywhere][0]):,}"
     if draft.admitted_length < target.admitted_length:
-        return f"the draft has no position {reach:,}, and its target has {target.admitted_length:,}"
+        return f"the draft model has only {reach:,} positions, but its target has {target.admitted_length:,}"
     return f"cos differs by at most {above:g} up to position {reach - 1:,}"
 
 
 def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
-    """Whether a field is equal in both, or cannot be compared because a file does not state it."""
+    """Return whether a field is equal in both layers, or cannot be compared because a file does not state it."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
     incomparable = (
@@ -183,7 +183,7 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
 
 
 def _frequencies(first: LayerTable, second: LayerTable) -> str:
-    """How many frequencies differ and by how much, in words; empty if all are equal."""
+    """Return how many frequencies differ and by how much, in words, or an empty string if all are equal."""
     if not first.frequencies or not second.frequencies:
         return ""
     if len(first.frequencies) != len(second.frequencies):
@@ -203,16 +203,16 @@ def _origin(layer: LayerTable) -> str:
 
 
 def _turn(first: LayerTable, second: LayerTable) -> bool:
-    """Whether both rotate heads of the same size, so that their channels can be compared."""
+    """Return whether both layers rotate heads of the same size, so that their channels can be compared."""
     return bool(first.frequencies and second.frequencies) and first.head_dim == second.head_dim
 
 
 def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
-    """The errors of the first table with the second's value of this field."""
+    """Return the errors that the first table would have with the second table's value of this field."""
     several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
     if what not in TURNING or several or not _turn(first, second):
         return ()
-    first = replace(first, pairing=first.pairing or second.pairing)  # use the other's if this one is unknown
+    first = replace(first, pairing=first.pairing or second.pairing)  # if one pairing is unknown, use the other
     second = replace(first, **{name: getattr(second, name) or getattr(first, name) for name in TURNING[what]})
     positions = torch.tensor(at, dtype=torch.int64)
     apart = (first.cos(positions) - second.cos(positions)).abs().amax(1).tolist()

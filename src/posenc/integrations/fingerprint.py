@@ -1,13 +1,13 @@
-"""A fingerprint of positions: one line that is equal for all spellings and releases with the same positions.
+"""A fingerprint of positions, which is equal for any two configs or programs with the same positions.
 
-A fingerprint such as posenc1-3f9c… consists of the format's version and 32 hexadecimal digits of a SHA-256 over the
-declarations of all layers, first to last. The names of layer types do not matter. Each declaration includes the
-encoding, the pairing, the axes, which channels rotate in which direction, windows, chunks, the scale of queries,
-the softcap, sinks, and an added table. It also includes the frequencies as turns per token, the factors of cos and
-sin and of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so new fields in later
-releases change no fingerprint. Lengths are not included, but frequencies that depend on a length (dynamic scaling,
-lists of factors) are computed for the longest allowed input. Frequencies are included instead of base and scaling,
-so all spellings of the same frequencies give the same fingerprint.
+A fingerprint such as posenc1-3f9c… consists of the format's version and 32 hexadecimal digits, which are the start
+of a SHA-256 hash of all layers in order. The names of layer types do not affect a fingerprint. The hash includes
+the encoding, the pairing, the axes, which channels rotate in which direction, windows, chunks, the scale of
+queries, the softcap, sinks, and an added table. The hash also includes the frequencies in turns per token, the
+factor of cos and sin, and the factor of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so a
+new field in a later release changes no fingerprint. Lengths are not included, but frequencies that depend on a
+length (dynamic scaling, lists of factors) are computed for the longest allowed input. Base and scaling are not
+included, because different configs can state the same frequencies with different bases and scalings.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint
@@ -30,21 +30,21 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 VERSION = "posenc1"
 GRAIN = 2.0**40
 IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "softmax_origin")
-"""Fields that only describe other fields in words."""
+"""Fields that are not hashed, because they only describe other fields in words."""
 
 
 def fingerprint(table: PositionTable) -> str:
-    """The fingerprint of the position table of a config or a program."""
+    """Return the fingerprint of the position table of a config or a program."""
     layers = {name: _declared(layer) for name, layer in table.layers.items()}
     declared = json.dumps([[layers[name] for name in table.layer_types], table.layout], sort_keys=True)
     return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
 
 
 def is_stated(text: str) -> bool:
-    """Whether a string is a fingerprint and not a path.
+    """Return whether a string is a fingerprint and not a path.
 
     Raises:
-        InvalidArgument: it is truncated or has another format.
+        InvalidArgument: the fingerprint is truncated or has another format.
     """
     is_complete = re.fullmatch(rf"{VERSION}-[0-9a-f]{{32}}", text) is not None
     if not is_complete and re.match(r"posenc\d+-", text):
@@ -53,7 +53,7 @@ def is_stated(text: str) -> bool:
 
 
 def _declared(layer: LayerTable) -> dict[str, Any]:
-    """A layer's fields as integers and strings."""
+    """Return the fields of a layer as integers and strings."""
     values = {
         field.name: getattr(layer, field.name)
         for field in fields(layer)

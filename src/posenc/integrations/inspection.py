@@ -56,7 +56,7 @@ class Inspection:
     table: PositionTable
 
     def text(self) -> str:
-        """The text for the terminal."""
+        """Return the inspection as text for the terminal."""
         facts = "\n".join(f"  {fact}" for fact in self.facts)
         risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
         return f"{self.answer}\n{facts}\nRisks:\n{risks}"
@@ -66,12 +66,12 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file, and explain it.
 
     Raises:
-        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself, or a
-            base is given but not needed.
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself, or
+            ``base`` is passed but not needed.
     """
     gguf = str(config).endswith(".gguf")
     if base is not None and (gguf or _reads(config, as_type)):
-        raise InvalidArgument(f"base={base:g} does not apply, because the config can be read without it; omit it")
+        raise InvalidArgument(f"base={base:g} is not needed, because the config can be read without it; omit base")
     positions = (
         llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
         if gguf
@@ -108,10 +108,10 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """Measure a small random model of the config at ``path`` and compare it with the reading.
+    """Measure a small random model of the config at ``path``, and compare the results with those of ``read``.
 
     Returns:
-        The comparison in words, and whether the two differ.
+        The comparison in words, and whether the results differ.
     """
     measurement = measure(path)
     lines = [
@@ -133,7 +133,7 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
 
 
 def _reads(config: object, as_type: str | None) -> bool:
-    """Whether the config can be read without a base."""
+    """Return whether the config can be read without a base."""
     try:
         read(config, as_type=as_type)
     except InvalidArgument:
@@ -162,7 +162,7 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
 
 
 def describe(scaling: Scaling | LengthScaling) -> str:
-    """A scaling in a few words."""
+    """Describe a scaling in a few words."""
     factor = count(getattr(scaling, "factor", 1.0))
     names: dict[type, str] = {
         Default: "no scaling",
@@ -178,7 +178,7 @@ def describe(scaling: Scaling | LengthScaling) -> str:
 
 
 def _shipped(scaling: object, positions: ModelPositions) -> bool:
-    """Whether this is the scaling of Llama 3.1 or 3.2, whose factor does not lead to the config's length."""
+    """Return whether this is the scaling of Llama 3.1 or 3.2, whose factor does not give the config's length."""
     lengths = positions.original_length, positions.max_length
     return isinstance(scaling, Llama3) and scaling.factor in (8, 32) and lengths == (8192, 131_072)
 
@@ -188,7 +188,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     length, longest = positions.original_length, positions.max_length
     factor = getattr(scaling, "factor", None)
     stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    shipped = _shipped(scaling, positions)  # among the facts
+    shipped = _shipped(scaling, positions)  # then the facts mention the factor
     if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
         yield (
             f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
@@ -200,11 +200,11 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             f"{count(scaling.factor)}; both occur in released models"
         )
     if isinstance(scaling, YaRN):
-        yield "YaRN scales every input: short texts are scaled too, which costs a little quality"
+        yield "YaRN also scales short inputs, which slightly reduces the model's quality on short texts"
         if scaling.beta_fast >= length / (2 * math.pi):
-            yield f"beta_fast={count(scaling.beta_fast)} exceeds the turns of the fastest pair, so no pair is kept"
+            yield f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns, so all pairs are scaled"
     if isinstance(scaling, LengthScaling):
-        yield "frequencies depend on the length of a request: cached keys become stale when it outgrows its plan"
+        yield "frequencies depend on the length of a request; cached keys become stale past the planned length"
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
         yield (
             "trained length in doubt: Qwen3's model card says 32\u2009768; the config's 40\u2009960 is "
@@ -221,7 +221,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
 
 
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]:
-    """The errors of angles at the longest input that come from the model's number types."""
+    """Yield the risks from rounding, as errors of the angles at the longest input."""
     last = positions.max_length - 1
     exact, float32 = (
         torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)

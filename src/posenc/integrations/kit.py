@@ -4,7 +4,7 @@
     PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
 
 Each case has two rows of tokens. The cases are an odd length, one token, left padding, positions past the trained
-length, the last position below 2³¹, and 16-bit types. Partial heads, scalings and axes are the model's.
+length, the last position below 2³¹, and 16-bit types. The model determines partial heads, scalings and axes.
 """
 
 import shutil
@@ -24,25 +24,26 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.vectors import rotated_room
 
 TEST = Path(__file__).with_name("kit_test.py")
-"""The test file, which needs pytest."""
+"""The path of the test file, which needs pytest."""
 LAST, HEADS = 2**31 - 1, 3
 ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""The relative error of one rounding to the type of x; the error of float32 is part of the angle's tolerance."""
+"""The relative error of one rounding to each type, or 0 for float32, whose error is in the angle's tolerance."""
 
 
 def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | None = None) -> Path:
     """Write ``kit.npz`` and ``test_rotation.py`` into a folder.
 
     Args:
-        positions: what ``huggingface.read`` returned.
-        folder: a folder, created if it is missing.
-        total_length: prompt and answer together, if a scaling depends on it; default the longest input.
+        positions: the positions of a model, as returned by ``huggingface.read``.
+        folder: a folder, which is created if it is missing.
+        total_length: the length of prompt and answer together, if a scaling depends on the length. The default is
+            the longest input.
 
     Raises:
         InvalidArgument: the model does not rotate.
     """
     if not positions.rotary_recipes:
-        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, so it has no kit")
+        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, which a kit needs")
     folder = Path(folder)
     arrays: dict[str, Any] = {}
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +67,7 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
 
 
 def _cases(length: int, axes: int) -> Iterator[tuple[str, str, Int[Tensor, "*A B T"]]]:
-    """Yield every case: its name, the type of x, and positions. On axis k, positions are k lower than on axis 0."""
+    """Yield the name, the type of x and the positions of each case. Axis k has positions k lower than axis 0."""
     rows = {
         "odd length": torch.arange(7),
         "one token": torch.tensor([length - 1]),
@@ -88,8 +89,8 @@ def _room(
     want: Float[Tensor, "B H T D"],
     dtype: str,
 ) -> Float[Tensor, "B H T D"]:
-    """The tolerance of each number: eight roundings of a float32 angle times its pair, plus one rounding to the
-    type of x."""
+    """Return the tolerance of each number: eight roundings of a float32 angle times its pair, plus one rounding to
+    the type of x."""
     theta = torch.tensor([float(one) for one in rotary.clock.frequencies.exact], dtype=torch.float64)
     furthest = at if at.dim() == 2 else at.amax(0)
     angles = CLOSE * (1 + furthest[:, None, :, None] * theta) * rotary.attention_factor

@@ -1,8 +1,8 @@
 """Tests a rotation against exact numbers: ``PORT=my_kernel:rotate python -m pytest .`` in this folder.
 
 ``rotate(x, positions, layer_type)`` gets x of shape (B, H, T, D) in float32, bfloat16 or float16, and int64
-positions of shape (B, T), or (A, B, T) for A axes. It returns the rotated x in the type of x. The tolerance of each
-number is its ``room``: eight roundings of a float32 angle, plus one rounding to the type of x.
+positions of shape (B, T), or (A, B, T) for A axes. ``rotate`` must return the rotated x in the type of x. The
+tolerance of each number is in ``room``: eight roundings of a float32 angle, plus one rounding to the type of x.
 """
 
 import importlib
@@ -20,7 +20,7 @@ CASES = sorted({name.rpartition("/")[0] for name in np.load(KIT).files}) if KIT.
 
 
 def port() -> Callable[..., torch.Tensor]:
-    """The function to test."""
+    """Return the function to test."""
     module, _, name = os.environ["PORT"].partition(":")
     sys.path.insert(0, str(Path.cwd()))
     found: Callable[..., torch.Tensor] = getattr(importlib.import_module(module), name)

@@ -1,9 +1,9 @@
-"""Runs lm-evaluation-harness on a model under any scaling.
+"""Runs lm-evaluation-harness on a model with any scaling.
 
-Type ``lm_eval --model posenc --model_args pretrained=PATH,scaling=yarn(4)``.
+Run ``lm_eval --model posenc --model_args pretrained=PATH,scaling=yarn(4)``.
 
-The entry point ``posenc`` of the group ``lm_eval.models`` names this class, and releases of the harness after
-0.4.13 find it. With an older release, import this module before calling the harness's command line.
+Releases of the harness after 0.4.13 find this class by its entry point ``posenc`` in the group ``lm_eval.models``.
+With an older release, import this module before calling the harness's command line.
 """
 
 from contextlib import ExitStack
@@ -20,11 +20,11 @@ from posenc.integrations.sources import scaling_of
 
 @register_model("posenc")
 class PosencLM(HFLM):
-    """A causal model from transformers, with a scaling applied to its stretched layers.
+    """A causal model from transformers whose stretched layers use a given scaling.
 
     Args:
         scaling: a scaling such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length.
-            It replaces a scaling in the config. An empty string leaves the model unchanged.
+            The given scaling replaces the scaling in the config. An empty string leaves the model unchanged.
         settings: arguments of lm_eval's ``hf``. ``max_length``, beyond which the harness truncates the beginning of
             a request, is factor × trained length by default.
 
@@ -46,5 +46,5 @@ class PosencLM(HFLM):
 
 
 def tokenizer_of(name: str) -> Any:
-    """The tokenizer of a model, by its folder or name."""
+    """Return the tokenizer of a model, given the model's folder or name."""
     return AutoTokenizer.from_pretrained(name)

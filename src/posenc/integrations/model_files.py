@@ -1,8 +1,8 @@
-"""What each program's model files do outside its rotary code, as recorded from the released files.
+"""The behaviour of each program's model files outside its rotary code, as recorded from the released files.
 
-``python -m tools.model_files`` builds the model of every config, with stand-ins for the rest of the program, runs
-it, and writes model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml
-lists behaviour of such classes that is not in the config, and tests compare each entry with the recordings.
+``python -m tools.model_files`` builds and runs the model of every config, with stand-ins for the rest of the
+program. The tool writes the class that runs each ``model_type``, with its file and line, to model_files.json.
+departures.toml lists behaviour of these classes that no config states. Tests compare it with recordings.
 """
 
 import json
@@ -20,17 +20,17 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 
 @dataclass(frozen=True)
 class Departure:
-    """A behaviour of a program's model files for some families that is not in their configs.
+    """A behaviour of a program's model files that the configs of the families do not state.
 
     Args:
         program: the name of the program's module.
-        types: every ``model_type``, of a config or of its language model, to which this applies.
-        says: what the program does, in words. If no other field is set, this is only a note.
+        types: every ``model_type``, of a config or of its language model, to which the departure applies.
+        says: what the program does, in words. If no other field is set, the departure is only a note.
         line: the source line in the newest of ``releases``.
-        releases: the releases that do this; empty for all tested releases.
+        releases: the releases with this departure; empty for all tested releases.
         refuses: whether the program cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` means None.
-        one_more: extra tokens in a window, beyond the config's number.
+        one_more: the number of tokens by which a window is larger than the config's.
         without: a key of the rope dictionary; if it is missing, positions have one axis.
         unless: a key of the config or of its language model's part that prevents the departure.
         unread: keys of the config that the program does not read.
@@ -54,7 +54,7 @@ class Departure:
     times_original: int = 1
 
     def of(self, layer: LayerTable) -> LayerTable:
-        """The layer as the program runs it."""
+        """Return the layer as the program runs it."""
         values: dict[str, Any] = {key: None if value == "none" else value for key, value in self.sets.items()}
         if layer.window:
             values.setdefault("window", layer.window + self.one_more)
@@ -66,26 +66,26 @@ class Departure:
 NO_WINDOWS = Departure(
     "", (), "applies no window to these layers", "its model file has no sliding_window", sets={"window": "none"}
 )
-"""The departure of a model file that does not read the key of windows."""
+"""The departure of a model file that does not read the config's key for windows."""
 
 
 @cache
 def departures() -> tuple[Departure, ...]:
-    """All known departures."""
+    """Return all known departures."""
     lines = tomllib.loads((files(__package__) / "departures.toml").read_text("utf-8"))["departure"]
     return tuple(built(Departure, line, "departure") for line in lines)
 
 
 @cache
 def asked() -> Mapping[str, Mapping[str, str]]:
-    """The class that runs each ``model_type``, with its file and line, by program and release."""
+    """Return the class that runs each ``model_type``, with its file and line, by program and release."""
     return dict(json.loads((files(__package__) / "model_files.json").read_text("utf-8")))
 
 
 def departing_from(
     program: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
 ) -> list[Departure]:
-    """The departures of a release from a config.
+    """Return the departures that apply when a release of a program runs a config.
 
     Args:
         program: the name of the program's module.
@@ -115,7 +115,7 @@ def departing_from(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """The table with these departures applied, and a note with the source line for each."""
+    """Return the table with these departures applied, and with a note for each that names its source line."""
     for departure in departing:
         table = table.with_layers(departure.of)
     return replace(
@@ -125,7 +125,7 @@ def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
 
 
 def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool) -> str:
-    """The part of a program's answer that was not checked, in words; empty if everything was checked.
+    """Return the part of a program that was not checked, in words, or an empty string if everything was checked.
 
     Args:
         program, version: the name of the program's module, and its release.

@@ -1,4 +1,4 @@
-"""The effective position table: how a program reads a file's positions, as plain numbers to compare.
+"""The position table: the positions that a program computes from a file, as plain numbers that can be compared.
 
 from posenc.integrations import huggingface, position_table
 
@@ -32,21 +32,22 @@ class LayerTable:
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the string of another encoding, as in ``posenc.encoding``.
-        base, scaling: the origin of the frequencies, used only in sentences; None without rotation.
+        base, scaling: the base and scaling of the frequencies, used only in sentences; None without rotation.
         frequencies: θ of every pair in radians per position, computed exactly and rounded to float64.
         float32: the same frequencies as programs compute them in float32.
         unscaled: θ without the scaling, used only in sentences.
         attention_factor: the factor a of cos and sin.
-        own_attention_factor: the scaling's own value of a, if the file states another; used only in sentences.
+        own_attention_factor: the scaling's default for a, if the file states a different value; used only in
+            sentences.
         softmax_factor: the factor on 1/√D, from DeepSeek's mscale_all_dim or the family's own scale.
         softmax_origin: the origin of ``softmax_factor``, used only in sentences.
         softcap: the cap c of scores; None if scores are not capped.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
-        pairing: ``"half"`` for pairs (i, i + d/2) or ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows.
-            None without rotation, or if the pairing is unknown; None counts as equal to any pairing.
-        head_dim: D, the channels of a head, or of the part of a head that rotates in latent attention.
+        pairing: ``"half"`` for pairs (i, i + d/2) or ``"interleaved"`` for (2i, 2i + 1) of the checkpoint's rows.
+            The pairing is None without rotation or if it is unknown; None counts as equal to any pairing.
+        head_dim: D, the number of channels of a head, or in latent attention, of the part that rotates.
         rotary_dim: d, the number of channels that rotate, which are the first of the head.
-        query_dim: the channels of a query in latent attention, of which the last D rotate; None elsewhere.
+        query_dim: in latent attention, the number of channels of a query, of which the last D rotate; else None.
         axes: the axis of every pair; all 0 if positions have one axis.
         backwards: whether pairs rotate by −p·θ.
         signed: whether positions may be negative.
@@ -84,18 +85,18 @@ class LayerTable:
 
     @property
     def sections(self) -> tuple[int, ...]:
-        """Number of pairs per axis."""
+        """The number of pairs per axis."""
         return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
 
     def cos(self, positions: Int[Tensor, " P"]) -> Float[Tensor, "P D"]:
-        """cos for every channel of a head at these positions, times the attention factor."""
+        """Return cos for every channel of a head at these positions, multiplied by the attention factor."""
         frequencies = torch.tensor(self.frequencies, dtype=torch.float64)
         cos = self.attention_factor * torch.outer(positions.double(), frequencies).cos()
         rotated = cos.repeat_interleave(2, 1) if self.pairing == "interleaved" else torch.cat((cos, cos), 1)
         return nn.functional.pad(rotated, (0, max(0, (self.head_dim or 0) - rotated.shape[1])), value=1.0)
 
     def score(self, distance: int) -> float:
-        """The score, in nats, of a fixed query x and an equal key at this distance before it.
+        """Return the score, in nats, of a fixed query x and an equal key at this distance before the query.
 
         The query is x_c = √2·sin((c + 1)²) for c = 0 … D−1, whose entries have a variance of about 1. The score is
         softmax_factor/√D · Σ_c x_c²·m_c, where m_c is a²·cos(distance·θ) for channels that rotate and 1 for others.
@@ -110,7 +111,7 @@ class LayerTable:
 
 @dataclass(frozen=True)
 class PositionTable:
-    """How a program reads a file's positions, as returned by ``of`` and by each program's ``read``.
+    """The positions that a program computes from a file, as returned by ``of`` and by each program's ``read``.
 
     Args:
         model_type: the family's name in Hugging Face, or the name of its architecture in llama.cpp.
@@ -122,8 +123,8 @@ class PositionTable:
         layout: the layout of a vision tower's patches in ``attention_layouts``; empty for text.
         program: the program that computes this table, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
-        not_asked: the part of the program that was not checked; empty if everything was.
-        short: the table for requests of at most its ``admitted_length`` tokens, if a scaling depends on the length.
+        not_asked: the part of the program that was not checked; empty if everything was checked.
+        short: the table for requests up to the original length, if a scaling depends on the length.
     """
 
     model_type: str
@@ -139,7 +140,7 @@ class PositionTable:
     short: "PositionTable | None" = None
 
     def with_layers(self, change: Callable[[LayerTable], LayerTable]) -> "PositionTable":
-        """The table with every layer changed, also for short requests."""
+        """Return the table with every layer changed, including the layers of ``short``."""
         return replace(
             self,
             layers={name: change(layer) for name, layer in self.layers.items()},
@@ -155,13 +156,14 @@ def of(
     program: str = "",
     notes: Sequence[str] = (),
 ) -> PositionTable:
-    """The table of a config that was read.
+    """Return the position table of a config.
 
     Args:
-        positions: what ``huggingface.read`` returned.
-        length: prompt and answer together, if a scaling depends on it; default the longest allowed input.
-        admitted: the longest allowed input; default the config's.
-        program, notes: these fields of the table; assumptions are added to the notes.
+        positions: the positions of a model, as returned by ``huggingface.read``.
+        length: the length of prompt and answer together, if a scaling depends on the length. The default is the
+            longest allowed input.
+        admitted: the longest allowed input. The default is the longest input that the config allows.
+        program, notes: fields of the table; the assumptions of ``positions`` are added to ``notes``.
     """
     types, admitted = positions.types_by_window, admitted or positions.max_length
     longest = length or admitted
@@ -238,7 +240,7 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
 
 
 def briefly(scaling: Scaling | LengthScaling) -> str:
-    """The string of a scaling, without fields at their defaults except the factor."""
+    """Return the string of a scaling with its factor and those fields that are not at their defaults."""
     defaults = {f.name: f.default for f in fields(scaling) if f.name != "factor"}  # type: ignore[arg-type]
     values = {name: value for name, value in vars(scaling).items() if value != defaults.get(name)}
     short = {name: (*value[:2], "…") if isinstance(value, tuple) else value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""How programs read rope dictionaries: attention factors, types, and forms that several programs share."""
+"""Functions that read and write rope dictionaries as several programs do: attention factors, types and forms."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,15 +12,15 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
 
 MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
-"""Keys of YaRN that state the factor of cos and sin, or that only some programs know."""
+"""Keys of YaRN's dictionary that state the factor of cos and sin, or that only some programs know."""
 
 
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
-    """A rope dictionary with the attention factor that a program uses, and no other key for it.
+    """Return a rope dictionary that states a program's attention factor in a single key.
 
     The factor of LongRoPE is long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, regardless of
     other keys. ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's
-    ``mscale_all_dim``. That key is kept, and programs compute the ramp of such a family with rounded ends.
+    ``mscale_all_dim``. A family with ``mscale_all_dim`` keeps this key, and the ends of its ramp are rounded.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)
@@ -35,7 +35,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The YaRN dictionary that DeepSeek's class in vLLM and SGLang makes of any scaling; else ``entry`` itself."""
+    """Return ``entry`` as DeepSeek's class in vLLM and SGLang reads it: the class computes YaRN for any scaling."""
     family = family_of(config)
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry
@@ -45,26 +45,26 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
 
 
 def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """The positions with one axis if they are scaled, except by YaRN, as in ``get_rope`` of vLLM and SGLang."""
+    """Return positions with one axis if their scaling is not YaRN, as ``get_rope`` in vLLM and SGLang does."""
     if kind_of(entry) in ("default", "mrope", "yarn"):
         return positions
     return replace(positions, recipes={name: recipe.with_(axes=None) for name, recipe in positions.recipes.items()})
 
 
 def family_of(config: Mapping[str, Any]) -> Family | None:
-    """The family by whose rules a config is read, or None."""
+    """Return the family by whose rules a config is read, or None for an unknown family."""
     model_type = str(config.get("model_type"))
     return FAMILIES.get(READ_AS.get(model_type, model_type))
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """The type of a rope dictionary, under either key and in any spelling; default ``"default"``."""
+    """Return the type of a rope dictionary from either key in any spelling, or ``"default"`` if none is stated."""
     kind = str(entry.get("rope_type") or entry.get("type") or "default")
     return SPELLINGS.get(kind, kind)
 
 
 def pair_ratio(entry: Mapping[str, Any]) -> float:
-    """DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    """Return DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     By default ``mscale`` is 1 and ``mscale_all_dim`` is 0.
     """
@@ -73,12 +73,12 @@ def pair_ratio(entry: Mapping[str, Any]) -> float:
 
 
 def sharpening(factor: float, amount: float = 1.0) -> float:
-    """YaRN's default attention factor, which is 1 for factors up to 1."""
+    """Return YaRN's default attention factor, 0.1·amount·ln(factor) + 1, or 1 for factors up to 1."""
     return 0.1 * amount * math.log(max(factor, 1)) + 1
 
 
 def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, Any]:
-    """LongRoPE's dictionary with its attention factor as ``short_mscale`` and ``long_mscale``."""
+    """Return LongRoPE's dictionary with its attention factor written as ``short_mscale`` and ``long_mscale``."""
     scale = entry.get("attention_factor") or now.plan(longest).attention_factor
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
@@ -88,13 +88,12 @@ def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, 
 
 
 def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
-    """YaRN's dictionary with its attention factor written as DeepSeek's ``mscale`` and
-    ``mscale_all_dim``."""
+    """Return YaRN's dictionary with its attention factor written as ``mscale`` and ``mscale_all_dim``."""
     if "attention_factor" not in entry:
         return entry
     scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
     if factor == 1:
-        raise InvalidArgument(f"attention_factor={scale:g} cannot be stated with factor=1; use a factor above 1")
+        raise InvalidArgument(f"attention_factor={scale:g} has no mscale with factor=1; use a factor above 1")
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
         "mscale": (scale * sharpening(factor, second) - 1) / (0.1 * math.log(factor)),

@@ -1,4 +1,4 @@
-"""How to make a program compute a model's positions: keys, files, and the command line."""
+"""The keys, files and command lines that make programs compute a model's positions."""
 
 import json
 import shlex
@@ -20,9 +20,9 @@ from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "
-"""The beginning of the note that says why there is no answer for a program."""
+"""The beginning of a note that says why a program cannot compute these positions."""
 NOT_ASKED = "not asked: "
-"""The beginning of the note that says what was not checked in a program, so that there is no command."""
+"""The beginning of a note that says what was not checked in a program. Such an answer has no command."""
 
 
 def serving(
@@ -33,17 +33,18 @@ def serving(
     base: float | None = None,
     max_length: int | None = None,
 ) -> dict[str, Any]:
-    """The keys and the command that make a program compute this model's positions.
+    """Return the keys and the command that make a program compute this model's positions.
 
-    Answers are verified: a program's ``write`` refuses keys from which its ``read`` gets other positions. A
-    program that computes these positions from the unchanged file needs no keys.
+    The keys are verified: a program's ``write`` raises an error if its ``read`` gets other positions from the keys.
+    A program that computes these positions from the unchanged file needs no keys.
 
     Args:
         program: a program such as ``"vllm"`` or ``"vllm@0.33.0"``.
         path: a config.json, its folder, or for llama.cpp a .gguf file.
-        scaling: replaces the model's own scaling. In a string, the trained length is the default.
-        base: the rotary base, if the config leaves it out.
-        max_length: the longest input; default as in ``huggingface.write``.
+        scaling: a scaling that replaces the model's own. A string that states no original length uses the trained
+            length.
+        base: the rotary base, if the config lacks a base.
+        max_length: the longest input, with the default of ``huggingface.write``.
 
     Returns:
         A dictionary with these keys: ``program`` and ``version``; ``fingerprint`` of the resulting positions, empty
@@ -86,7 +87,7 @@ def serving(
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
-    """An answer of ``serving`` as text for the terminal."""
+    """Return an answer of ``serving`` as text for the terminal."""
     files = [f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()]
     lines = [*([answer["command"]] if answer["command"] else []), *files, *(f"note: {n}" for n in answer["notes"])]
     return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["use the config unchanged"])])
@@ -95,7 +96,7 @@ def in_words(answer: Mapping[str, Any]) -> str:
 def _from_config(
     module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
 ) -> dict[str, Any]:
-    """The answer for a program that reads config.json, with keys if they are stated or positions would differ."""
+    """Return the answer for a program that reads config.json, with keys if they are needed or if ``stated``."""
     config, line, keys = contents(path), module.PROGRAM.line, {}
     table = module.read(config, version)
     if stated or different(wanted, table):
@@ -121,7 +122,7 @@ def _from_config(
 
 
 def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that turn the model's part of config.json into this config, nested as in the whole config.json."""
+    """Return the keys that turn the model's part of config.json into this config, nested as in the whole file."""
     keys = changed(positions.source, config)
     if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # the base is replaced together with the dictionary
         keys["rope_theta"] = config["rope_theta"]
@@ -131,7 +132,7 @@ def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any
 def _llama_server(
     path: Path, fields: llama_cpp.Fields | None, wanted: ModelPositions, longest: int, scaled: bool
 ) -> dict[str, Any]:
-    """The answer for llama.cpp: flags for a GGUF file, or for the one that its converter makes from a config."""
+    """Return the answer for llama.cpp: flags for a GGUF file, or for the file that its converter would write."""
     file = str(path)
     if fields is None:
         table, file = llama_cpp.read(path), "model.gguf"

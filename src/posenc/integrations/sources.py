@@ -1,4 +1,4 @@
-"""Position tables of named sources: a file, overrides of a file, or a program that reads a file.
+"""The position tables of sources: a file, overrides of a file, or a program that reads a file.
 
 model/, config.json, model.gguf     what the file says
 vllm@0.33.0:config.json             what this release computes from the file; vllm:config.json: the newest release
@@ -26,11 +26,11 @@ from posenc.scaling.registry import SCALINGS, make
 
 
 def program_of(text: str) -> tuple[Any, str | None]:
-    """The module and the version of ``vllm@0.33.0`` or ``vLLM``.
+    """Return the module and the version of a program such as ``vllm@0.33.0`` or ``vLLM``.
 
     Raises:
-        InvalidArgument: there is no such program. The message does not suggest the nearest name, because
-        another program is no substitute.
+        InvalidArgument: the program is unknown. The message does not suggest the nearest name, because
+        another program would compute other positions.
     """
     name, _, version = text.partition("@")
     module = module_of(name)
@@ -43,12 +43,12 @@ def program_of(text: str) -> tuple[Any, str | None]:
 
 
 def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
-    """The scaling of a string such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
+    """Return the scaling of a string such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
 
     If the string states no original length, ``length`` is used.
 
     Raises:
-        UnknownName, InvalidArgument: there is no scaling or field of that name, or a value is out of range.
+        UnknownName, InvalidArgument: the name of the scaling or of a field is unknown, or a value is out of range.
     """
     stated = parse(text)
     one_of("scaling", stated.name, SCALINGS)
@@ -59,20 +59,20 @@ def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
 
 
 def measured(path: str, as_type: str | None = None) -> PositionTable:
-    """The table of a config, changed where a small random model of it was measured to behave differently."""
+    """Return the table of a config, corrected by measurements of a small random model of the config."""
     stated, measurement = of(read(path, as_type=as_type)), measure(path)
     small = of(read(measurement.config, as_type=as_type))
     return carried(measurement.table(small), small, stated)
 
 
 def table(source: str, beside: str | None = None, as_type: str | None = None) -> PositionTable:
-    """The table of one source.
+    """Return the position table of a source.
 
     Args:
-        source: a source as in the description of this module.
+        source: a source, in one of the forms that this module's docstring lists.
         beside: the other source of a comparison, into whose config overrides are merged.
         as_type: the family by whose rules a config is read, as in ``huggingface.read``. Programs and GGUF files
-            have their own rules.
+            are read by their own rules.
 
     Raises:
         UnknownName, InvalidArgument: the program, version or file does not exist or cannot be read.

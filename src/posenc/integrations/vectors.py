@@ -1,9 +1,9 @@
-"""Reference vectors: numbers that a model's positions give, for testing a port in any language.
+"""Reference vectors: numbers computed from a model's positions, for testing a port in any language.
 
     vectors(huggingface.read("model/config.json")).save("rope.json")      # or posenc vectors model -o rope.json
     assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # numbers of a port in Python
 
-docs/vectors.md documents the names and shapes in the file. A port does not need this library.
+docs/vectors.md documents the names and shapes in the file. A port does not need posenc.
 """
 
 import json
@@ -39,7 +39,7 @@ class Vectors:
 
     Args:
         header: the strings and scalars of the file.
-        arrays: the arrays, by ``"LAYER TYPE.NAME"``.
+        arrays: a dictionary from ``"LAYER TYPE.NAME"`` to arrays.
     """
 
     header: Mapping[str, Any]
@@ -71,7 +71,7 @@ def load(path: str | Path) -> Vectors:
     """Load the vectors of a file.
 
     Raises:
-        InvalidArgument: the file has another format.
+        InvalidArgument: the file does not hold reference vectors.
     """
     if Path(path).suffix == ".safetensors":
         from safetensors import safe_open
@@ -86,7 +86,7 @@ def load(path: str | Path) -> Vectors:
             for name, one in header.pop("arrays", {}).items()
         }
     if header.get("format") != FORMAT:
-        raise InvalidArgument(f"{path} is not a file of {FORMAT!r}; write one with posenc vectors")
+        raise InvalidArgument(f"{path} is not a file of {FORMAT!r}; write such a file with posenc vectors")
     return Vectors(header, arrays)
 
 
@@ -98,13 +98,14 @@ def vectors(
     total_length: int | None = None,
     source: Mapping[str, str] | None = None,
 ) -> Vectors:
-    """The reference vectors of a model.
+    """Return the reference vectors of a model.
 
     Args:
-        positions: what ``huggingface.read`` returned.
-        at: the positions of the vectors; default 0, 1, 2, L − 1, L and 4·L − 1 for the pretrained length L.
+        positions: the positions of a model, as returned by ``huggingface.read``.
+        at: the positions of the vectors. The default is 0, 1, 2, L − 1, L and 4·L − 1 for the pretrained length L.
         phases: ``"float32"`` for the angles that transformers computes.
-        total_length: prompt and answer together, if a scaling depends on it; default the longest input.
+        total_length: the length of prompt and answer together, if a scaling depends on the length. The default is
+            the longest input.
         source: where the config was published, such as its repository, path and commit.
 
     Raises:
@@ -115,7 +116,7 @@ def vectors(
     L = positions.original_length
     at = sorted({0, 1, 2, L - 1, L, 4 * L - 1}) if at is None else list(at)
     if min(at, default=-1) < 0:
-        raise InvalidArgument(f"positions={at} must be one or more numbers, all 0 or more")
+        raise InvalidArgument(f"positions={at} must have at least one entry, and all entries must be 0 or more")
     layers: dict[str, dict[str, Any]] = {}
     arrays: dict[str, Any] = {}
     for name, kind in dict(zip(table.layer_types, positions.layer_types, strict=True)).items():
@@ -134,7 +135,7 @@ def vectors(
             where = torch.stack([torch.tensor(at) + axis for axis in range(len(layer.sections))])
             arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
     if not arrays:
-        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, so it has no vectors")
+        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, which vectors need")
     header = {
         "format": FORMAT,
         "model_type": positions.model_type,
@@ -149,7 +150,7 @@ def vectors(
 
 
 def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
-    """All arrays of a layer type."""
+    """Return all arrays of a layer type."""
     rotary = cast(Rotary, build(recipe, ModelShape()))
     flat = where if rotary.axes > 1 else where[0]
     cos, sin = rotary.cos_sin(flat, torch.float32, rotary.attention_factor)
@@ -169,7 +170,7 @@ def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
 
 
 def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, Tensor]:
-    """cos and sin in the layouts that kernels use."""
+    """Return cos and sin in the layouts that kernels use."""
     both = {"cos": cos, "sin": sin}
     return {
         **both,
@@ -180,7 +181,7 @@ def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, 
 
 
 def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tolerance of every array: eight float32 roundings of an angle, and of its products."""
+    """Return the tolerance of every array, which allows eight float32 roundings of an angle or a frequency."""
     angles = arrays["positions"].double().amax(0)[:, None] * arrays["inv_freq"]
     table = CLOSE * (1 + angles) * arrays["cos"].double().hypot(arrays["sin"].double())
     relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
@@ -190,7 +191,7 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
-    """The tolerance of rotated channels: ``table``, that of cos and sin, times |x| + |y| of a pair.
+    """Return the tolerance of rotated channels: ``table``, the tolerance of cos and sin, times |x| + |y| of a pair.
 
     The tolerance of channels that do not rotate is 0.
     """
@@ -205,18 +206,18 @@ def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:
     """Raise an AssertionError that names the mistake, unless a port computes the reference vectors.
 
-    An angle may be off by eight roundings of float32, and other arrays in proportion, so a port that multiplies a
-    position by a float32 frequency passes. The mistake is named as in ``posenc doctor``.
+    The tolerance is eight float32 roundings of an angle, so a port that multiplies a position by a float32
+    frequency passes. The message names the mistake as ``posenc doctor`` does.
 
     Args:
         theirs: one or more of the port's arrays, by their names in the file, such as ``{"cos": …, "sin": …}``. The
-            layer type in front of a name may be left out if only one type rotates. Alternatively, a function of a
-            layer type's name, the query ``(D,)`` and positions ``(A, T)`` that returns rotated queries ``(T, D)``.
+            layer type in front of a name may be left out if only one type rotates. A function gets a
+            layer type, the query ``(D,)`` and positions ``(A, T)``, and returns rotated queries ``(T, D)``.
         expected: vectors, or the path of their file.
 
     Raises:
         AssertionError: numbers or shapes differ.
-        InvalidArgument: there are no arrays, or the file lacks one of these names.
+        InvalidArgument: no array is passed, or the file has no array of that name.
     """
     expected = expected if isinstance(expected, Vectors) else load(expected)
     layers = {name: layer for name, layer in expected.header["layers"].items() if "pairing" in layer}
@@ -244,7 +245,7 @@ def _check(
     ours: Mapping[str, Tensor],
     ladders: Mapping[str, tuple[float, tuple[float, ...]]],
 ) -> None:
-    """Compare the arrays of a layer type."""
+    """Check that the arrays of a port for a layer type are within the tolerances."""
     room = _room(recipe, ours)
     for key, array in theirs.items():
         shapes = tuple(array.shape), tuple(ours[key].shape)
@@ -263,7 +264,7 @@ def _cause(
     ours: Mapping[str, Tensor],
     ladders: Mapping[str, tuple[float, tuple[float, ...]]],
 ) -> str:
-    """The mistake that explains the port's numbers, in words."""
+    """Return the mistake that explains the port's numbers, in words."""
     given = {**ours, **theirs}
     numbers: dict[str, Any] = {name: given[name] for name in ("inv_freq", "rotated") if name in theirs}
     if "rotated" in theirs:

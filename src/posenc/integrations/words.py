@@ -1,7 +1,7 @@
 """The wording of position tables: a phrase for every field, which ``inspect``, ``diff`` and the lab use.
 
-``PHRASES`` has every field of ``LayerTable``, and ``TABLE`` every field of ``PositionTable``; tests fail if a
-field has no phrase.
+``PHRASES`` has a phrase for every field of ``LayerTable``, and ``TABLE`` has a phrase for every field of
+``PositionTable``. Tests fail if a field has no phrase.
 """
 
 import math
@@ -19,12 +19,12 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 
 @dataclass(frozen=True)
 class Phrase:
-    """The phrase of a field.
+    """The words for a field of a table.
 
     Args:
-        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words that
-            begin with a capital are a sentence, and others continue a line. Empty if another field's phrase covers
-            this field.
+        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words with a
+            capital letter at the start form a sentence, and other words continue a line. The words are empty if
+            the phrase of another field covers this field.
         differs: the words before the two values in ``diff``; empty if the field does not affect numbers.
     """
 
@@ -33,7 +33,7 @@ class Phrase:
 
 
 def sentences(table: PositionTable) -> list[str]:
-    """A table in words: a line per layer type, then lengths, then frequencies and factors of every type."""
+    """Describe a table: a line per layer type, then lengths, then the frequencies and factors of every type."""
     phrases = {
         name: [phrase.inspect(layer, table) for field, phrase in PHRASES.items() if getattr(layer, field)]
         for name, layer in ((name, within(table.admitted_length, layer)) for name, layer in table.layers.items())
@@ -53,19 +53,19 @@ def sentences(table: PositionTable) -> list[str]:
 
 
 def count(value: float) -> str:
-    """A number with thin spaces between thousands and without trailing zeros."""
+    """Return a number as text, with thin spaces between thousands and without trailing zeros."""
     text = f"{value:,.0f}" if float(value).is_integer() or value >= 1000 else f"{value:,.4g}"
     return text.replace(",", "\u2009")
 
 
 def longest(layer: LayerTable) -> float:
-    """The wavelength of the slowest pair that rotates, in positions."""
+    """Return the wavelength of the slowest pair that rotates, in positions."""
     return 2 * math.pi / min(filter(None, layer.frequencies))
 
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe an encoding by the words of its class or its settings; other text is unchanged."""
+    """Describe an encoding by the words of its class or by its settings; return other text unchanged."""
     if " " in text.partition("(")[0]:
         return text
     encoding = build(parse(text), ModelShape())
@@ -84,7 +84,7 @@ def encoding_in_words(text: str) -> str:
 
 
 def axes_in_words(axes: tuple[int, ...]) -> str:
-    """The sections of pairs by axis, and their layout: chunked or interleaved."""
+    """Return the number of pairs per axis in words, and whether the axes are chunked or interleaved."""
     runs = [(axis, len(list(pairs))) for axis, pairs in groupby(axes)]
     count = len(set(axes))
     if len(runs) > count:
@@ -97,17 +97,17 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:
-    """The layer, without its window if that is as wide as the longest input. A length of 0 is unknown."""
+    """Return the layer, without a window that is as wide as the longest input. A length of 0 means unknown."""
     return replace(layer, window=None) if layer.window and 0 < length <= layer.window else layer
 
 
 def has_windows(table: PositionTable) -> bool:
-    """Whether a layer has a window smaller than the longest input."""
+    """Return whether a layer has a window smaller than the longest input."""
     return any(within(table.admitted_length, layer).window for layer in table.layers.values())
 
 
 def _type(name: str) -> str:
-    """The layer type in a name of ``types_by_window``."""
+    """Return the layer type in a name from ``types_by_window``."""
     return name.partition(" within ")[0]
 
 
@@ -125,7 +125,7 @@ def _encoding(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _rotated(layer: LayerTable, table: PositionTable) -> str:
-    """The channels of a head that rotate: all, the first, the last, or those with a nonzero frequency."""
+    """Return which channels of a head rotate: all, the first, the last, or those with a nonzero frequency."""
     rotated, channels = 2 * sum(map(bool, layer.frequencies)), layer.query_dim or layer.head_dim
     first = f"{'the first ' * (rotated == layer.rotary_dim)}{rotated} of" if rotated != layer.head_dim else ""
     last = f"the last {layer.head_dim} of" if layer.query_dim else "" if first else "all"
@@ -158,7 +158,7 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """The string of the scaling, and how many pairs it slows by how much."""
+    """Return a sentence with the scaling and the number of pairs that it slows, by factor."""
     slowed = [
         plain / theta if theta else math.inf for plain, theta in zip(layer.unscaled, layer.frequencies, strict=True)
     ]
@@ -220,7 +220,7 @@ PHRASES: Mapping[str, Phrase] = {
     ),
     "sinks": Phrase(lambda layer, table: "; every head has a sink in its softmax", "sinks in the softmax:"),
     "added_table": Phrase(
-        lambda layer, table: f"; beside {encoding_in_words(layer.added_table)}", "the added table is"
+        lambda layer, table: f"; in addition, {encoding_in_words(layer.added_table)}", "the added table is"
     ),
     "frequencies": Phrase(_wavelengths, "frequencies"),
     "float32": Phrase(),
@@ -231,7 +231,7 @@ PHRASES: Mapping[str, Phrase] = {
     "softmax_factor": Phrase(_softmax_factor, "1/√D is multiplied by"),
     "softmax_origin": Phrase(),
 }
-"""Every field of ``LayerTable``, in the order of ``inspect``."""
+"""The phrase of every field of ``LayerTable``, in the order in which ``inspect`` prints the fields."""
 
 
 def _lengths(table: PositionTable) -> str:
@@ -257,4 +257,4 @@ TABLE: Mapping[str, Phrase] = {
     "not_asked": Phrase(lambda table: f"Not asked: {table.not_asked}." if table.not_asked else ""),
     "short": Phrase(),
 }
-"""Every field of ``PositionTable``; ``inspect`` begins with the model's type and lists notes among the risks."""
+"""The phrase of every field of ``PositionTable``. ``inspect`` prints the model's type first, and notes as risks."""

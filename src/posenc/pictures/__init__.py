@@ -1,1 +1,1 @@
-"""Drawing decisions that all renderers share: limits, colour scales, ticks, roles, colours and label texts."""
+"""Drawing decisions that all renderers share, such as limits, colour scales, ticks, colours and labels."""

@@ -1,4 +1,4 @@
-"""The assets of a page with views: the script and style of the browser renderer, and its colours."""
+"""The assets of a page with views: the script, style and colours of the browser renderer."""
 
 import posixpath
 import re
@@ -10,14 +10,14 @@ STATIC = Path(__file__).parent / "static"
 
 
 def style(own: Path) -> str:
-    """The style sheet of a page: colours, panels, and the page's own rules."""
+    """Return the style sheet of a page: colours, panels, and the page's own rules."""
     return stylesheet() + (STATIC / "panels.css").read_text("utf-8") + own.read_text("utf-8")
 
 
 def bundle(entry: Path) -> str:
-    """The modules of a page as one classic script: their source without imports, exports and comments.
+    """Return the modules of a page as one classic script, without imports, exports and comments.
 
-    A module is in the folder of ``entry`` or in ``STATIC``, at its import path.
+    Modules are in the folder of ``entry`` or in ``STATIC``, at their import paths.
     """
     texts: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Every colour by name, for the light and the dark theme: text, lines, and the steps of a heatmap's scale."""
+"""All colours by name, for the light and the dark theme: text, lines, and the steps of a heatmap's scale."""
 
 import colorsys
 import itertools
@@ -12,9 +12,9 @@ from posenc.pictures import palette
 from posenc.pictures.palette import LIGHT, PAPERS, Paper, Scale
 
 EMPTY = 255
-"""The code of a cell without a value. Codes 0 … 254 cover the scale, and 127 is zero on a signed scale."""
+"""The code of a cell without a value. Codes 0 … 254 cover the scale; code 127 is zero on a signed scale."""
 TEXT, LINE = 4.5, 3.0
-"""The lowest contrasts with the background (WCAG 2.2, AA), for text and for lines in the dark theme."""
+"""The lowest contrasts of text, and of lines in the dark theme, with the background (WCAG 2.2, AA)."""
 
 
 LINES: dict[str, str] = {
@@ -26,23 +26,23 @@ LINES: dict[str, str] = {
     **{f"other-{i}": colour for i, colour in enumerate(palette.OTHERS)},
     **{f"encoding-{name}": style.colour for name, style in palette.ENCODINGS.items()},
 }
-"""The colour of every name that a scene uses for a line, a vector or a role."""
+"""The colours of all names that a scene uses for a line, a vector or a role."""
 
 
 @lru_cache
 def line(name: str, paper: Paper) -> str:
-    """The colour of a line: from the palette in the light theme, and lightened as needed in the dark theme."""
+    """Return the colour of a line: from the palette in the light theme, lightened as needed in the dark theme."""
     return LINES[name] if paper is LIGHT else readable(LINES[name], paper.paper, LINE)
 
 
 @lru_cache
 def text(name: str, paper: Paper) -> str:
-    """The colour of a line's label: the same hue, dark or light enough to read."""
+    """Return the colour of a line's label, which has the line's hue and is dark or light enough to read."""
     return readable(LINES[name], paper.paper, TEXT)
 
 
 def readable(colour: str, paper: str, least: float) -> str:
-    """The colour with this hue and the nearest lightness whose contrast with ``paper`` is at least ``least``."""
+    """Return the colour with this hue and the nearest lightness that has at least this contrast with ``paper``."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(colour)))
     step = -0.01 if luminance(rgb(paper)) > 0.18 else 0.01
     for n in itertools.count():
@@ -54,7 +54,7 @@ def readable(colour: str, paper: str, least: float) -> str:
 
 
 def stylesheet() -> str:
-    """CSS variables for both themes (light in print), and a class for every name; no other sheet has colours."""
+    """Return CSS variables for both themes (light in print), and a class for every name of a colour."""
     light, dark = map(_variables, PAPERS.values())
     both = " ".join(f"--{name}: light-dark({colour}, {dark[name]});" for name, colour in light.items())
     classes = " ".join(f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" for name in LINES)
@@ -73,7 +73,7 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 
 def tables() -> str:
-    """JSON with red, green and blue of codes 0 … 254 for each scale and theme, and 1 if text on the colour is dark.
+    """Return JSON with red, green and blue of all codes by scale and theme, and 1 if text on the colour is dark.
 
     Colours that are equal in both themes are listed once.
     """
@@ -90,17 +90,17 @@ def tables() -> str:
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"
-"""The two colours of numbers in a heatmap's cells; one of them always has a contrast of at least 4.5."""
+"""The two colours of numbers in the cells of a heatmap; one colour always has a contrast of at least 4.5."""
 
 
 def dark_text(colour: Sequence[int]) -> bool:
-    """Whether dark text is more readable than light text on this colour."""
+    """Return whether dark text is more readable than light text on this colour."""
     return contrast(colour, rgb(DARK_TEXT)) >= contrast(colour, rgb(LIGHT_TEXT))
 
 
 @lru_cache
 def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
-    """The colours of the codes 0 … 254."""
+    """Return the colours of the codes 0 … 254."""
     names = {
         "magnitude": palette.MAGNITUDE,
         "picture": palette.PICTURE,
@@ -112,7 +112,7 @@ def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
 
 
 def _between(anchors: Sequence[tuple[int, int, int]], place: float) -> tuple[int, int, int]:
-    """The colour at a place in a row of colours; the first is at 0, the next at 1."""
+    """Interpolate a row of colours at a place; the first colour is at 0, and the next colour at 1."""
     left = min(int(place), len(anchors) - 2)
     ends = zip(anchors[left], anchors[left + 1], strict=True)
     red, green, blue = (round(x + (y - x) * (place - left)) for x, y in ends)
@@ -120,17 +120,17 @@ def _between(anchors: Sequence[tuple[int, int, int]], place: float) -> tuple[int
 
 
 def rgb(colour: str) -> tuple[int, int, int]:
-    """``"#102030"`` as three bytes."""
+    """Return a colour such as ``"#102030"`` as three bytes."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 def luminance(colour: Sequence[int]) -> float:
-    """Relative luminance, 0 (black) to 1 (white), as WCAG 2.2 defines it for sRGB."""
+    """Return the relative luminance of an sRGB colour by WCAG 2.2, from 0 (black) to 1 (white)."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour[:3])]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def contrast(a: Sequence[int], b: Sequence[int]) -> float:
-    """The contrast of two colours, 1 to 21 (WCAG 2.2). AA requires 4.5 for text and 3 for controls."""
+    """Return the contrast of two colours, from 1 to 21 (WCAG 2.2). AA requires 4.5 for text and 3 for controls."""
     low, high = sorted((luminance(a), luminance(b)))
     return (high + 0.05) / (low + 0.05)

@@ -1,4 +1,4 @@
-"""Makes the scene of a view: determines limits, shared colour bars, ticks, colours and labels for all renderers."""
+"""The composition of a view's scene: limits, shared colour bars, ticks, colours and labels for all renderers."""
 
 import math
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene
 from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
-"""The largest number of cells that a matrix may have for its numbers to be shown."""
+"""The largest number of cells of a matrix whose numbers are shown."""
 APART = 0.04
-"""The distance, as a share of the axis, between the end of an axis and a mark that would lie on it."""
+"""The distance between the end of an axis and a mark that would lie on the end, as a share of the axis."""
 TICKED = 8
-"""The largest number of points on a logarithmic axis at which every point still gets a tick."""
+"""The largest number of points on a logarithmic axis for which every point has a tick."""
 DEEPEST = 6
-"""The powers of ten that a logarithmic axis shows below its top; it shows more if a whole curve is lower."""
+"""The number of powers of ten below the top of a logarithmic axis; there are more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
-"""Ticks within a power of ten, for shorter and shorter logarithmic axes."""
+"""The ticks within a power of ten, for shorter and shorter logarithmic axes."""
 ENOUGH, MOST = 4, 7
-"""The fewest and the most ticks of a logarithmic axis, if its length allows."""
+"""The smallest and the largest number of ticks on a logarithmic axis, if its length allows."""
 
 
 def compose(answer: View) -> Scene:
-    """The scene of a view, with all drawing decisions made."""
+    """Return the scene of a view, with all drawing decisions made."""
     compared: dict[tuple[str, str], list[Heatmap]] = {}
     for heatmap in (panel for panel in answer.panels if isinstance(panel, Heatmap)):
         compared.setdefault((heatmap.scale, heatmap.unit), []).append(heatmap)
@@ -44,7 +44,7 @@ def compose(answer: View) -> Scene:
 
 
 def limits(panel: Heatmap) -> tuple[float, float]:
-    """The values at the ends of the colour scale for this matrix alone."""
+    """Return the values at the ends of the colour scale for this matrix alone."""
     if panel.scale == "picture":
         return 0.0, panel.limit or 1.0
     low = float(panel.values.nan_to_num(math.inf).min())
@@ -60,7 +60,7 @@ def limits(panel: Heatmap) -> tuple[float, float]:
 
 
 def _bar(panels: Sequence[Heatmap]) -> Bar:
-    """One scale for compared panels, which covers their own scales."""
+    """Return a scale for compared panels, which covers the scales of all panels."""
     ends = [limits(panel) for panel in panels]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     values = [v for p in panels for v in (float(p.values.nan_to_num().min()), float(p.values.nan_to_num().max()))]
@@ -95,7 +95,7 @@ def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
 
 
 def _texts(panel: Heatmap, compared: Sequence[Heatmap]) -> tuple[tuple[str, ...], ...]:
-    """The number in every cell, with as many decimals as fit into the cells and as the compared panels need."""
+    """Return the text of every cell, with as many decimals as fit into cells and as the compared panels need."""
     integers = all(bool((each.values.nan_to_num() % 1 == 0).all()) for each in compared)
     largest = float(panel.values.nan_to_num().abs().max())
     digits = 0 if integers else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
@@ -103,14 +103,14 @@ def _texts(panel: Heatmap, compared: Sequence[Heatmap]) -> tuple[tuple[str, ...]
 
 
 def _cells(axis: Axis) -> AxisScale:
-    """An axis of cells, with ticks in the middle of their cells."""
+    """Return an axis of cells, with ticks in the middle of cells."""
     count = len(axis.values)
     indices = range(count) if axis.labels else tick_indices(axis.values)
     return AxisScale(axis.label, -0.5, count - 0.5, tuple((float(i), tick_text(axis, i)) for i in indices))
 
 
 def tick_text(axis: Axis, index: int) -> str:
-    """The label of the tick at one value of an axis."""
+    """Return the label of the tick at one value of an axis."""
     return axis.labels[index] if axis.labels else short(axis.values[index])
 
 
@@ -136,7 +136,7 @@ def _logarithmic(bands: Sequence[Sequence[float]], name: str, unit: str) -> Axis
 
 
 def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
-    """The horizontal axis, from the first value to the last, with a tick at each value if there are few.
+    """Return the horizontal axis from the first value to the last, with a tick at every value if there are few.
 
     If a mark is at the low end, the end moves, so that the mark's line does not lie on the axis.
     """
@@ -167,7 +167,7 @@ def _curve(panel: Lines, index: int) -> Curve:
 
 
 def _look(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
-    """The colour, dash and marker of a line, by its encoding or else by its index."""
+    """Return the colour, dash and marker of a line by its encoding, or by its index if it shows no encoding."""
     if encodings[index]:
         look = style(encodings[index], encodings)
         return token(encodings[index], encodings), look.dash, look.marker
@@ -188,7 +188,7 @@ def _disc(panel: Plane) -> Disc:
 
 
 def round_steps(low: float, high: float, most: int = 6) -> list[float]:
-    """At most ``most`` + 1 round values from low to high, whose step is 1, 2 or 5 times a power of ten."""
+    """Return at most ``most`` + 1 round values from low to high, whose step is 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
     raw = (high - low) / most
@@ -200,7 +200,7 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
-    """The indices of good ticks on an ascending axis: its round values, or evenly spaced places."""
+    """Return the indices of ticks on an ascending axis: those of round values, or evenly spaced indices."""
     if len(values) <= most + 2:
         return list(range(len(values)))
     wanted = round_steps(min(values), max(values), most)
@@ -213,7 +213,7 @@ def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
 
 
 def linear_limits(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of a linear axis: the nearest round numbers that enclose its data."""
+    """Return the ends of a linear axis, which are the nearest round numbers that enclose the data."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     steps = round_steps(low, high)
     gap = steps[1] - steps[0] if len(steps) > 1 else 1.0
@@ -222,10 +222,10 @@ def linear_limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:
-    """The ends of a logarithmic axis and its ticks.
+    """Return the ends and the ticks of a logarithmic axis.
 
     Values that are not positive are omitted. Values more than ``DEEPEST`` powers of ten below the top are cut off,
-    unless a whole curve is there. A float32 just below a power of ten counts as that power.
+    unless a whole curve is as low. A float32 just below a power of ten counts as that power.
     """
     positive = [[v for v in curve if math.isfinite(v) and v > 0] for curve in curves]
     positive = [curve for curve in positive if curve] or [[1.0]]
@@ -250,7 +250,7 @@ def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[fl
 
 
 def with_texts(values: Sequence[float], *, log: bool = False) -> tuple[tuple[float, str], ...]:
-    """Ticks at these values, with their labels. On a long logarithmic axis, all are powers of ten."""
+    """Return ticks at these values with labels. On a long logarithmic axis, all labels are powers of ten."""
     decades = (
         log
         and all(math.log10(value).is_integer() for value in values)

@@ -1,7 +1,7 @@
-"""Draws a view with matplotlib, for a file or a notebook; pages draw it in the browser.
+"""Drawing of views with matplotlib for files and notebooks; on pages, the browser draws views.
 
-Figures are matplotlib objects without pyplot, so that nothing keeps them alive. Identical input gives identical
-bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
+Figures are matplotlib objects without pyplot, so that no global list keeps figures alive. Identical input gives
+identical bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
 """
 
 import io
@@ -29,11 +29,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 PAGE, COLUMN = 7.0, 3.3
-"""The widths in inches of a page and of a column in a two-column paper, whose figures have no title."""
+"""The widths in inches of a page and of a column in a two-column paper; figures in columns have no title."""
 ACROSS = 4
-"""Panels per row."""
+"""The number of panels per row."""
 MARKED = 40
-"""The most points of a curve with a marker at each."""
+"""The largest number of points of a curve for which every point has a marker."""
 LEAST = 5.0
 """The smallest font size of a cell's number, in points."""
 UNDATED: dict[str, dict[str, None]] = {
@@ -41,7 +41,7 @@ UNDATED: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
 }
-"""The file formats, with the metadata that would contain the date or the machine."""
+"""The file formats, with the metadata keys to omit because they contain the date or the software."""
 STYLE: dict[str, object] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -62,7 +62,7 @@ _lock = threading.RLock()
 
 @contextmanager
 def styled(paper: Paper = LIGHT) -> Iterator[None]:
-    """Draw in posenc's style. matplotlib's settings are global, so only one thread draws at a time."""
+    """Draw in posenc's style. Because matplotlib's settings are global, only one thread draws at a time."""
     colours = dict.fromkeys(_PAPER, paper.paper) | dict.fromkeys(_INK, paper.ink)
     with _lock, matplotlib.rc_context(STYLE | colours):
         yield
@@ -135,7 +135,7 @@ def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
 
 
 def _chart(panel: Chart, ax: Axes, paper: Paper) -> None:
-    """Draw curves with their bands, levels and marks, all named in a legend."""
+    """Draw curves with bands, levels and marks, and a legend that names them."""
     for curve in panel.curves:
         colour, every = line(curve.colour, paper), curve.between + 1
         ax.plot(
@@ -191,7 +191,7 @@ def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: st
 
 
 def rendered(figure: Figure, kind: str = "svg") -> bytes:
-    """The figure as bytes: ``"svg"``, ``"png"`` or ``"pdf"``."""
+    """Return a figure as the bytes of an ``"svg"``, ``"png"`` or ``"pdf"`` file."""
     if kind not in UNDATED:
         raise InvalidArgument(f"format={kind!r} must be one of {', '.join(UNDATED)}")
     out = io.BytesIO()
@@ -204,7 +204,9 @@ def write(figure: Figure, path: str | Path) -> Path:
     """Save a figure to ``path``, whose suffix determines the format."""
     path, kind = Path(path), Path(path).suffix[1:].lower()
     if kind not in UNDATED:
-        raise InvalidArgument(f"{str(path)!r} must end in .{', .'.join(UNDATED)}, which determines its format")
+        raise InvalidArgument(
+            f"path={str(path)!r} must end in .{', .'.join(UNDATED)}, which determines the file format"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(rendered(figure, kind))
     return path
@@ -217,7 +219,7 @@ class Drawing:
     view: View
 
     def save(self, path: str | Path, width: str = "page") -> Path:
-        """Save the view, as wide as a ``"page"`` or a ``"column"`` of a paper. The suffix determines the format."""
+        """Save the view as a figure as wide as a ``"page"`` or a ``"column"``, in the format of the suffix."""
         if width not in ("page", "column"):
             raise UnknownName("width", width, ("page", "column"))
         return write(draw(self.view, column=width == "column"), path)

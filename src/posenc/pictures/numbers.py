@@ -1,15 +1,15 @@
-"""Formats numbers for people: minus signs, thin spaces, powers of ten, fractions and units."""
+"""Formats of numbers for readers: minus signs, thin spaces, powers of ten, fractions and units."""
 
 import math
 
 THIN, MINUS = "\u202f", "−"
 MARKED = 10_000
-"""Numbers of at least this magnitude have thin spaces between thousands."""
+"""The magnitude from which numbers have thin spaces between thousands."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def fixed(value: float, digits: int = 3) -> str:
-    """A number with ``digits`` decimals, or in scientific notation if it is too small or too large for that."""
+    """Format a number with ``digits`` decimals, or in scientific notation if it is too small or too large."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
     if value != 0 and (abs(value) < 0.5 * 10**-digits or abs(value) >= 1e9):
@@ -19,15 +19,14 @@ def fixed(value: float, digits: int = 3) -> str:
 
 
 def plain(value: float, digits: int) -> str:
-    """A number with ``digits`` decimals. A number that rounds to zero has no sign."""
+    """Format a number with ``digits`` decimals. A number that rounds to zero has no sign."""
     text = f"{value:,.{digits}f}" if abs(value) >= MARKED else f"{value:.{digits}f}"
     text = text.replace(",", THIN)
     return text.replace("-", MINUS) if float(f"{value:.{digits}f}") else text.replace("-", "")
 
 
 def readout(value: float | str) -> str:
-    """A value in a picture's readout: strings are unchanged, integers are abbreviated, and other numbers have three
-    decimals or three significant digits."""
+    """Format a value of a readout: strings are unchanged, integers are short, and other numbers have 3 digits."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -36,29 +35,29 @@ def readout(value: float | str) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """A difference with its sign, plus or minus; zero has no sign."""
+    """Format a difference with a plus or minus sign; zero has no sign."""
     text = plain(value, digits)
     return f"+{text}" if value > 0 and text != plain(0, digits) else text
 
 
 def count(value: int) -> str:
-    """A whole number in full."""
+    """Format a whole number in full."""
     return plain(value, 0)
 
 
 def power(value: float) -> str:
-    """A power of ten, with an exponent unless it is 1 or 10."""
+    """Format a power of ten, with an exponent unless the number is 1 or 10."""
     return short(value) if value in (1, 10) else f"10{str(round(math.log10(value))).translate(SUPERSCRIPTS)}"
 
 
 def fraction(value: float) -> str:
-    """A slope between 0 and 1 as 1/n: ``1/256``, or ``1/1.41`` if n is not whole."""
+    """Format a slope between 0 and 1 as 1/n: ``1/256``, or ``1/1.41`` if n is not whole."""
     over = 1 / value
     return f"1/{count(round(over)) if math.isclose(over, round(over)) else f'{over:.3g}'}"
 
 
 def short(value: float) -> str:
-    """The shortest string that is exact to 6 digits, for ticks, positions and table headings."""
+    """Format a number as the shortest string with 6 exact digits, for ticks, positions and table headings."""
     if value == 0:
         return "0"
     magnitude = abs(value)
@@ -72,6 +71,6 @@ def short(value: float) -> str:
 
 
 def with_unit(name: str, *units: str) -> str:
-    """``name (unit, …)``, or only the name if there are no units."""
+    """Return ``name (unit, …)``, or only the name if there are no units."""
     units = tuple(filter(None, units))
     return f"{name} ({', '.join(units)})" if units else name

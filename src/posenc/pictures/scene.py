@@ -1,4 +1,4 @@
-"""A scene: a view with all drawing decisions made, so that renderers only draw."""
+"""Scenes, which are views with all drawing decisions made, so that renderers only draw."""
 
 import math
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from posenc.pictures.palette import Scale
 from posenc.pictures.view import Arrow
 
 Tick = tuple[float, str]
-"""A value on an axis, and its label."""
+"""A value on an axis and its label."""
 
 
 @dataclass(frozen=True)
 class AxisScale:
-    """One axis of a panel: its caption, the values at its ends, and its ticks.
+    """An axis of a panel: caption, values at the ends, and ticks.
 
     An axis of cells runs from −0.5 to n − 0.5, so that cell i is centred at i.
     """
@@ -27,7 +27,7 @@ class AxisScale:
     log: bool = False
 
     def place(self, value: float) -> float | None:
-        """The place of a value, from 0 at the low end to 1 at the high end; None if the axis cannot show it."""
+        """Return the place of a value, from 0 (low end) to 1 (high end), or None if the axis cannot show it."""
         if not math.isfinite(value) or (self.log and value <= 0):
             return None
         low, high, at = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
@@ -37,12 +37,12 @@ class AxisScale:
 
 @dataclass(frozen=True)
 class Bar:
-    """A colour scale, shared by every panel that refers to it.
+    """A colour scale, which several panels can share.
 
     Args:
         low, high: the values at the ends of the colours, symmetric about 0 for a signed scale.
         shown: the range of values that occur; renderers draw this part next to the panels.
-        legend: the labels at its ends, and at 0 if it is far from both, for bars without room for ticks.
+        legend: the labels at the ends, and at 0 if 0 is far from both ends, for bars without room for ticks.
     """
 
     scale: Scale
@@ -60,7 +60,7 @@ class Map:
     """A matrix, rows × columns, with row 0 at the top. NaN cells are blank.
 
     Args:
-        bar: the index of its colour scale in the scene.
+        bar: the index of the matrix's colour scale in the scene.
         texts: the number in every cell, if there are few enough cells.
         keys: the name of every row, if its numbers are shown.
         picture: a picture that is drawn instead of the cells.
@@ -80,15 +80,15 @@ class Map:
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a chart.
+    """A line of a chart.
 
     Args:
         colour: a name in ``colours.LINES``, which has a line colour and a text colour for each theme.
         dash: the lengths of dashes and gaps in line widths; empty for a solid line.
         marker: a matplotlib marker.
         low, high: the band around the curve, or empty.
-        hollow: whether the run must not be read as a result.
-        between: the number of values interpolated between two computed ones, to make the curve smooth.
+        hollow: whether the line shows a run that is not a result.
+        between: the number of values interpolated between two computed values, to make the curve smooth.
     """
 
     name: str
@@ -104,9 +104,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one axis; ``at`` has the places of their points.
+    """Curves over an axis; ``at`` has the places of points on the axis.
 
-    ``marks`` are vertical lines with captions, ``levels`` are horizontal ones. If ``apart``, points are not joined.
+    ``marks`` are vertical lines with captions, and ``levels`` horizontal lines. Points are not joined if
+    ``apart``.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A view as tables of exact numbers, for the page next to every picture and for CSV export."""
+"""Tables of a view's exact numbers, for pages and for CSV export."""
 
 import csv
 import io
@@ -10,11 +10,11 @@ from posenc.pictures.numbers import fixed, short
 from posenc.pictures.view import Heatmap, Lines, Plane, View
 
 ROWS, COLUMNS = 64, 16
-"""The most rows and columns of a table on a page. The CSV file has all of them."""
+"""The largest number of rows and columns of a table on a page. The CSV file has all rows and columns."""
 
 
 def tables(answer: View) -> list[dict[str, Any]]:
-    """One table per panel: its caption, head and rows as strings, and a note about omitted rows and columns."""
+    """Return one table per panel: caption, head and rows as strings, and a note about omitted rows and columns."""
     contents = []
     for panel in answer.panels:
         head, rows = _content(panel)
@@ -31,7 +31,7 @@ def tables(answer: View) -> list[dict[str, Any]]:
 
 
 def as_csv(answer: View) -> str:
-    """Every panel, one after the other, with all digits, and then the readouts."""
+    """Return CSV with all digits of every panel, and then the readouts."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([answer.title])
@@ -62,16 +62,18 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
 
 
 def value_at(answer: View, panel: int, row: int, column: int) -> str:
-    """The value at one place of a picture, in words; for lines, the values of all lines at that column."""
+    """Describe the value at one place of a picture; for lines, the values of all lines at this column."""
     if not 0 <= panel < len(answer.panels):
-        raise InvalidArgument(f"panel={panel} is not one of the {len(answer.panels)} panels, counted from 0")
+        raise InvalidArgument(
+            f"panel={panel} must be less than {len(answer.panels)}, the number of panels; count from 0"
+        )
     asked = answer.panels[panel]
     if isinstance(asked, Plane):
-        raise InvalidArgument(f"panel={panel} is a plane, which already shows the numbers of its vectors")
+        raise InvalidArgument(f"panel={panel} is a plane, whose picture already shows the numbers of its vectors")
     rows, columns = (asked.rows.values, asked.columns) if isinstance(asked, Heatmap) else ((0.0,), asked.x)
     if not (0 <= column < len(columns.values) and 0 <= row < len(rows)):
         raise InvalidArgument(
-            f"row={row}, column={column} are outside {len(rows)} × {len(columns.values)}, counted from 0"
+            f"row={row}, column={column} must be inside {len(rows)} × {len(columns.values)}, counted from 0"
         )
     if isinstance(asked, Heatmap):
         place = f"{asked.rows.name} {tick_text(asked.rows, row)}, {columns.name} {tick_text(columns, column)}"

@@ -1,4 +1,4 @@
-"""Page templates. Inserted text is escaped, and an unknown name is an error."""
+"""Page templates, which escape inserted text and raise an error for an unknown name."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:
 
 @cache
 def templates(package: str) -> jinja2.Environment:
-    """The templates of a package and of ``posenc.pictures``, built once, so that their globals persist."""
+    """Return the templates of a package and of ``posenc.pictures``, built once, so that their globals persist."""
     loader = jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in (package, "posenc.pictures")])
     return jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -1,6 +1,6 @@
-"""A view: the answer to one question about an encoding, as named arrays with axes, units and ticks.
+"""Views, which answer one question about an encoding as named arrays with axes, units and ticks.
 
-Views contain results and do not draw. Figures draw them with matplotlib, and the lab draws them on a canvas.
+Views contain results and do not draw. ``draw`` draws views with matplotlib, and the lab draws views on a canvas.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from posenc.pictures.palette import Scale
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of an array: its name, its unit and its values."""
+    """An axis of an array: its name, its unit and its values."""
 
     name: str
     values: tuple[float, ...]
@@ -45,16 +45,16 @@ class Heatmap:
     marked_rows: tuple[int, ...] = ()
     marked_columns: tuple[int, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
-    """The texts in the cells, such as letters; by default their numbers, if there are few cells."""
+    """The texts in the cells, such as letters; by default, numbers if there are few cells."""
     picture: Float[Tensor, "down across"] | None = None
-    """A picture on the same scale that is drawn instead of the cells; pointing still selects cells."""
+    """A picture with the matrix's scale that is drawn instead of the cells; pointing still selects cells."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve, y over x, with a name at its end and, if it shows an encoding, the encoding's name.
+    """A curve, y over x, with a name at its end and, if the curve shows an encoding, the encoding's name.
 
-    ``low`` and ``high`` bound a band around it. ``hollow`` marks a run that must not be read as a result.
+    ``low`` and ``high`` bound a band around the curve. ``hollow`` marks a run that is not a result.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """Curves over one axis."""
+    """Curves over a common axis."""
 
     name: str
     lines: tuple[Line, ...]
@@ -76,19 +76,18 @@ class Lines:
     y_unit: str = ""
     y_log: bool = False
     marks: tuple[tuple[float, str], ...] = ()
-    """Vertical lines at x with their captions, such as (128, "trained to here")."""
+    """Vertical lines with their places x and their captions, such as (128, "trained to here")."""
     levels: tuple[tuple[float, str], ...] = ()
-    """Horizontal lines at y with their captions, such as (0.06, "chance")."""
+    """Horizontal lines with their places y and their captions, such as (0.06, "chance")."""
     between: int = 0
-    """The number of points interpolated between two computed ones, to make the curve smooth."""
+    """The number of points interpolated between two computed points, to make the curve smooth."""
     apart: bool = False
-    """Whether points are separate, with no values between them, as for layers."""
+    """Whether points are separate, as for layers, between which there are no values."""
 
 
 @dataclass(frozen=True)
 class Grip:
-    """The effect of dragging an arrow's tip: the setting that changes, its current value, and the tip at each
-    value."""
+    """The setting that dragging an arrow's tip changes, its current value, and the tip at each value."""
 
     setting: str
     at: float
@@ -104,21 +103,21 @@ class Arrow:
     x: float
     y: float
     ghost: bool = False
-    """Whether it is drawn faintly, as the previous state."""
+    """Whether the arrow is drawn faintly, as a previous state."""
     role: Literal["", "query", "key", "reference"] = ""
-    """What it shows; each role has its own colour and dash."""
+    """The role of the arrow, which determines its colour and dash."""
     grip: Grip | None = None
     word: str = ""
-    """The text at its tip; by default the first word of its name, if that is short."""
+    """The text at the tip; by default, the first word of the arrow's name if this word is short."""
     text: str = ""
-    """The text below its name; by default its coordinates."""
+    """The text below the arrow's name; by default, the arrow's coordinates."""
     along: tuple[str, ...] = ()
-    """The settings of other grips that also rotate this arrow by the same angle."""
+    """The settings of other grips that rotate this arrow by the same angle as their own."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Vectors in a plane with both axes from −limit to limit. ``arcs`` mark angles between two of them."""
+    """Vectors in a plane with both axes from −limit to limit. ``arcs`` mark angles between two vectors."""
 
     name: str
     arrows: tuple[Arrow, ...]
@@ -128,13 +127,13 @@ class Plane:
 
 @dataclass(frozen=True)
 class View:
-    """The answer to one question.
+    """The answer to one question about an encoding.
 
     Args:
         title: the answer or question in one sentence, used as the figure's title.
         panels: the panels from left to right.
         readouts: numbers to show next to the picture, by name and in a fixed order.
-        python: the library calls that gave these numbers, to copy and run.
+        python: the library calls that compute these numbers, to copy and run.
     """
 
     title: str
@@ -144,11 +143,11 @@ class View:
 
 
 def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:
-    """An axis of ``count`` consecutive integers."""
+    """Return an axis of ``count`` consecutive integers."""
     return Axis(name, tuple(float(i) for i in range(first, first + count)), unit)
 
 
 def labelled(name: str, labels: Iterable[str]) -> Axis:
-    """An axis of names, such as the words of a sentence."""
+    """Return an axis of names, such as the words of a sentence."""
     names = tuple(labels)
     return Axis(name, tuple(range(len(names))), labels=names)

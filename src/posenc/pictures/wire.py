@@ -1,6 +1,6 @@
-"""A scene as JSON: colour codes, fractions, ticks and labels, so that the page only draws pixels.
+"""Scenes as JSON with colour codes, fractions, ticks and labels, so that a page only draws pixels.
 
-Every place is a fraction of its axis: 0 at the left or bottom, 1 at the right or top.
+Every place is a fraction of its axis, from 0 at the left or bottom to 1 at the right or top.
 """
 
 import base64
@@ -18,7 +18,7 @@ from posenc.pictures.view import View
 
 
 def view(answer: View) -> dict[str, Any]:
-    """Everything that a page shows of a view."""
+    """Return everything that a page shows of a view."""
     drawn = compose(answer)
     return {
         "title": drawn.title,
@@ -29,12 +29,14 @@ def view(answer: View) -> dict[str, Any]:
 
 
 PROBED, DRAWN = 130, 1_100
-"""The most points of a line for which a saved page has values in words, and the most points of a line in it."""
+"""The largest number of points of a line on a saved page: with values in words, and in total."""
 
 
 def alone(answer: View) -> dict[str, Any]:
-    """Everything that a page without a server shows, with the words under the pointer and no points closer than
-    pixels."""
+    """Return everything that a page without a server shows, with the words under the pointer.
+
+    Points that are closer than pixels are omitted.
+    """
     sent = view(answer)
     for i, shown in enumerate(sent["panels"]):
         points = len(shown["x"]["at"]) if shown["kind"] == "lines" else 0
@@ -57,7 +59,7 @@ def _panel(panel: Map | Chart | Disc, bars: tuple[Bar, ...]) -> dict[str, Any]:
 
 
 def codes(values: Tensor, bar: Bar) -> Tensor:
-    """Values as uint8: 0 … 254 over the scale, 255 for NaN."""
+    """Return values as uint8: 0 … 254 over the scale, 255 for NaN."""
     steps = EMPTY - 1
     # float32 is 2^17 times finer than a step. The exact values on the page come from the view itself.
     places = values.to(torch.float32).sub(bar.low).mul_(steps / (bar.high - bar.low)).clamp_(0, steps)
@@ -120,7 +122,7 @@ def _plane(panel: Disc) -> dict[str, Any]:
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
-    """An arrow by its tip, in units of the limit, with its grip's setting and the tip at each value."""
+    """Return an arrow as its tip in units of the limit, with the setting of its grip and the tip at each value."""
     arrow = vector.arrow
     sent = {
         "name": arrow.name,

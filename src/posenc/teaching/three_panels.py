@@ -1,4 +1,4 @@
-"""The three-panel figure of the lesson: heatmap, similarity, waves; 18 × 5 inches at 150 dots per inch."""
+"""The lesson's three-panel figure of heatmap, similarity and waves; 18 × 5 inches at 150 dots per inch."""
 
 from dataclasses import replace
 
@@ -8,9 +8,9 @@ from posenc.teaching.views import sinusoidal
 
 
 def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
-    """Positions × the first ``shown`` dimensions; cosine of every two positions; waves of five dimensions.
+    """Draw the first ``shown`` dimensions by position, the cosines of positions, and the waves of five dimensions.
 
-    The lesson paints the first panel with RdBu, negative red; ours is blue below zero, as everywhere.
+    In the lesson, negative values are red in the first panel (RdBu); here they are blue, as in all figures.
     """
     code = sinusoidal.heatmap(width, length, transposed=True).panels[0]
     assert isinstance(code, Heatmap)

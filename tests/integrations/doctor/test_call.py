@@ -451,5 +451,7 @@ def test_tables_are_not_longer_than_a_scaling_asks_for(gemma: ModelPositions) ->
 
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:
-    with pytest.raises(ValueError, match="a port's result cannot be compared; pass positions and x and rotated"):
+    with pytest.raises(
+        ValueError, match="the port's arrays are result, which cannot be compared; pass positions and x and rotated"
+    ):
         answer("rotary", "f", "def f(x):\n    return 3\n")

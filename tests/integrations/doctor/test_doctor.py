@@ -212,21 +212,26 @@ def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
 @pytest.mark.parametrize(
     ("model", "numbers", "layer", "message"),
     [
-        ("llama3_1", {"cosine": [1.0]}, None, "cosine cannot be compared; pass positions and x and rotated, or "),
+        (
+            "llama3_1",
+            {"cosine": [1.0]},
+            None,
+            "arrays are cosine, which cannot be compared; pass positions and x and rotated, or ",
+        ),
         ("llama3_1", dict.fromkeys(("cos", "sin"), np.ones((3, 64))), None, "positions and cos and sin"),
         (
             "llama3_1",
             {"positions": [0], "rotated": np.ones((1, 128))},
             None,
-            "positions and rotated cannot be compared; pass positions and x and rotated",
+            "positions and rotated, which cannot be compared; pass positions and x and rotated",
         ),
         ("llama3_1", {"positions": [0], **dict.fromkeys(("x", "rotated"), np.ones((1, 64)))}, None, "128"),
-        ("gemma4", {"inv_freq": np.ones(8)}, None, "layer types; pass one of them as layer"),
+        ("gemma4", {"inv_freq": np.ones(8)}, None, "layer types; pass layer as one of"),
         (
             "qwen2_vl",
             {"positions": GRID[:2], "x": query(9, 128), "rotated": query(9, 128)},
             None,
-            "positions have 2 axes; pass 1, or the model's 3",
+            "positions have 2 axes; pass one or the model's 3 axes",
         ),
         (
             "alibi",

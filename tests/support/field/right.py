@@ -175,7 +175,7 @@ CASES = tuple(
             "F18",
             "NVIDIA-NeMo/RL 3960",
             "diff qwen3-target.json --draft eagle-draft.json",
-            ("the draft has no position 2048, and its target has 262144",),
+            ("the draft model has only 2048 positions, but its target has 262144",),
         ),
         (
             "F19",

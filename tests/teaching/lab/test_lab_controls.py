@@ -43,7 +43,7 @@ def test_a_sentence_has_two_to_eight_words(sentence: str) -> None:
 
 @pytest.mark.parametrize("order", ["cat", "1", "0-1-2-3-4-5-6-7-8-9", "0-0-1"])
 def test_an_arrangement_has_each_place_once(order: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"order=.* is no"):
+    with pytest.raises(InvalidArgument, match=r"order=.* (is not an arrangement|must be numbers)"):
         find("shuffle").answer({"order": order})
 
 

@@ -52,7 +52,7 @@ def test_an_answer_is_the_librarys() -> None:
         ("/api/weights?some=4&some=5", 400, "some is given twice"),
         ("/api/weihgts", 400, "did you mean 'weights'"),
         ("/api/weights/everything", 404, "Not Found"),
-        ("/api/weights/at?row=-1", 400, "is not an index; count from 0"),
+        ("/api/weights/at?row=-1", 400, "must be an index, counted from 0"),
         ("/api/shuffle?sentence=a+b+c+d", 400, "is not an arrangement of 4 words"),
         ("/export/weights.exe", 404, "Not Found"),
         ("/nowhere", 404, "nowhere is not a page of the lab"),

@@ -44,9 +44,9 @@ def test_the_value_under_the_pointer_is_exact() -> None:
     assert value_at(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
     lines = find("falloff").answer({})
     assert "PE(p)·PE(p+k) 64" in value_at(lines, 0, 0, 0)
-    with pytest.raises(InvalidArgument, match="are outside 8 × 64"):
+    with pytest.raises(InvalidArgument, match="must be inside 8 × 64"):
         value_at(answer, 0, 8, 0)
-    with pytest.raises(InvalidArgument, match="panel=3 is not one of the 1 panels"):
+    with pytest.raises(InvalidArgument, match="panel=3 must be less than 1, the number of panels"):
         value_at(answer, 3, 0, 0)
 
 

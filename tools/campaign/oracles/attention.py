@@ -37,7 +37,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of attention."""
+    """The inputs of attention, for the oracle."""
 
     q: Array
     k: Array
@@ -58,12 +58,12 @@ class Inputs:
 
     @property
     def behind(self) -> Array:
-        """p_q − p_k along every axis, (A, B, T, S)."""
+        """Return p_q − p_k along every axis, (A, B, T, S)."""
         return self.q_positions[..., :, None] - self.k_positions[..., None, :]
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> Array:
-    """ALiBi's slopes: a geometric series for a power of two, completed by every second slope of the next series."""
+    """Return ALiBi's slopes: a geometric series for a power of two, and every second slope of the next series."""
     power = 1 << (heads.bit_length() - 1)
     series = [2 ** (-max_exponent * h / power) for h in range(1, power + 1)]
     finer = [2 ** (-max_exponent * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
@@ -72,7 +72,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> Array:
 
 @lru_cache(None)
 def t5_side(n: int, buckets: int, max_distance: int) -> int:
-    """The bucket of distance n on one side: min(N−1, e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋), in integer arithmetic."""
+    """Return the bucket of distance n on one side: min(N−1, e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋), in integer arithmetic."""
     e = buckets // 2
     steps, j = buckets - e, 0
     if n < e:
@@ -83,7 +83,7 @@ def t5_side(n: int, buckets: int, max_distance: int) -> int:
 
 
 def t5_bucket(ahead: int, buckets: int, max_distance: int, two_sided: bool) -> int:
-    """The bucket of the offset key − query."""
+    """Return the bucket of the offset key − query."""
     if not two_sided:
         return t5_side(max(-ahead, 0), buckets, max_distance)
     half = buckets // 2
@@ -92,7 +92,7 @@ def t5_bucket(ahead: int, buckets: int, max_distance: int, two_sided: bool) -> i
 
 @lru_cache(None)
 def deberta_row(behind: int, buckets: int, max_distance: int) -> int:
-    """The row of the offset query − key: near offsets n unchanged, far ones ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉ + m."""
+    """Return the row of the offset n = query − key: n if near, else ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉ + m."""
     m, n = buckets // 2, abs(behind)
     if n > m:
         j = 0
@@ -279,12 +279,12 @@ def parts(spec: Spec, w: Numbers) -> list[tuple[Spec, Numbers]]:
 
 
 def axes_of(spec: Spec) -> int:
-    """The number of coordinates of a position."""
+    """Return the number of coordinates of a position."""
     return 3 if spec.kind == "LayoutLM" else len(spec.options.get("size", (1,)))
 
 
 def turned(spec: Spec, x: Inputs) -> Inputs:
-    """Queries and keys as this encoding rotates them."""
+    """Return queries and keys as this encoding rotates them."""
     D, q_at, k_at = x.q.shape[-1], x.q_positions[0][:, None, :, None], x.k_positions[0][:, None, :, None]
     for part in spec.flat():
         if part.kind == "Rotary":
@@ -294,7 +294,7 @@ def turned(spec: Spec, x: Inputs) -> Inputs:
 
 
 def factor(spec: Spec, w: Numbers, x: Inputs) -> Array:
-    """The factor on the scores of each query."""
+    """Return the factor on the scores of each query."""
     if spec.kind == "QueryScale":
         return query_scale(spec.options, w, x)
     if spec.kind == "Inkling":
@@ -303,12 +303,12 @@ def factor(spec: Spec, w: Numbers, x: Inputs) -> Array:
 
 
 def bias(spec: Spec, w: Numbers, x: Inputs) -> Array:
-    """The bias that is added to the scores."""
+    """Return the bias that is added to the scores."""
     return BIASES[spec.kind](spec.options, w, x) if spec.kind in BIASES else np.zeros((1, 1, 1, 1))
 
 
 def attend(spec: Spec, w: Numbers, x: Inputs) -> tuple[Array, float]:
-    """Return softmax of the visible scores times the values (zeros if no key is visible), and the largest score."""
+    """Return the softmax of visible scores times the values (zeros if no key is visible), and the largest score."""
     x = turned(spec, x)
     of_parts = parts(spec, w)
     products = np.einsum("bhtd,bhsd->bhts", x.q, x.k)

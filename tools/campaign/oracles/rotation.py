@@ -1,4 +1,4 @@
-"""Rotations from the papers' formulas, with angles to 40 digits by mpmath."""
+"""Rotations from the papers' formulas, with angles of 40 digits from mpmath."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,12 @@ DIGITS = 40
 
 
 def frequencies(dim: int, base: float) -> Array:
-    """θ_i = base^(−2i/dim)."""
+    """Return θ_i = base^(−2i/dim)."""
     return np.array([base ** (-2 * i / dim) for i in range(dim // 2)])
 
 
 def polar(x: Array, angles: Array) -> Array:
-    """softplus of the first channels at these angles: real parts, then imaginary parts, then the other channels."""
+    """Return softplus of the first channels at these angles: real parts, imaginary parts, then other channels."""
     n = angles.shape[-1]
     size = np.maximum(x[..., :n], 0) + np.log1p(np.exp(-np.abs(x[..., :n])))
     return np.concatenate((size * np.cos(angles), size * np.sin(angles), x[..., n:]), -1)
@@ -28,7 +28,7 @@ def rotated(x: Array, angles: Array, pairing: str) -> Array:
 
 
 def mixed(x: Array, cos: Array, sin: Array, pairing: str) -> Array:
-    """The same with tables of cos and sin."""
+    """Multiply each pair of channels by cos + i·sin from tables; the other channels are unchanged."""
     n = cos.shape[-1]
     first, second = (
         (x[..., :n], x[..., n : 2 * n]) if pairing == "half" else (x[..., 0 : 2 * n : 2], x[..., 1 : 2 * n : 2])
@@ -44,7 +44,7 @@ def mixed(x: Array, cos: Array, sin: Array, pairing: str) -> Array:
 
 
 def phases(positions: Array, theta: Sequence[mpmath.mpf]) -> Array:
-    """p·θ for every position and frequency, reduced to −π … π before rounding to float64."""
+    """Return p·θ for every position and frequency, reduced to −π … π before rounding to float64."""
     with mpmath.workdps(DIGITS):
         turn = 2 * mpmath.pi
         values, inverse = np.unique(positions, return_inverse=True)
@@ -57,7 +57,7 @@ def phases(positions: Array, theta: Sequence[mpmath.mpf]) -> Array:
 
 
 def ladder(dim: int, base: float) -> list[Any]:
-    """θ_i = base^(−2i/dim) for dim/2 pairs, in radians per position."""
+    """Return θ_i = base^(−2i/dim) for dim/2 pairs, in radians per position."""
     with mpmath.workdps(DIGITS):
         return [mpmath.mpf(base) ** (mpmath.mpf(-2 * i) / dim) for i in range(dim // 2)]
 
@@ -91,7 +91,7 @@ def axes_of_pairs(name: str, numbers: tuple[int, ...], order: tuple[int, ...] | 
 
 
 def in_units(hand: Any, unit: str | None, turns: bool) -> Any:
-    """A frequency for a coordinate in these units; in turns instead of radians if ``turns``."""
+    """Return a frequency for a coordinate in these units; in turns instead of radians if ``turns``."""
     with mpmath.workdps(DIGITS):
         numerator, _, denominator = (unit or "1").partition("/")
         scaled = hand * int(numerator) / int(denominator or 1)
@@ -99,5 +99,5 @@ def in_units(hand: Any, unit: str | None, turns: bool) -> Any:
 
 
 def finishing(theta: list[Any], length: int) -> int:
-    """How many of these frequencies complete a rotation within this many positions."""
+    """Return the number of frequencies that complete a rotation within this many positions."""
     return sum(1 for hand in theta if hand >= 2 * mpmath.pi / length)

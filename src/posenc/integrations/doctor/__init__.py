@@ -1,4 +1,4 @@
-"""Finds the mistake that explains a port's numbers: the search and its interfaces."""
+"""The package behind ``posenc doctor``, which finds the mistake that explains a port's numbers."""
 
 from posenc.integrations.doctor.call import diagnose_call as diagnose_call
 from posenc.integrations.doctor.doctor import KINDS as KINDS

@@ -1,10 +1,10 @@
 """Calls a port's function with any signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
 
-The file runs in a separate process with limits on time and memory, in an empty folder; run only code you trust.
-Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
-(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all are tried.
-Every layer type of a model is tested. A function that takes a layer is called for all layers of this type, and for
-those without positions.
+The file runs in a separate process with limits on time and memory, in an empty folder. Run only code that you
+trust. Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
+(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all of these
+functions are tried. Every layer type of a model is tested. If the function takes a layer, it is called for all
+layers of the type, and for all layers without positions.
 """
 
 import inspect
@@ -57,13 +57,13 @@ from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
 UNSCALED = 4096
-"""The number of positions up to which a function of the file makes a table, if no scaling depends on it."""
+"""The number of positions in a table that a function of the file makes, unless a scaling needs another number."""
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
-"""Names of functions that make tables."""
+"""A pattern for the names of functions that make tables."""
 UNTESTED = Diagnosis(True, (), "not tested")
 ROTATED = Diagnosis(
     False, ("rotates layers that have no positions",), "rotated, although the model gives them no positions"
@@ -76,17 +76,18 @@ RETURNED = {
     ("sinusoidal", 2): "table",
     ("t5", 1): "buckets",
 }
-"""The meaning of a returned array, by the encoding and the array's number of axes."""
+"""The meaning of a returned array, by the name of the encoding and the array's number of axes."""
 
 
 def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: str | None = None) -> Diagnosis:
     """Diagnose a port's function with any signature, for one or all layer types of a model.
 
     Args:
-        path, name: the file, and the function or class in it.
+        path, name: the file, and the name of a function or class in the file.
 
     Raises:
-        InvalidArgument: the file or function is missing, it does not finish, or no way of calling it works.
+        InvalidArgument: the file or function is missing, the file does not finish, or every call of the function
+            fails.
     """
     if not path.is_file():
         raise InvalidArgument(f"--call {path}:{name}: there is no file {path}")
@@ -104,16 +105,16 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
         if out.exists():
             return together(dict.fromkeys(types, UNTESTED) | pickle.loads(out.read_bytes()))
     if run.returncode == -signal.SIGALRM:
-        raise InvalidArgument(f"{path} did not end within {SECONDS} s; remove code that trains")
+        raise InvalidArgument(f"{path} did not finish within {SECONDS} s; remove slow code, such as training")
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
     channels = dict.fromkeys(str(each.recipe.get("head_dim") or HEAD_DIM) for each in asked.values())
     raise InvalidArgument(
-        f"{path}:{name} gives no numbers: {last}; it was called with {' or '.join(channels)} channels per head"
+        f"{path}:{name} returns no numbers: {last}; the call used {' or '.join(channels)} channels per head"
     )
 
 
 def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnosis:
-    """One answer, with the names of its parts if there are several."""
+    """Combine answers into one answer, with the name of each part if there are several."""
     parts = [f"{name}: {answer}" for name, answer in answers.items()]
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
     text = separator.join(parts) if len(parts) > 1 else "".join(map(str, answers.values()))
@@ -121,7 +122,7 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
 
 
 def shortened(table: Any, rows: int) -> Any:
-    """The first rows of a table, or of several, for the positions that functions of tables are called at."""
+    """Return the first rows of a table or of a tuple of tables, one row for each position in ``NEAR``."""
     if isinstance(table, tuple):
         return tuple(shortened(part, rows) for part in table)
     axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
@@ -129,10 +130,10 @@ def shortened(table: Any, rows: int) -> Any:
 
 
 def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
-    """The tables that the file's functions make, or the model's if there are none, in the usual layouts of ports.
+    """Return the tables that the file's functions make, or else the model's tables in the usual layouts of ports.
 
-    Each has forms for one row of tokens and for a batch, and a note for the answer with its origin and the
-    functions of the file that were not tested.
+    Each table has forms for one row of tokens and for a batch, and a note for the answer. The note names the
+    table's origin and the functions of the file that were not tested.
     """
     tables, untested = list[tuple[list[Any], str]](), ""
     scaling = asked.recipe.get("scaling")
@@ -163,7 +164,7 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """Searches over what the function returns for every layout and table that works, at positions it accepts."""
+    """Return a search for every layout and table with which the function works, at positions that it accepts."""
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
     target, errors = names[name], list[Exception]()
@@ -216,7 +217,8 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
-    """The searches for the layers of this type, by the numbers of the layers for which the port computes the same.
+    """Return the searches for the layers of this type, in groups of layers for which the port computes the same
+    numbers, by the numbers of these layers.
 
     Layers without positions that the port rotates come first, without a search.
     """
@@ -239,7 +241,7 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
 
 
 def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
-    """The answer for a layer type, in parts if the port computes different numbers for its layers."""
+    """Return the answer for a layer type, in parts if the port computes different numbers for its layers."""
     return together(
         {
             layers: ROTATED if not tried else diagnosed(tried) if i <= SHOWN else UNSEARCHED
@@ -250,7 +252,7 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """The search for a returned value, whose shape determines its meaning."""
+    """Return the search for a port's return value. The shape of the value determines its meaning."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
     array, *others = (torch.as_tensor(part).detach() for part in parts)

@@ -27,39 +27,38 @@ KINDS: Mapping[str, Kind] = {"rotary": ROTARY, "alibi": ALIBI, "sinusoidal": SIN
 
 
 def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: str | None = None) -> Diagnosis:
-    """Find the mistake that explains these numbers.
+    """Find the mistake that explains a port's numbers.
 
     Args:
-        model: what ``huggingface.read`` returned, or an encoding's string: ``"rotary"``, ``"alibi"``, ``"t5"`` or
-            ``"sinusoidal"``. If the string does not state base or pairing, any is accepted.
-        numbers: a port's arrays by name. For a rotation: ``positions (T,)`` or ``(A, T)``, ``x`` and ``rotated``,
-            both ``(…, T, D)``, ``cos`` and ``sin (T, W)``, and ``inv_freq (P,)``. For ALiBi: ``bias (H, T, T)`` or
-            ``slopes (H,)``. For sinusoidal codes: ``table (T, D)``, and ``positions (T,)`` if they
-            are not 0 to T − 1. For T5: ``buckets (N,)`` and ``offsets (N,)``, j − i.
-        layer: the layer type; optional if the model has only one.
+        model: the positions that ``huggingface.read`` returned, or an encoding's string: ``"rotary"``,
+            ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string states none, ports may choose base or pairing.
+        numbers: a port's arrays by name. A rotation has ``positions (T,)`` or ``(A, T)``, ``x (…, T, D)`` and
+            ``rotated (…, T, D)``, ``cos (T, W)`` and ``sin (T, W)``, and ``inv_freq (P,)``. ALiBi has
+            ``bias (H, T, T)`` or ``slopes (H,)``. Sinusoidal codes have a ``table (T, D)``, and
+            ``positions (T,)`` unless they are 0 to T − 1. T5 has ``buckets (N,)`` and ``offsets (N,)``, which are
+            j − i.
+        layer: the layer type; optional if the model has only one layer type.
 
     Raises:
         InvalidArgument: arrays are missing, have unknown names, or do not fit together.
-        UnknownName: there is no such layer type, or no search for this encoding.
+        UnknownName: the model has no such layer type, or its encoding cannot be searched.
     """
     types = expected(model)
     if layer is None and len(types) > 1:
-        raise InvalidArgument(
-            f"the model has {len(types)} layer types; pass one of them as layer: {', '.join(types)}"
-        )
+        raise InvalidArgument(f"the model has {len(types)} layer types; pass layer as one of {', '.join(types)}")
     asked = types[one_of("layer", layer or next(iter(types)), types)]
     return diagnosed([search(asked, numbers)])
 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
-    """Search a port's arrays, of any type, for its mistake."""
+    """Return a search for the mistake in a port's arrays. The arrays may have any type."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
     if "table" in numbers:
         numbers = {"positions": np.arange(len(numbers["table"])), **numbers}
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
     if not complete or set(numbers) - complete - {"positions"}:
         raise InvalidArgument(
-            f"a port's {' and '.join(numbers) or 'nothing'} cannot be compared; pass "
+            f"the port's arrays are {' and '.join(numbers) or 'missing'}, which cannot be compared; pass "
             + ", or ".join(" and ".join(form) for form in kind.forms)
         )
     arrays = {name: torch.as_tensor(values).double().numpy() for name, values in numbers.items()}
@@ -68,12 +67,12 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: st
         and asked.recipe.get("axes")
         and not np.ptp(np.atleast_2d(arrays["positions"]), axis=0).any()
     ):
-        note += ", for text; pictures were not tried, as positions have one axis or are equal on all axes"
+        note += ", for text; pictures were not tried, because positions are equal on all axes"
     return Search(kind, asked, arrays, note, part)
 
 
 def expected(model: ModelPositions | str) -> dict[str, Expected]:
-    """What a port should compute, by layer type; the key is empty for an encoding's string."""
+    """Return what a port should compute, by layer type; for an encoding's string, the layer type is ``""``."""
     if isinstance(model, str):
         stated = parse(model)
         recipe = canonical(stated, full=True)
@@ -99,7 +98,7 @@ def load(path: Path) -> dict[str, Any]:
     """Load the arrays of a file, by name.
 
     Raises:
-        InvalidArgument: there is no such file, or it is not .npz, .safetensors or .json.
+        InvalidArgument: the file does not exist, or is not .npz, .safetensors or .json.
     """
     if not path.is_file() or path.suffix not in LOADERS:
         raise InvalidArgument(f"{str(path)!r} must be a {' or '.join(LOADERS)} file with the port's arrays")

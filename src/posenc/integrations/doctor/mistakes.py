@@ -1,4 +1,4 @@
-"""Single mistakes of rotation ports, as changes of a description. The values of some are measured."""
+"""The single mistakes of rotation ports, as changes of a description. Some values are measured from numbers."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from posenc.scaling import NTK, Default, LengthScaling, Linear, Llama3, YaRN
 
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
 SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (11, 11, 10), (22, 22, 20))
-"""Factors and sections of released models, which a port may have copied."""
+"""Scaling factors and sections of released models, which a port may have copied."""
 LOGARITHM_TO_BASE_10 = 1 / math.log(10)
-"""If a port uses log10 instead of the natural logarithm, it computes with base^this."""
+"""A port that uses log10 instead of the natural logarithm computes with the base raised to this power."""
 ROUNDED = (
     ("angles",),
     ("positions",),
@@ -40,11 +40,11 @@ VARIANTS: Mapping[Any, list[Change]] = {
         for low, high in ((1.0, 2.0), (1.0, 8.0), (1.0, 1.0), (4.0, 4.0))
     ],
 }
-"""Other changes that ports make to a scaling."""
+"""The usual mistakes of ports in the settings of a scaling."""
 
 
 def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:
-    """All single mistakes for this model, with values measured from the numbers."""
+    """Return all single mistakes for this model, including mistakes with values measured from the numbers."""
     vectors = [numbers for numbers in rows if "x" in numbers][:1]
     bases = (base for numbers in rows if "pair" in numbers for base in _bases(right, numbers["y"][:, 0]))
     D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
@@ -91,7 +91,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
 
 
 def _channels(right: Rotation) -> list[Change]:
-    """Changes in which channels form pairs, and in how many pairs rotate."""
+    """Return changes of the channels that form pairs and of the number of pairs that rotate."""
     P, D = right.turning, right.head_dim
     steps = [(2, 1), *((1, distance) for distance in (P, D // 2, D // 4) if distance >= P)]
     layouts = [own for own in ((start, *step) for start in (0, D - 2 * P) for step in steps) if own != right.layout]
@@ -110,10 +110,11 @@ def _channels(right: Rotation) -> list[Change]:
 
 
 def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
-    """Bases, factors, shifts and ends of tables, measured in the numbers for every layout that keeps lengths.
+    """Yield bases, factors, shifts and ends of tables, measured for every layout that keeps the lengths of pairs.
 
-    Positions are measured by the first pair whose period exceeds 2,000, or twice all positions. If a port clamps
-    positions, the lag is the distance past the table; if it restarts them, the lag is a multiple of the period.
+    Positions are measured by the first pair whose period exceeds 2,000, and by the first pair whose period exceeds
+    twice the last position. If a port clamps positions, its lag is the distance past the end of the table. If a
+    port restarts positions, its lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -140,7 +141,7 @@ def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
 
 
 def _bases(right: Rotation, theta: Array) -> Iterator[float]:
-    """Bases that explain measured frequencies, over the channels that rotate or all channels of a head."""
+    """Yield bases that explain measured frequencies, over the channels that rotate or all channels of a head."""
     for span in dict.fromkeys((right.span, 2 * right.turning, right.head_dim)):
         best = int((np.arange(len(theta)) * theta * (theta < 1)).argmax())
         base = theta[best] ** (-span / max(1, 2 * best)) if theta[best] else 0.0
@@ -149,7 +150,7 @@ def _bases(right: Rotation, theta: Array) -> Iterator[float]:
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
-    """The model's scaling with one wrong number, and other scalings; each also with its own attention factor."""
+    """Yield wrong scalings, each with the model's attention factor and with the wrong scaling's own factor."""
     kind, numbers = type(right.scaling), vars(right.scaling)
     factor, length = numbers.get("factor", 0), numbers.get("original_length", 0)
     variants = each(
@@ -170,13 +171,13 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 
 
 def _ends(lengths: Iterable[int], last: float) -> list[Change]:
-    """Tables of these lengths that end, or restart, before the last position."""
+    """Return mistakes by which a table ends or restarts at one of these lengths, before the last position."""
     shorter = sorted(n for n in lengths if 0 < n <= last)
     return each(last=sorted({n - 1 for n in shorter} | set(shorter)), period=shorter)
 
 
 def _other_axes(right: tuple[int, ...], pairs: int) -> list[tuple[int, ...]]:
-    """Other axes for the same pairs: another layout, another order, other counts, or one axis for all."""
+    """Return other axes for the same pairs: other layouts, orders or counts, or one axis for all pairs."""
     A, P = max(right) + 1, len(right)
     counts, orders = [right.count(axis) for axis in range(A)], list(permutations(range(A)))
     equal = (*[P // A] * (A - 1), P - P // A * (A - 1))

@@ -14,12 +14,12 @@ from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, roun
 from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, YaRN, planned
 
 Layout = tuple[int, int, int]
-"""Start, stride and distance: the channels of pair i are start + stride·i and the one at that distance from it.
-Half pairs are ``(0, 1, D/2)``, interleaved ones ``(0, 2, 1)``. With stride 1, the distance is at least the
-number of pairs."""
+"""Start, stride and distance: the channels of pair i are c = start + stride·i and c + distance. Half pairs are
+``(0, 1, D/2)``, and interleaved pairs are ``(0, 2, 1)``. With stride 1, the distance is at least the number of
+pairs."""
 
 LENGTHENED = 0.03
-"""The tolerance of a pair's relative length; six roundings to bfloat16 change it by at most 0.024."""
+"""The relative tolerance for the length of a pair. Six roundings to bfloat16 change a length by at most 0.024."""
 
 SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = {
     "": ("its frequencies follow the formula", lambda port, theta, plain: theta),
@@ -77,7 +77,7 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
         ),
     ),
 }
-"""Possible changes to all frequencies: in words, and as a function of scaled and unscaled frequencies."""
+"""Possible changes to all frequencies, each in words and as a function of scaled and unscaled frequencies."""
 
 PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
     "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
@@ -94,7 +94,7 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
         lambda a, b, cos, sin, sign: (a * sin - sign * b * cos, b * sin + sign * a * cos),
     ),
 }
-"""Possible products of a pair (a, b): each in words, and as a function of the pair."""
+"""Possible formulas for the rotation of a pair (a, b), each in words and as a function."""
 
 
 @dataclass(frozen=True)
@@ -102,23 +102,23 @@ class Rotation:
     """A rotation as a port computes it.
 
     Args:
-        head_dim: channels of a head.
+        head_dim: the number of channels of a head.
         layout: the channels of every pair.
-        turning: number of pairs that rotate.
+        turning: the number of pairs that rotate.
         span: the divisor in the exponent of the base: base^(−2i/span).
         base, scaling: the base and the scaling of the frequencies.
         factor: the factor of cos and sin.
         sign: −1 to rotate backwards.
         axes: the axis of every pair.
-        written: the channels to which a rotated pair is written; None for the channels it was read from.
-        ladder: the layer type whose frequencies are used, its base, and these frequencies; None for its own.
+        written: the channels to which a rotated pair is written; None for the channels in ``layout``.
+        ladder: another layer type whose frequencies are used, its base, and its frequencies; None if there is none.
         series: a change of the frequencies, a key of ``SERIES``.
         products: the product of a pair, a key of ``PRODUCTS``.
         per_channel: whether frequencies are indexed by channel instead of by pair.
         crossed: whether angles are laid out for the other pairing: repeated (0, 0, 1, 1, …) for half pairs, or
-            tiled (0, 1, …, 0, 1, …) for interleaved ones.
+            tiled (0, 1, …, 0, 1, …) for interleaved pairs.
         counted: what counts as the position: ``position``, or ``row`` or ``head``, the index along an axis of x.
-        shift, multiple: a number added to positions, and their multiplier after that; 0 disables rotation.
+        shift, multiple: a number that is added to positions, and the multiplier of the sum; 0 disables rotation.
         last, period: the position at which positions are clamped, and the number after which they restart at 0.
         precision: a 16-bit type, and what is rounded to it: positions, frequencies, angles, or cos and sin.
     """
@@ -147,7 +147,7 @@ class Rotation:
 
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> Self:
-        """The right description. The arrays determine the channels of a head if the encoding does not."""
+        """Return the right description. If the encoding states no channels of a head, the arrays determine them."""
         recipe = expected.recipe
         pairs = by_pair(numbers["cos"], 0) if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
         channels = numbers["x"].shape[-1] if "x" in numbers else 2 * pairs.shape[-1]
@@ -173,12 +173,12 @@ class Rotation:
 
     @property
     def pairs(self) -> int:
-        """Number of pairs, including those with frequency 0."""
+        """The number of pairs, including pairs with frequency 0."""
         return max(self.turning, self.layout[2])
 
     @property
     def both_channels(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """The channels from which every pair is read, and those to which it is written."""
+        """The channels from which every pair is read, and the channels to which every pair is written."""
         read, written = self.layout, self.written or self.layout
         return channels(*read, self.pairs, self.head_dim), channels(*written, self.pairs, self.head_dim)
 
@@ -205,19 +205,19 @@ class Rotation:
         )
 
     def rounded(self, values: Array, what: str) -> Array:
-        """Round to 16 bits if ``precision`` names this value, or to float32, as in ports, if it names others."""
+        """Round values to 16 bits if ``precision`` names them, or to float32 if it names only other values."""
         low, *names = self.precision or ("", what)
         return rounded(values, low if what in names else "float32") if low else values
 
     def angles(self, rows: Rows) -> Array:
-        """The angle of every pair in every row, ``(N, P)``."""
+        """Return the angle of every pair in every row, ``(N, P)``."""
         where = np.minimum((rows[self.counted] + self.shift) * self.multiple, self.last)
         where = self.rounded(np.fmod(where, self.period), "positions")
         axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
         return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")
 
     def keeps_lengths(self, rows: Rows) -> bool:
-        """Whether a rotation by some angles gives these rows: pairs keep their lengths, up to the factor."""
+        """Return whether a rotation can give these rows: pairs must keep their lengths, up to the factor."""
         if "pair" in rows or self.per_channel or self.crossed or self.products in ("reflected", "overwritten"):
             return True
         (a, b), (c, d) = self.both_channels
@@ -254,13 +254,13 @@ class Rotation:
 
 
 def in_words(start: int, stride: int, distance: int) -> str:
-    """The channels of a pair in words."""
+    """Return the channels of a pair in words."""
     i = f"{start} + " * bool(start) + "2" * (stride == 2) + "i"
     return f"({i}, {i}+{distance})"
 
 
 def fill(values: Array, count: int) -> Array:
-    """The first ``count`` values, padded with zeros."""
+    """Return the first ``count`` values, padded with zeros."""
     return np.concatenate((values, np.zeros(count, values.dtype)))[:count]
 
 
@@ -274,7 +274,7 @@ def by_pair(table: Array, pairs: int) -> Array:
 
 @lru_cache(maxsize=4096)
 def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) -> tuple[Array, Array]:
-    """The first and the second channel of every pair."""
+    """Return the first and the second channel of every pair."""
     first = start + stride * np.arange(pairs)
     second = first + (max(distance, pairs) if stride == 1 else distance)
     if second.max(initial=0) >= head_dim:
@@ -284,6 +284,6 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float) -> Array:
-    """The frequencies of the first pairs, which fall below 1/base if more channels rotate than ``span``."""
+    """Return the frequencies of the first pairs, which fall below 1/base if more channels rotate than ``span``."""
     channels = max(span, 2 * pairs)
     return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)

@@ -1,4 +1,4 @@
-"""Ports of rotations: the arrays that they may give, their rows, and words for what differs."""
+"""Ports of rotations: the arrays that a port may give, the rows of these arrays, and words for mistakes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,11 +15,11 @@ from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
-"""Positions at which different rotations differ; later axes are ahead from the fourth on, as in pictures."""
+"""Positions that tell rotations apart. After the third position, later axes are ahead, as in pictures."""
 
 
 def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows:
-    """A row for every vector: its position on every axis, and its index among tokens and heads."""
+    """Return a row for every vector, with its position on every axis and its index among tokens and heads."""
     where, D = np.atleast_2d(positions), right.head_dim
     if x.shape == rotated.shape and where.shape[1] not in x.shape[-2:-1] and where.shape[1] in x.shape[:-2]:
         x, rotated = (np.moveaxis(values, x.shape.index(where.shape[1]), -2) for values in (x, rotated))
@@ -29,14 +29,16 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
             "tokens, channels of a head"
         )
     if 1 < len(where) <= max(right.axes, default=0):
-        raise InvalidArgument(f"positions have {len(where)} axes; pass 1, or the model's {max(right.axes) + 1}")
+        raise InvalidArgument(
+            f"positions have {len(where)} axes; pass one or the model's {max(right.axes) + 1} axes"
+        )
     *_, head, token = (place.reshape(-1, 1) for place in np.indices(x[None].shape[:-1]))
     x, y = x.reshape(-1, D), rotated.reshape(-1, D)
     return {"position": where.T[token[:, 0]], "row": token, "head": head, "x": x, "y": y, "step": step(y)}
 
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
-    """The rows of a table of cos and sin: (1, 0) rotated, for every pair that rotates or is in the table."""
+    """Return rows in which every pair of a table of cos and sin, or of the model, rotates the vector (1, 0)."""
     turns = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
     width = turns.shape[-1]
@@ -47,13 +49,13 @@ def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
 
 
 def frequencies(right: Rotation, inv_freq: Array) -> Rows:
-    """A row for every pair."""
+    """Return a row for every pair."""
     pair, y = np.arange(len(inv_freq))[:, None], inv_freq[:, None]
     return {"pair": pair, "y": y, "step": step(inv_freq) + np.zeros(y.shape)}
 
 
 def probe(right: Rotation) -> Rows:
-    """Random vectors at positions far apart."""
+    """Return rows of random vectors at positions far apart."""
     x = np.random.default_rng(0).standard_normal((len(PROBED), right.head_dim))
     return vectors(right, PROBED + 3 * np.arange(8)[:, None] * (PROBED > 2), x, x)
 

@@ -1,8 +1,8 @@
 """The search behind `posenc doctor` for the shortest description that gives a port's numbers.
 
 A description is a frozen dataclass in which each field is a decision that a port can get wrong. The right
-description is tried first, then all descriptions with one named change, then those with two. Answers are worded
-from the changed fields, so they state only what was tried.
+description is tried first, then all descriptions with one named change, then all descriptions with two changes.
+An answer names the changed fields, and so states only what was tried.
 """
 
 import itertools
@@ -27,19 +27,19 @@ The first array numbers the rows, ``y`` has the port's numbers, and ``step`` is 
 arithmetic. A description computes ``y`` from the other arrays.
 """
 Change = dict[str, Any]
-"""One mistake: the wrong values of fields of a description."""
+"""A mistake, as a dictionary from the names of fields of a description to wrong values."""
 LOW = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
-"""The 16-bit types, with the relative error of one rounding to each."""
+"""The relative error of one rounding to each 16-bit type."""
 CLOSE = 2.0**-20
-"""Sixteen roundings of float32: the tolerance of a frequency computed by exp and log."""
+"""The relative tolerance for a frequency computed by exp and log: sixteen roundings of float32."""
 ROUNDINGS = 6
-"""The roundings of one number in 16-bit arithmetic: both products, their sum, cos, sin and the input."""
+"""The number of roundings per result in 16-bit arithmetic: both products, their sum, cos, sin and the input."""
 BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
 """Bases of released models, which a port may have copied."""
 SHOWN = 3
-"""The maximum number of causes in an answer if the numbers cannot tell them apart."""
+"""The maximum number of causes in an answer if several causes explain the numbers."""
 UNMEASURED = {"base": None, "factor": None}
-"""Fields whose value may be measured. If two values give the numbers, the first is reported."""
+"""Fields whose value may be measured from a port's numbers. If two values fit, the first value is reported."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Diagnosis:
 
     Args:
         right: whether the right description gives these numbers.
-        causes: the mistakes, in words. Several if the numbers cannot tell them apart; none if nothing that was
-            tried gives the numbers.
+        causes: the mistakes, in words. There are several causes if the numbers cannot tell them apart, and no cause
+            if nothing that was tried gives the numbers.
         text: the answer, in one or two sentences.
     """
 
@@ -63,14 +63,14 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a port should compute.
+    """The positions that a port should compute.
 
     Args:
         recipe: the encoding, with all its settings.
         free: settings that a port may choose.
         ladders: base and frequencies of all layer types of the model, by name.
         lengths: the lengths that the model's config states; the admitted length is last.
-        layer_type, indices: the type of the layers with this encoding, and their numbers; empty for a string.
+        layer_type, indices: the type and the numbers of the layers with this encoding; empty if there is no model.
         unrotated: the numbers of the layers without positions.
     """
 
@@ -85,15 +85,15 @@ class Expected:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of port, and how to search for its mistakes.
+    """A kind of port, with the functions for finding its mistakes.
 
     Args:
         right: a function of what is expected and the port's numbers, which may state sizes, that returns the right
-            description. Its ``predict`` is a function of rows that returns ``y`` and the tolerance of the port's.
+            description. A description's ``predict`` is a function of rows that returns ``y`` and its tolerance.
         forms: functions that make rows, by the names of the arrays that a port may give together.
-        probe: rows for which any two different descriptions give different numbers.
-        mistakes: every single change of the right description, for a port with these rows.
-        phrases: a function of the wrong and the right description for each field, in the order of a sentence.
+        probe: a function that returns rows for which any two different descriptions give different numbers.
+        mistakes: a function that returns every single change of the right description for a port with these rows.
+        phrases: for each field, in the order of a sentence, a function of the wrong and the right description.
         wanted: what else to pass if the numbers cannot tell two mistakes apart.
         free: settings that a port may choose if an encoding's string does not state them: the field, and a function
             of its value and the right description that says whether the value is allowed.
@@ -113,7 +113,7 @@ class Kind:
 
 
 def each(**values: Iterable[Any]) -> list[Change]:
-    """One change per value of a field."""
+    """Return a change for every value of every field."""
     return [{name: value} for name, drawn in values.items() for value in drawn]
 
 
@@ -146,7 +146,7 @@ class Search:
 
     @cached_property
     def single(self) -> list[Change]:
-        """The distinct mistakes that change something."""
+        """The distinct mistakes that change a field of the right description."""
         mistakes = (
             {name: value for name, value in change.items() if value != getattr(self.right, name)}
             for change in self.kind.mistakes(self.right, self.rows, self.expected)
@@ -154,13 +154,13 @@ class Search:
         return list(map(dict, dict.fromkeys(tuple(change.items()) for change in mistakes if change)))
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
-        """The errors of a port's numbers relative to this change, and which of them exceed the tolerance."""
+        """Return the errors of a port's numbers relative to this change, and which errors exceed the tolerance."""
         ours, room = replace(self.right, **change).predict(rows)
         apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
         return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
-        """Whether this change gives the numbers; nearly every wrong one fails on a few rows, tried first."""
+        """Return whether this change gives the numbers. A few rows, which refute most changes, are tried first."""
         outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
             if outer not in self.passed:
@@ -171,24 +171,24 @@ class Search:
         return False
 
     def fitting(self, mistakes: int) -> list[Change]:
-        """All changes by this many mistakes (0 to 2, in different fields) that give the numbers."""
+        """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers."""
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
         disjoint = (fields for changes, fields in merged if len(fields) == sum(map(len, changes)))
         return list(filter(self.fits, disjoint))
 
     def minimal(self, change: Change) -> bool:
-        """Whether every part of a change is needed."""
+        """Return whether every part of a change is needed."""
         return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
 
     def same(self, change: Change, other: Change) -> bool:
-        """Whether two changes give the same function, up to a measured value."""
+        """Return whether two changes give the same function, up to a measured value."""
         ports = (replace(self.right, **fields) for fields in (change, other))
         ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
         return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-7).all())
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
-        """The first change for each distinct function, up to one more than are shown."""
+        """Return the first change for each distinct function, up to one more change than answers show."""
         chosen: list[Change] = []
         for change in changes:
             if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):
@@ -196,19 +196,19 @@ class Search:
         return chosen
 
     def is_right(self, change: Change) -> bool:
-        """Whether a change concerns only what a port may choose."""
+        """Return whether a change concerns only settings that a port may choose."""
         free = dict(self.kind.free[setting] for setting in self.expected.free)
         return all(name in free and free[name](value, self.right) for name, value in change.items())
 
     def words(self, change: Change) -> str:
-        """The mistakes of a change, in words."""
+        """Return the mistakes of a change, in words."""
         port = replace(self.right, **change)
         phrases = (phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
         return ", and ".join(dict.fromkeys(phrases))
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int) -> Diagnosis | None:
-        """The answer if these descriptions give the numbers."""
+        """Return the answer if descriptions with this many mistakes give the numbers, or else None."""
         fitting = list(filter(self.minimal, self.fitting(mistakes)))
         right = list(filter(self.is_right, fitting))[:1]
         chosen = right or self.distinct(fitting)
@@ -230,7 +230,7 @@ class Search:
         return Diagnosis(bool(right), () if right else causes, opening + text)
 
     def unexplained(self) -> Diagnosis:
-        """Say which numbers differ, from which row, and what this usually means."""
+        """Return an answer that says which numbers differ, from which row on, and what this usually means."""
         compared = ((rows, *self.compare({}, rows)) for rows in self.rows)
         rows, apart, off = next(numbers for numbers in compared if numbers[2].any())
         count, wrong, columns = next(iter(rows)), off.any(1), np.flatnonzero(off.any(0))
@@ -259,17 +259,17 @@ class Search:
 
 
 def diagnosed(searches: Sequence[Search]) -> Diagnosis:
-    """The shortest description that gives the numbers of one of the searches, or an answer about the first."""
+    """Return the answer with the fewest mistakes that explain the numbers, or say how the numbers differ."""
     tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
     return next(filter(None, tried), None) or searches[0].unexplained()
 
 
 def rounded(values: Array, dtype: str) -> Array:
-    """Round to float32, as in ports, then to this type and back to float32."""
+    """Round values to float32, as in ports, then to this type and back to float32."""
     return torch.from_numpy(values.astype(np.float32)).to(getattr(torch, dtype)).float().numpy()
 
 
 def step(values: Array) -> Array:
-    """The relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits; 0 for other rows."""
+    """Return the relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits, else 0."""
     steps = [(rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items()]
     return ROUNDINGS * np.maximum(*steps)

@@ -1,4 +1,4 @@
-"""The meaning of arguments in ports, by their names, and calls of functions with any signature."""
+"""The meanings of argument names in ports, and calls of functions with any signature."""
 
 import inspect
 import itertools
@@ -13,18 +13,19 @@ from torch import Tensor
 from posenc.integrations.doctor.search import Expected
 
 HEAD_DIM = 64
-"""Channels of a head if the encoding's string has no head_dim."""
+"""The number of channels of a head if the encoding's string has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS is not a number of position axes, with which it would broadcast. HEADS is for functions that compute
-something for all heads. It is not a power of two, for which ALiBi has other slopes."""
+"""X_HEADS is the number of heads of x, and differs from every number of position axes, which would broadcast with
+x. HEADS is for functions that compute numbers for all heads. HEADS is not a power of two, because ALiBi has a
+simpler formula for powers of two."""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
-"""Positions for functions that take positions; others are called at 0, 1, 2 …"""
+"""Positions for functions that take positions. Functions without positions are called at 0, 1, 2 …"""
 NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
-"""Positions for functions that raise an error at those, usually because their table ends."""
+"""Positions for functions that raise an error at the positions in ``FAR``, usually because their table ends."""
 NEAR = torch.arange(len(FAR))
 START = 7
 LATER = START + NEAR
-"""Positions for functions that take the first one as an integer."""
+"""Positions for functions that take the first position as an integer."""
 OFFSETS = torch.arange(-300, 301)
 NAMES = {
     "vector": r"^(x|q|k|t|v|xq|xk|(q|k)_(embed|pe|rot|rope)|quer(y|ies)|keys?"
@@ -43,34 +44,35 @@ NAMES = {
     "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
     "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
 }
-"""Names of arguments in ports, by their meaning."""
+"""Patterns for the names of arguments in ports, by the meaning of the argument."""
 KEYS = r"^(x?k(_|$)|key)"
-"""Names of keys, which are twice the queries, so that a port that mixes them up is found."""
+"""A pattern for the names of keys, which are passed as twice the queries. This reveals ports that use queries as
+keys, or keys as queries."""
 OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
-"""Meanings of arguments that are passed even if they have a default."""
+"""The meanings of arguments that are passed even if they have a default."""
 
 
 def functions_of(names: Mapping[str, Any], name: str) -> list[Callable[..., Any]]:
-    """The functions of a file in Python, and the one or the class that is tested; others may have no signature."""
+    """Return the Python functions of a file, and the tested object. Other objects may lack a signature."""
     return [each for key, each in names.items() if inspect.isfunction(each) or key == name]
 
 
 def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> bool:
-    """Whether the function takes an argument of one of these meanings, without a default if ``needs``."""
+    """Return whether the function has an argument with one of these meanings, without a default if ``needs``."""
     parameters = inspect.signature(function).parameters.items()
     names = [name for name, each in parameters if not needs or each.default is each.empty]
     return any(meant(name, meaning) for name in names for meaning in meanings)
 
 
 def meant(name: str, meaning: str) -> bool:
-    """Whether an argument's name has this meaning in ports."""
+    """Return whether an argument's name has this meaning in ports."""
     return re.search(NAMES[meaning], name.lower()) is not None
 
 
 def values(
     asked: Expected, x: Tensor | None = None, at: Tensor = NEAR, tables: Sequence[Any] = ()
 ) -> dict[str, list[Any]]:
-    """Possible values of arguments, by meaning, at positions ``(T,)`` or ``(A, T)``."""
+    """Return possible values of arguments, by meaning, at positions ``(T,)`` or ``(A, T)``."""
     batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
     return {
         "vector": [] if x is None else [x],
@@ -99,7 +101,7 @@ def first(
 ) -> list[Any]:
     """Call a function with every possible meaning of its arguments, and apply ``made`` to the first result.
 
-    The list is empty if all calls fail. Parameters keep their defaults, except those that are overridden.
+    The returned list is empty if all calls fail. Parameters keep their defaults, except for overridden parameters.
     """
     wanted = {
         name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]

@@ -38,7 +38,7 @@ SERIES: Mapping[str, tuple[str, Callable[[Array, Array], Array]]] = {
         lambda m, i: 2 ** (-8 * i / 2 ** np.ceil(np.log2(len(m)))),
     ),
 }
-"""Possible changes to the slopes m of heads i = 1 … h: each in words, and as a function of the slopes."""
+"""Possible changes to the slopes m of heads i = 1 … h, each in words and as a function of m and i."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Slopes:
     Args:
         slopes: the model's slopes.
         series: a change of the slopes, a key of ``SERIES``.
-        ahead: the number of heads by which the series is shifted; with 1 it begins at slope 1.
+        ahead: the number of heads by which the series is shifted; if it is 1, the series begins at slope 1.
         factor: the factor of the bias; a negative factor rewards distance.
     """
 
@@ -59,7 +59,7 @@ class Slopes:
 
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> "Slopes":
-        """The right description for the port's number of heads."""
+        """Return the right description for the port's number of heads."""
         heads = len(next(iter(numbers.values())))
         own = expected.recipe.get("slopes") or slopes(heads, expected.recipe.get("max_exponent"))
         if len(own) != heads:
@@ -67,9 +67,9 @@ class Slopes:
         return cls(tuple(own))
 
     def bias(self, bias: Array) -> Rows:
-        """A row for every head, with the slope of each number for which a query sees a key before it.
+        """Return a row for every head, with a slope for every pair of a query and an earlier key.
 
-        A constant per query does not matter, because softmax removes it.
+        A constant per query does not change attention, because softmax removes the constant.
         """
         T = bias.shape[-1]
         if T < 2 or bias.shape[1:] not in ((T, T), (1, T)):
@@ -88,7 +88,7 @@ class Slopes:
         return ours, CLOSE * np.abs(ours) + rows["room"] + 1e-12
 
     def mistakes(self, rows: Sequence[Rows], expected: Expected) -> list[Change]:
-        """Every single mistake."""
+        """Return every single mistake."""
         measured = [float(f"{rows[0]['y'][0, -1] / self.slopes[0]:.{digits}g}") for digits in (2, 4, 8)]
         return each(
             ahead=(1, -1), factor=[-1.0, *(d**0.5 for d in (32, 64, 80, 96, 128)), *measured], series=SERIES
@@ -119,7 +119,7 @@ ALIBI = Kind(
 
 
 def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
-    """Sinusoidal codes as a rotation: (sin, cos) is (0, 1) rotated backwards."""
+    """Return sinusoidal codes as a rotation: (sin, cos) is (0, 1), rotated backwards."""
     recipe, width = expected.recipe, numbers["table"].shape[1]
     return Rotation(
         head_dim=width,
@@ -135,7 +135,7 @@ def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
 
 
 def _table(right: Rotation, positions: Array, table: Array) -> Rows:
-    """A row for every position."""
+    """Return a row for every position."""
     x = np.zeros(table.shape) + np.isin(np.arange(right.head_dim), right.both_channels[0][1])
     return vectors(right, positions, x, table)
 

@@ -1,4 +1,4 @@
-"""Reads Hugging Face configs; measures, checks and patches models; converts checkpoints.
+"""Functions that read Hugging Face configs, and that measure, check, patch and convert models.
 
 Functions that run models are imported on first use, so that reading a config does not load them.
 """

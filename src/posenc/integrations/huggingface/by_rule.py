@@ -1,9 +1,9 @@
-"""Applies Llama's rule to model types that were not measured, and checks it against their rotary modules.
+"""Applies Llama's rule to model types that were not measured, and checks the rule against their rotary modules.
 
-By that rule, every attention layer rotates, scores are divided by √D, and a window size is a number of tokens
-back. The checks do not run the model. They cover the pairs that functions in the model file rotate, and the
-frequencies and attention factor of its rotary module. Only ``measure`` finds the rest, such as what a window size
-means.
+Llama's rule says that every attention layer rotates, scores are divided by √D, and a window size is a number of
+tokens back. The checks do not run the model. The checks cover the pairs that functions in the model file rotate,
+and the frequencies and attention factor of its rotary module. Only ``measure`` finds out everything else, such as
+what a window size means.
 """
 
 import importlib
@@ -25,13 +25,13 @@ from posenc.integrations.huggingface.schema import KEYS, RARE, RECURRENT
 
 SHARE = "partial_rotary_factor"
 READ = {*EVERYWHERE, *BOTH_FORMS, "max_position_embeddings", "sliding_window", "use_sliding_window", SHARE}
-"""The position keys that the rule reads."""
+"""The position keys that Llama's rule reads."""
 CLOSE = 2.0**-20
-"""The relative tolerance for frequencies that were computed in another order: sixteen float32 roundings."""
+"""The relative tolerance for frequencies computed in a different order: sixteen float32 roundings."""
 
 
 class NotByRule(InvalidArgument):
-    """A model type that the rule does not fit."""
+    """An error for a model type that Llama's rule does not fit."""
 
     def __init__(self, model_type: str, why: str) -> None:
         super().__init__(
@@ -42,14 +42,14 @@ class NotByRule(InvalidArgument):
 
 @cache
 def by_rule(model_type: str) -> Family:
-    """The family of a model type that has no entry in families.toml.
+    """Return the family of a model type that has no entry in families.toml.
 
     Raises:
         MissingExtra, InvalidArgument: transformers is not installed, or has no such type.
-        NotByRule: the rule does not fit the type.
+        NotByRule: Llama's rule does not fit the type.
     """
     if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
-        raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's config lacks")
+        raise NotByRule(model_type, f"the config has {further[0]!r}, which Llama's config lacks")
     try:
         with quiet():
             config = config_class(model_type)()
@@ -57,9 +57,9 @@ def by_rule(model_type: str) -> Family:
     except NotByRule:
         raise
     except Exception as error:  # a class may raise anything
-        raise NotByRule(model_type, f"its classes fail with their own default values ({error})") from error
+        raise NotByRule(model_type, f"the classes fail with their own default values ({error})") from error
     if len(pairings) != 1 or not pairings <= {*get_args(Pairing)}:
-        raise NotByRule(model_type, f"its model file's rotation is {' and '.join(sorted(pairings)) or 'unknown'}")
+        raise NotByRule(model_type, f"the model file's rotation is {' and '.join(sorted(pairings)) or 'unknown'}")
     shares = SHARE in (getattr(config, "rope_parameters", None) or {})
     return Family(pairing=cast(Pairing, pairings.pop()), partial=SHARE if shares else None, by_rule=True)
 
@@ -78,11 +78,12 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
         with quiet():
             module = _module(config)
     except Exception as error:
-        raise NotByRule(config.model_type, f"its rotary module cannot be built ({error})") from error
+        raise NotByRule(config.model_type, f"the rotary module cannot be built ({error})") from error
     types = sorted({*(getattr(config, "layer_types", None) or ())} - RECURRENT)
     if len(types) > 1 and not getattr(module, "layer_types", None):
         raise NotByRule(
-            config.model_type, f"{' and '.join(types)} share one rotary module, and some of them may not rotate"
+            config.model_type,
+            f"{' and '.join(types)} share one rotary module, and some of these types may not rotate",
         )
     for name, encoding in encodings.items():
         if isinstance(encoding, Rotary):
@@ -90,11 +91,11 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
             read = torch.tensor(encoding.clock.frequencies.float32)
             same = frequencies.shape == read.shape and torch.allclose(frequencies, read, rtol=CLOSE, atol=0)
             if not same or abs(factor - encoding.attention_factor) > CLOSE * factor:
-                raise NotByRule(config.model_type, f"its rotary module computes different angles for {name!r}")
+                raise NotByRule(config.model_type, f"the rotary module computes different angles for {name!r}")
 
 
 def _file(config: Any) -> dict[str, Any]:
-    """The names defined in the model file of a config."""
+    """Return the names defined in the model file of a config."""
     return vars(importlib.import_module(type(config).__module__.replace("configuration_", "modeling_")))
 
 
@@ -109,23 +110,23 @@ def _module(config: Any) -> nn.Module:
     if len(kinds) != 1:
         raise NotByRule(
             config.model_type,
-            "its language model is described by text_config, which is missing"
+            "the language model is described by text_config, which is missing"
             if "text_config" in class_keys(config.model_type)
-            else f"its model file has {len(kinds) or 'no'} rotary modules for this config",
+            else f"the model file has {len(kinds) or 'no'} rotary modules for this config",
         )
     return cast(nn.Module, kinds[0](config))
 
 
 def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
-    """Frequencies and attention factor of a layer type, or of all layers if the module has no layer types."""
+    """Return the frequencies and attention factor of a layer type, or of the module if it has no layer types."""
     prefix = f"{name}_" if hasattr(module, f"{name}_inv_freq") else ""
     return getattr(module, f"{prefix}inv_freq"), float(getattr(module, f"{prefix}attention_scaling"))
 
 
 def _pairings(module: nn.Module, config: Any) -> set[str]:
-    """How the rotation functions in a model file pair channels, found with unit vectors at position 1."""
+    """Return how the rotation functions in a model file pair channels, from unit vectors at position 1."""
     if sections := [name for name in vars(module) if "section" in name]:
-        raise NotByRule(config.model_type, f"its rotary module has {sections[0]}, for positions on several axes")
+        raise NotByRule(config.model_type, f"the rotary module has {sections[0]}, for positions on several axes")
     types = getattr(module, "layer_types", None) or [""]
     width = 2 * len(_of_type(module, types[0])[0])
     x, at = torch.eye(width)[None, None], torch.ones(1, width, dtype=torch.int64)
@@ -134,7 +135,7 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     kinds, pairings = {1: "interleaved", width // 2: "half"}, set()
     for function in functions:
         if "k" not in inspect.signature(function).parameters:
-            raise NotByRule(config.model_type, "its model file rotates queries and keys separately")
+            raise NotByRule(config.model_type, "the model file rotates queries and keys separately")
         first = function(x, x, *cos_sin)[0][0, 0, 0]  # cos in channel 0, and sin in its partner
         partner = 1 + int(first[1:].abs().argmax())
         pairings.add(kinds.get(partner, "neither half nor interleaved") if first[partner] > 0 else "backwards")

@@ -14,24 +14,24 @@ from posenc.positions.limits import check
 
 
 class MovableCache(Cache):
-    """Keys and values of a rotary model, always at positions 0 … S−1 in the order of their slots.
+    """A cache for a rotary model, whose keys are always at positions 0 … S−1 in the order of their slots.
 
-    Pass it to the model's ``forward``, as ``past_key_values`` (``cache`` from transformers 5.24 on), without
-    positions, padding or a mask: new tokens follow those in the cache. transformers passes no positions to a cache,
-    so wrong positions go unnoticed. ``generate`` counts every token that was passed to it, so a cache from which
-    tokens were dropped is refused there. Memory grows with the text, but is constant in a ``RingCache``.
+    Pass the cache to the model's ``forward``, as ``past_key_values`` (``cache`` from transformers 5.24 on), without
+    positions, padding or a mask. New tokens follow the tokens in the cache. transformers passes no positions to a
+    cache, so wrong positions go unnoticed. ``generate`` counts all tokens that it was given, so it refuses a cache
+    from which tokens were dropped. Memory grows with the text, but is constant in a ``RingCache``.
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
             a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing.
 
-    Keys are stored unrotated, and rotated when they are read. This costs a rotation of all keys per forward pass,
+    Keys are stored unrotated, and rotated when they are read. Reading rotates all keys in every forward pass,
     but keys are rounded only once, no matter how often they move.
 
     Up to rounding, moved keys equal the keys of the same tokens at their new positions. In the first layer, the
     model computes the same keys for the remaining tokens. From the second layer on, keys and values depend on what
-    their tokens saw when they were read, such as a dropped token or the old context of a passage. To change that,
-    read the tokens again.
+    their tokens saw when they were read, such as a dropped token or the old context of a passage. To compute keys
+    and values without that context, read the tokens again.
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved.
@@ -47,7 +47,7 @@ class MovableCache(Cache):
     def select(self, slots: Tensor) -> None:
         """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
 
-        ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift; another order moves a passage.
+        ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift; other orders move a passage.
         ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
 
         Raises:
@@ -75,8 +75,8 @@ class MovableCache(Cache):
     def _is_user_defined(self, _: bool) -> None:
         if self.dropped:
             raise InvalidArgument(
-                "generate counts all tokens, and select dropped some from this cache, so it would read some "
-                "tokens twice; pass the tokens to the model's forward, or read those that remain into a new cache"
+                "generate would read some tokens twice, because it counts all tokens, and select dropped tokens "
+                "from this cache; pass new tokens to the model's forward, or read the text into a new cache"
             )
 
     def append(self, passage: "MovableCache") -> None:
@@ -88,7 +88,7 @@ class MovableCache(Cache):
 
 
 class MovableLayer(DynamicLayer):
-    """The keys and values of one layer; keys are stored before the rotation of its encoding."""
+    """The keys and values of a layer. Keys are stored unrotated."""
 
     keys: Tensor
     values: Tensor
@@ -109,7 +109,7 @@ class MovableLayer(DynamicLayer):
         super().update(rerotate(keys, at, self.encoding, NoPE()), values)
 
     def rotated(self, end: int) -> Tensor:
-        """All keys, rotated at consecutive positions up to ``end`` − 1."""
+        """Return all keys, rotated at consecutive positions up to ``end`` − 1."""
         count = self.keys.shape[-2]
         at = arange(count, offset=end - count, device=self.keys.device)
         return rerotate(self.keys, at, NoPE(), self.encoding)
@@ -121,28 +121,27 @@ class MovableLayer(DynamicLayer):
 
 
 class RingCache(Cache):
-    """The sinks and the last keys of a rotary model, in constant memory.
+    """A cache for the sinks and the last keys of a rotary model, in constant memory.
 
     Queries see the first ``sinks`` tokens and the last ``slots − sinks`` tokens, at consecutive positions, as in
     StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores depend only on distances, so positions keep counting
     all tokens. As in ``MovableCache``, keys are stored unrotated, and rotated when they are read. Up to rounding,
-    logits are those of a ``MovableCache`` after ``select`` of the same tokens.
+    logits equal those of a ``MovableCache`` after ``select`` of the same tokens.
 
-    Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Use no padding, which
-    transformers does not pass to a cache, and no beams or gradients. A forward pass of T tokens drops T keys before
-    attention, so its first query sees ``slots − T`` keys and its own. Queries of a pass longer than
+    Pass the cache as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Use no padding,
+    which transformers does not pass to a cache, and no beams or gradients. A forward pass of T tokens drops T keys
+    before attention, so its first query sees ``slots − T`` keys and its own key. Queries of a pass longer than
     ``slots − sinks`` see all kept keys and the tokens of the pass, so feed long texts in chunks.
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
             a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing. ReRoPE and
-            STRING use only distances; other remappings count groups and chunks from position 0, which is dropped
-            here.
+            STRING use only distances; other remappings count groups and chunks from position 0, which a ring drops.
         slots: S, the number of keys; at most the trained length.
         sinks: the number of first tokens, which are never dropped; 4 in the paper.
-        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. None counts all tokens, as
-            ``generate`` does. Float32 angles then have an error of about p·2⁻²⁴ at position p. A model whose
-            frequencies depend on the length needs a ``wrap`` of at most its trained length.
+        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. If ``wrap`` is None, positions
+            count all tokens, as in ``generate``, and float32 angles have an error of about p·2⁻²⁴ at position p. A
+            model whose frequencies depend on the length needs a ``wrap`` of at most its trained length.
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved, its scores depend on more than distances, ``slots`` is
@@ -160,8 +159,8 @@ class RingCache(Cache):
         reading = [part.name for part in encoding.modules() if isinstance(part, Encoding) and not part.relative]
         if reading:
             raise InvalidArgument(
-                f"encoding has {reading[-1]}, which depends on positions, not only on distances, and positions in "
-                "a ring grow; pass MovableCache, whose positions start at 0"
+                f"encoding has {reading[-1]}, which depends on positions and not only on distances, but positions "
+                "in a RingCache grow; use MovableCache, whose positions start at 0"
             )
 
     def _layer(self) -> "RingLayer":
@@ -169,7 +168,7 @@ class RingCache(Cache):
 
 
 class RingLayer(MovableLayer):
-    """One layer's sinks and last keys, in order; the next token's position is ``cumulative_length − moved``."""
+    """A layer's sinks and last keys, in order. The next token's position is ``cumulative_length − moved``."""
 
     is_croppable = False
 
@@ -179,7 +178,7 @@ class RingLayer(MovableLayer):
         self.cumulative_length = self.moved = 0
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        """The keys and values that queries see, in order."""
+        """Append new keys and values, and return the keys and values that queries see, in order."""
         past, new = self.get_seq_length(), key_states.shape[-2]
         seen = self._seen(new)
         self.add(key_states, value_states, past)
@@ -192,7 +191,7 @@ class RingLayer(MovableLayer):
         return keys, values
 
     def _seen(self, new: int) -> int:
-        """The number of keys that queries see in a pass of ``new`` tokens: all if it exceeds slots − sinks."""
+        """Return how many keys queries see in a pass of ``new`` tokens: all if ``new`` exceeds slots − sinks."""
         keys = min(self.cumulative_length, self.cache.slots) + new
         return keys if new > self.cache.slots - self.cache.sinks else min(keys, self.cache.slots)
 
@@ -208,10 +207,10 @@ class RingLayer(MovableLayer):
         self.moved = 0
 
     def get_seq_length(self) -> int:
-        """The position of the next token."""
+        """Return the position of the next token."""
         return self.cumulative_length - self.moved
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """The number of keys that queries see, and the position of the first key."""
+        """Return the number of keys that queries see, and the position of the first key."""
         visible = self._seen(query_length)
         return visible, self.get_seq_length() + query_length - visible

@@ -1,7 +1,7 @@
 """Reads the positions of a Hugging Face config strictly.
 
-Every position key is either used or refused with an error that names it and the nearest valid key. A missing base
-is also an error, unless the family has a default base.
+Every position key is either used or refused with an error that names the key and the nearest valid key. A missing
+base is also an error, unless the family has a default base.
 """
 
 import json
@@ -27,7 +27,7 @@ from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
 LARGEST = 2**24
-"""The limit on bytes read from a config file. A longer file is not a config, and a device file never ends."""
+"""The largest number of bytes read from a file. Longer files, such as device files, are not configs."""
 
 
 def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
@@ -35,12 +35,12 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
 
     Args:
         config: a transformers config object, a dict, or the path of a config.json or of its folder.
-        base: the rotary base, if you know it and the config leaves it out.
-        as_type: the family whose rules are used, such as ``"llama"``, if the model's code is on the Hub and its
-            positions are those of this family.
+        base: the rotary base, if you know it and the config lacks a base.
+        as_type: the family whose rules are used, such as ``"llama"``, if the model's code is on the Hub and the
+            model has the positions of this family.
 
     Raises:
-        UnknownName: a family, rope type or key does not exist; the message names the nearest one.
+        UnknownName: a family, rope type or key does not exist; the message suggests the nearest name.
         InvalidArgument: a value is missing, out of range, refused by the class, or contradicts another value.
         MissingExtra: transformers is not installed.
     """
@@ -58,7 +58,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
 
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return a copy of the language model's part of the config, and the keys that lead to it."""
+    """Return a copy of the language model's part of the config, and the keys that lead to this part."""
     part = mapping_of(config)
     path = path_of_text(part)
     for key in path:
@@ -77,8 +77,8 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     model_type = part.get("model_type")
     if path[-1:] != ("text_config",) and isinstance(model_type, str) and model_type in ALIASES:
         raise InvalidArgument(
-            f"model_type {model_type!r} has its language model in text_config, which is missing; add it, or "
-            f"set model_type to {ALIASES[model_type]!r} to read the language model alone"
+            f"model_type {model_type!r} has its language model in text_config, which is missing; add text_config, "
+            f"or set model_type to {ALIASES[model_type]!r} to read the language model alone"
         )
     return dict(part), path
 
@@ -114,7 +114,7 @@ def contents(path: Path) -> Any:
 
 
 def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
-    """The positions of the language model's part of a config, which is found under ``path``."""
+    """Return the positions of the language model's part of a config, which is under ``path``."""
     recipes, types = _recipes(reader)
     if NOPE in recipes.values() and reader.scale_of_scores:
         reader.assumed.append(
@@ -142,7 +142,7 @@ def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
 
 
 def _recipes(reader: Reader) -> Recipes:
-    """One recipe per layer type, and the type of every layer."""
+    """Return one recipe per layer type, and the type of every layer."""
     if reader.family.kind in BY_KIND:
         return BY_KIND[reader.family.kind](reader)
     if reader.family.tower.layout:

@@ -19,7 +19,7 @@ TRIED = "5.23.0"
 
 @cache
 def class_version() -> str:
-    """The version of the installed transformers."""
+    """Return the version of the installed transformers."""
     return version("transformers")
 
 
@@ -33,7 +33,7 @@ def untried() -> str:
 
 
 class RefusedByClass(InvalidArgument):
-    """A config class of transformers refuses the config."""
+    """An error with which a config class of transformers refuses a config."""
 
     def __init__(self, kind: type, error: Exception) -> None:
         self.kind, sentence = kind, " ".join(f"{type(error).__name__}: {error}".split())
@@ -44,11 +44,11 @@ class RefusedByClass(InvalidArgument):
 
 @cache
 def config_class(model_type: str) -> Any:
-    """The config class of a model type.
+    """Return the config class of a model type.
 
     Raises:
         MissingExtra: transformers is not installed.
-        InvalidArgument: transformers has no such type.
+        InvalidArgument: transformers has no such model type.
     """
     try:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -64,12 +64,12 @@ def config_class(model_type: str) -> Any:
 
 @cache
 def class_keys(model_type: str) -> frozenset[str]:
-    """The keys of a model type's config class."""
+    """Return the keys of a model type's config class."""
     return frozenset(field.name for field in fields(config_class(model_type)))
 
 
 def class_form(config: Mapping[str, Any]) -> Any:
-    """The config object that the class builds from the JSON of a language model.
+    """Return the config object that the class builds from the JSON of a language model.
 
     Raises:
         MissingExtra, InvalidArgument: see ``config_class``.
@@ -88,7 +88,7 @@ def class_form(config: Mapping[str, Any]) -> Any:
 
 
 def _number(value: dict[str, Any]) -> Any:
-    """The number that transformers writes as ``{"__float__": "Infinity"}``; other dicts are returned unchanged."""
+    """Return the number that transformers writes as ``{"__float__": "Infinity"}``, and other dicts unchanged."""
     return float(value["__float__"]) if value.keys() == {"__float__"} else value
 
 

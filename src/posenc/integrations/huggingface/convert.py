@@ -19,10 +19,10 @@ from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_
 from posenc.errors import InvalidArgument
 
 ROWS = r"(\.base_layer|\.lora_B(\.\w+)?)?\.(weight|bias|weight_scale)$"
-"""Tensors with a row for each channel, including adapter weights and per-channel quantisation scales."""
+"""A pattern for tensors with a row per channel, including adapter weights and per-channel quantisation scales."""
 STEM = r"(^|\.)((?=[qk]_)|w(?=[qk]\.)|attn_(?=[qk](_norm)?\.))(?P<which>[qk])(_(?P<what>proj|norm|layernorm))?"
-"""Names of query or key projections and their norms in files of Hugging Face, Meta (``wq``) and GGUF
-(``attn_q``)."""
+"""A pattern for the names of query or key projections and their norms in files of Hugging Face, Meta (``wq``) and
+GGUF (``attn_q``)."""
 SEPARATE = re.compile(rf"{STEM}(\.norms\.\d+)?{ROWS}")
 JOINED = re.compile(rf"(^|\.)(qkv_proj|qkv|attn_qkv){ROWS}")
 PER_HEAD = re.compile(rf"(^|\.)query_key_value{ROWS}")
@@ -31,13 +31,13 @@ KNOWN = (
     "attn_qkv laid out q, k, v, and query_key_value (GPT-NeoX)"
 )
 FROM_INPUT = re.compile(r"\.lora_A(\.\w+)?\.weight$")
-"""The input matrix of an adapter, whose rows are not channels."""
+"""A pattern for the input matrix of an adapter, whose rows are not channels."""
 PARTS = re.compile(
     r"(^|[._])(q|k|qk|qkv|[wW](q|k|qkv)|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)"
 )
-"""Any tensor of a query or key projection, or of its norm."""
+"""A pattern for all tensors of query and key projections and of their norms."""
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
-"""Vision and audio towers, whose heads rotate differently."""
+"""A pattern for vision and audio towers, whose heads rotate differently."""
 LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
 
 
@@ -57,17 +57,18 @@ def convert_pairing(
         state_dict: weights under the names of Hugging Face (``q_proj`` and ``k_proj``; ``q_norm``, ``k_norm`` or
             ``q_layernorm`` over one head, over all heads, or with a row per head), of Meta (``wq``, ``wk``) or of
             GGUF (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``). A fused ``qkv_proj``, ``qkv`` or
-            ``attn_qkv`` must be laid out q, k, v, and GPT-NeoX's ``query_key_value`` head by head. Scales
+            ``attn_qkv`` must hold q, k and v in this order, and GPT-NeoX's ``query_key_value`` head by head. Scales
             (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be included.
         from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
             and ``"half"`` in Hugging Face's folders; the weights do not show their pairing.
-        to: the target pairing. If it is the same, nothing changes.
-        heads, kv_heads: the numbers of query and key heads, the same by default.
-        head_dim, rotary_dim: channels per head, and how many of them rotate; all by default.
+        to: the target pairing. If ``to`` equals ``from_``, nothing changes.
+        heads, kv_heads: the numbers of query heads and key heads. By default, both numbers are equal.
+        head_dim, rotary_dim: the number of channels per head, and the number of channels that rotate. By default,
+            all channels rotate.
 
     Raises:
-        InvalidArgument: there is no such weight, its rows do not match the head counts, or there is an unsupported
-            query or key tensor, such as packed GPTQ weights or block scales.
+        InvalidArgument: no query or key weight is found, its rows do not match the head counts, or a query or key
+            tensor is not supported, such as packed GPTQ weights or block scales.
     """
     for pairing in (from_, to):
         one_of("pairing", pairing, get_args(Pairing))
@@ -84,18 +85,18 @@ def convert_pairing(
             converted[name] = tensor.reshape(len(rows), -1)[rows].reshape(tensor.shape)
     if all(converted[name] is tensor for name, tensor in state_dict.items()):
         raise InvalidArgument(
-            f"state_dict has no query or key weights under a known name; rename them; known names: {KNOWN}"
+            f"state_dict has no query or key weights under known names; rename the weights; known names: {KNOWN}"
         )
     return converted
 
 
 def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
-    """Whether each head in the rows of this tensor rotates; empty for a tensor without queries and keys.
+    """Return whether each head in the rows of a tensor rotates, or an empty list for a tensor without q and k.
 
     For a norm with a row per head, as in Cohere, every channel counts as a row.
 
     Raises:
-        InvalidArgument: a query or key tensor that is not supported.
+        InvalidArgument: the tensor is a query or key tensor that is not supported.
     """
     if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
         return []
@@ -116,19 +117,19 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
     elif PER_HEAD.search(name):
         if kv_heads != heads:
             raise InvalidArgument(
-                f"{name} with kv_heads={kv_heads} is not supported; it needs one key head per query head"
+                f"{name} with kv_heads={kv_heads} is not supported; kv_heads must equal heads={heads}"
             )
         turns = [True, True, False] * heads
     elif PARTS.search(name):
         raise InvalidArgument(
-            f"{name} is no query or key weight with one row per channel under a known name; dequantise it, merge "
-            f"adapters, or rename it; known names: {KNOWN}"
+            f"{name} is not a query or key weight with one row per channel under a known name; dequantise it, "
+            f"merge adapters, or rename it; known names: {KNOWN}"
         )
     else:
         return []
     if rows != len(turns) * head_dim:
         raise InvalidArgument(
-            f"{name} has {rows} rows; heads={heads}, kv_heads={kv_heads} and "
+            f"{name} has {rows} rows, but heads={heads}, kv_heads={kv_heads} and "
             f"head_dim={head_dim} need {len(turns) * head_dim}"
         )
     return turns

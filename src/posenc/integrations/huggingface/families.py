@@ -14,7 +14,7 @@ from posenc.integrations.huggingface.family import Family
 
 
 def parse(text: str) -> dict[str, Family]:
-    """Families by ``model_type`` from the text of families.toml.
+    """Parse the text of families.toml into families by ``model_type``.
 
     Raises:
         UnknownName: an entry has a key that ``Family`` lacks, or its ``like`` names an entry that does not exist.
@@ -25,7 +25,7 @@ def parse(text: str) -> dict[str, Family]:
 
 
 def _facts(name: str, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of an entry, including those that it inherits through ``like``."""
+    """Return the facts of an entry, including the facts that it inherits through ``like``."""
     facts = dict(_value(dict, entries[name], name))
     if (parent := facts.pop("like", None)) is None:
         return facts
@@ -33,7 +33,7 @@ def _facts(name: str, entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """One table merged over another, recursively."""
+    """Return the new table merged over the old table, recursively."""
     tables = {key for key in old.keys() & new.keys() if isinstance(old[key], dict) and isinstance(new[key], dict)}
     return {**old, **new, **{key: _merged(old[key], new[key]) for key in tables}}
 
@@ -64,7 +64,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
 
 
 class Families(dict[str, Family]):
-    """The measured families by ``model_type``; looking up an unmeasured type reads it by rule."""
+    """The measured families by ``model_type``. An unmeasured type is read by Llama's rule when it is looked up."""
 
     def __missing__(self, model_type: str) -> Family:
         return by_rule(model_type)
@@ -79,7 +79,7 @@ ALIASES = {
     "muse_spark": "muse_spark_text",
     "muse_glimmer": "muse_glimmer_text",
 }
-"""Composite model types, and the types of their language models."""
+"""The model types of composite models, and the types of their language models."""
 
 ON_HUB = {
     "bailing_moe_v2": "glm4_moe",  # Ling 2.0 and Ring
@@ -97,7 +97,7 @@ READ_AS = {
 
 SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
 """Families whose code ignores ``partial_rotary_factor`` and rotates every channel if there is no scaling. With a
-scaling, the tables of cos and sin have that share of the channels and do not fit the heads."""
+scaling, the tables of cos and sin have only the stated share of the channels and do not fit the heads."""
 
 NOT_IN_CONFIG = {
     "mistral_large4_text": "scales its frequencies, and the logarithm of position that multiplies its queries, by "
@@ -109,7 +109,7 @@ NOT_IN_CONFIG = {
 
 
 def family_of_type(model_type: str) -> Family:
-    """The family of a model type, measured or read by rule; an error gives the reason if it is neither."""
+    """Return the family of a model type, measured or read by rule, or raise an error that gives the reason."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
             f"model_type {model_type!r} {why}, which its config does not state; measure its positions with "

@@ -18,7 +18,7 @@ SEEN: Mapping[Count, Callable[[int], tuple[int | None, int]]] = {
     "both sides, ends in": lambda window: (window // 2 + 2, window // 2 + 1),  # Gemma 4: as Gemma 3, plus both ends
     "ignored": lambda window: (None, 0),
 }
-"""For each meaning of a window size: how many tokens back a token sees, itself included, and how many ahead."""
+"""For each meaning of a window size, how many tokens a token sees back, including itself, and how many ahead."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,
@@ -28,13 +28,13 @@ MAPS: Mapping[str, Callable[..., AxisMap]] = {
 
 @dataclass(frozen=True)
 class Windows:
-    """The width of windows, and which layers have one if ``layer_types`` does not say.
+    """The width of windows, and the layers with a window if ``layer_types`` does not state them.
 
     Args:
         counts: what the window size in the config counts; ``"back"`` means tokens back, including the token itself.
         two_sided: what the window size counts if ``use_bidirectional_attention`` is on.
-        flags: the key of a list, which the class does not read, with 1 for each layer with a window and 0 for the
-            others; entries for additional prediction layers have no effect.
+        flags: the key of a list, which the class does not read, with 1 for each layer with a window and 0 for each
+            other layer; entries for additional prediction layers have no effect.
     """
 
     counts: Count = "back"
@@ -44,17 +44,17 @@ class Windows:
 
 @dataclass(frozen=True)
 class Rotates:
-    """Which layers rotate, if not all do.
+    """The rule that determines which layers rotate.
 
     Args:
-        by: the rule. ``"compression"``: all layers rotate; those with a nonzero entry under ``key`` have another
-            base and scaling. ``"windows"``: only sliding layers rotate, if there are any. ``"flags"``: ``key`` is a
-            list with a nonzero entry for each rotating layer. ``"indices"``: ``key`` lists the attention layers
-            (the others are recurrent). ``"others"``: ``key`` lists the layers that do not rotate, as they attend
-            to images. ``"bases"``: ``key`` lists the base of every layer, 0 for no rotation. ``"scaled"``:
-            all layers rotate; those that ``key`` lists use the scaling. ``"switch"``: attention layers rotate if
-            ``key`` is ``"rope"``, and a picture has a table if ``key`` is true. ``"base"``: attention
-            layers rotate, unless ``key``, the base in the rope dictionary, is null.
+        by: the rule. ``"compression"``: all layers rotate, and layers with a nonzero entry under ``key`` have a
+            different base and scaling. ``"windows"``: only sliding layers rotate, if there are any. ``"flags"``:
+            ``key`` is a list with a nonzero entry for each rotating layer. ``"indices"``: ``key`` lists the
+            attention layers, and other layers are recurrent. ``"others"``: ``key`` lists the layers that do not
+            rotate, because they attend to images. ``"bases"``: ``key`` lists the base of every layer, 0 for no
+            rotation. ``"scaled"``: all layers rotate, and the layers that ``key`` lists are scaled. ``"switch"``:
+            attention layers rotate if ``key`` is ``"rope"``, and a picture has a table if ``key`` is true.
+            ``"base"``: attention layers rotate, unless ``key``, the base in the rope dictionary, is null.
         key: the key that the rule reads.
     """
 
@@ -118,8 +118,8 @@ class Tower:
     Args:
         layout: the name in ``posenc.integrations.attention_layouts`` of a tower's rotation by rows and columns.
         sides: the keys of the image size and the patch size.
-        table: the keys of the two sides of a table that such a tower also adds, or the key of the number of rows of
-            a square table; the keys in ``sides`` mean a row per patch.
+        table: the keys of the two sides of a table that a rotating tower also adds, or the key of the number of
+            rows of a square table; the keys in ``sides`` mean a row per patch.
     """
 
     layout: str | None = None
@@ -129,7 +129,7 @@ class Tower:
 
 @dataclass(frozen=True)
 class Family:
-    """The facts about one family.
+    """The facts about a family of models.
 
     Args:
         kind: the encoding of the family.
@@ -139,35 +139,35 @@ class Family:
         base: the key of the rotary base outside rope_parameters.
         fixed_base: a base in the family's code, which no config can change.
         local_base: the key of the base of sliding layers in older configs.
-        partial: the key of the share of channels that rotate; None if all rotate regardless of the config.
+        partial: the key of the share of channels that rotate; None if all channels rotate in every config.
         rotary_dim: the key of the number of channels that rotate, instead of a share or in addition to it.
-        head_dim: the key of the channels per head, which are width / heads if the config lacks the key. Empty if
-            the class always uses width / heads.
+        head_dim: the key of the channels per head, which are width / heads if the config lacks the key. The key is
+            empty if the class always uses width / heads.
         full_head_dim: the key of the channels per head in full layers, if they differ.
         defaults: values for keys that the config leaves out, which the class or the code has as defaults;
             ``ModelPositions.assumed`` names each default that was used.
         windows: the width of windows, and which layers have one.
-        rotates: which layers rotate, if not all do.
+        rotates: the rule that determines which layers rotate.
         backwards: whether pairs rotate in the opposite direction.
         query_scale: the rule for scaling queries.
-        ignored: position keys in its released configs that transformers does not read.
+        ignored: position keys in the family's released configs that transformers does not read.
         ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic scales the base as NTK's factor does.
         ignored_rope_keys: keys in the rope dictionary that do not affect frequencies.
         axes: how positions on several axes share the pairs.
         products: the factor on q·k, if it is not 1/√D.
-        softcap: c in c·tanh(score/c), which its code applies if attn_logit_softcapping is missing.
+        softcap: c in c·tanh(score/c), which the family's code applies if attn_logit_softcapping is missing.
         sinks: the layers with a trained sink per head in their softmax.
         mscale_scores: whether scores are scaled by YaRN's mscale_all_dim.
         mscale_by_length: whether short_mscale, or long_mscale past the original length, multiplies cos and sin.
-        divides_alibi: whether its code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
-        scales_before_rotation: whether its code scales queries before they rotate, which hides the factor on
+        divides_alibi: whether the code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
+        scales_before_rotation: whether the code scales queries before they rotate, which hides the factor on
             cos and sin.
-        norm_after_rotation: the key that says whether its code normalises queries and keys after rotation, which
+        norm_after_rotation: the key that says whether the code normalises queries and keys after rotation, which
             cancels any factor on cos and sin; or ``"always"``.
         tables: tables of position embeddings or of biases.
         tower: positions in an image.
         wrong_up_to_version: the newest version of transformers known not to follow the config.
-        extra: other position keys that its class accepts and drops, or that its code reads.
+        extra: other position keys that the config class accepts and drops, or that the code reads.
         by_rule: whether Llama's rule is used because the type has no entry in families.toml.
     """
 
@@ -210,12 +210,12 @@ class Family:
 
     @property
     def sees(self) -> bool:
-        """Whether its positions are places in an image."""
+        """Whether the family's positions are places in an image."""
         return self.tower.layout is not None or self.kind == "learned-grid"
 
     @property
     def keys(self) -> frozenset[str]:
-        """The position keys that its code or class may read without declaring them."""
+        """The position keys that the family's code or config class may read without declaring them."""
         keys = (self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim)
         others = (self.full_head_dim, self.windows.flags, self.rotates.key)
         return frozenset(filter(None, (*keys, *others, *self.ignored, *self.extra, *self.defaults)))

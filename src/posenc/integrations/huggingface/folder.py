@@ -62,13 +62,14 @@ def from_config(config: dict[str, Any]) -> Any:
 def _kind(path: Path) -> Any:
     """Return the class that loads this folder's language model, with its towers if it has any.
 
-    The model is first built without weights. If that fails, the config is wrong and a new download does not help.
+    The model is first built without weights. If building fails, the config is wrong, and a new download does not
+    help.
     """
     import transformers
 
     if not any(path.glob("*.safetensors")):
         raise StudyError(
-            f"{str(path)!r} has no .safetensors file, and pickled weights are not read, as they can run code; "
+            f"{str(path)!r} has no .safetensors file, and pickled weights are not read, because they can run code; "
             "save the model with save_pretrained first"
         )
     for kind in (transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText):

@@ -28,7 +28,7 @@ ELSEWHERE = {
     "n_embed": "hidden_size",
     "model_max_length": "max_position_embeddings",
 }
-"""Other names of a key, which are harmless if the values agree."""
+"""Other names of keys. Such a name is harmless if its value equals the value of the key."""
 OUTSIDE = {
     "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
     **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), ("position_id_per_seconds",)),
@@ -37,17 +37,17 @@ OUTSIDE = {
 
 
 def plain(key: str) -> str:
-    """A key in snake case: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` give the same result."""
+    """Return a key in snake case; ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` give one result."""
     return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", key).lower().replace("-", "_").replace(" ", "_")
 
 
 def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The rope dictionary under either of its keys; empty if there is none."""
+    """Return the rope dictionary under either of its keys, or an empty dictionary."""
     return next((config[key] for key in BOTH_FORMS if config.get(key) and isinstance(config[key], Mapping)), {})
 
 
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
-    """Every position key of this family: the keys of its entry, and those of its config class in the schema."""
+    """Return every position key of this family: the keys of its entry, and its class's keys in the schema."""
     keys = family.keys
     if family.kind != "rotary" or family.fixed_base is not None:  # there is nothing to scale
         keys -= {family.base} - {*family.defaults, *family.ignored}
@@ -80,10 +80,10 @@ def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mappin
 
 
 def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:
-    """Refuse keys about positions that this family does not have, and misspelt ones.
+    """Refuse keys about positions that this family does not have, and misspelt keys.
 
     Raises:
-        UnknownName: there is such a key; the message names the nearest known key.
+        UnknownName: a key is misspelt or not in the family; the message names the nearest known key.
         InvalidArgument: a value is invalid, or a key has another name in this family and its value differs.
     """
     known = known_keys(family, model_type)
@@ -128,7 +128,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
 
 def _implied(config: Mapping[str, Any], key: str) -> object:
-    """The value of a key, with head_dim computed from width and heads if the config does not state it."""
+    """Return the value of a key, with head_dim computed from width and heads if the config does not state it."""
     width, heads = config.get("hidden_size"), config.get("num_attention_heads")
     if key != "head_dim" or config.get(key) is not None or type(width) is not int or type(heads) is not int:
         return config.get(key)
@@ -136,7 +136,7 @@ def _implied(config: Mapping[str, Any], key: str) -> object:
 
 
 def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool:
-    """Whether a key that the family lacks has no effect because its value is off, null, or an old default."""
+    """Return whether a key outside the family has no effect: its value is off, null or an old default."""
     if near_miss(key, known):
         return False
     if key == "rope_interleave":  # the pairing is fixed in the code
@@ -149,7 +149,7 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
 
 @cache
 def near_miss(key: str, known: frozenset[str]) -> str | None:
-    """The known key that ``key`` misspells, or None; a key with an extra word, as in v_head_dim, is another key."""
+    """Return the known key that ``key`` misspells, or None. A key with an extra word is a different key."""
     letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
     near = [letters[name] for name in get_close_matches(plain(key).replace("_", ""), letters, n=1, cutoff=0.86)]
     if not near or near[0] == key or {*near[0].split("_")} < {*plain(key).split("_")}:
@@ -161,7 +161,7 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
     """Refuse position keys outside ``text_config``, which transformers does not read.
 
     Raises:
-        InvalidArgument: there is such a key, and ``text_config`` does not repeat it.
+        InvalidArgument: a position key is outside ``text_config``, and ``text_config`` does not repeat it.
     """
     placed = frozenset(KEYS.keys() - SHAPES.keys())
     read_there = OUTSIDE.get(str(config.get("model_type")), ())

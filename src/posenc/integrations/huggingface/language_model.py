@@ -7,11 +7,11 @@ from typing import Any
 from torch import nn
 
 AROUND = ("vlm_config", "thinker_config", "llm_config")
-"""Keys of the config of a whole model inside another, such as in a retriever, or of a thinker next to a talker."""
+"""Keys under which a config holds the config of a whole model, such as a thinker or a retriever's model."""
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:
-    """The keys from a config object or dict to the config of its language model; empty if they are the same."""
+    """Return the keys that lead from a config to the config of its language model, which may be no keys."""
     for key in (*AROUND, "text_config"):
         if (part := _part(config, key)) is not None:
             return (key, *path_of_text(part))
@@ -32,17 +32,17 @@ def text_config(config: Any) -> Any:
 
 
 def cached(output: Any) -> dict[str, Any]:
-    """The caches in a model's output, keyed by the argument names that pass them back."""
+    """Return the caches in a model's output, by the names of the arguments that pass the caches back."""
     from transformers.cache_utils import Cache
 
     return {key: value for key, value in output.items() if isinstance(value, Cache)}
 
 
 def language(model: nn.Module) -> dict[str, nn.Module]:
-    """The modules of the language model by name: all modules that are not under the config of another part.
+    """Return the modules of the language model by name: all modules that are not under the config of another part.
 
-    A module without a config belongs to the language model if its submodules do. If the only config in a module
-    is that of the whole model, the module is shared or belongs to another tower.
+    A module without a config belongs to the language model if its submodules do. If a module has only the config
+    of the whole model, the module is shared or belongs to another tower.
     """
     outer: Any = model.config
     kind = type(text_config(outer))

@@ -1,7 +1,7 @@
-"""Scores text under any scaling with a local Hugging Face model (a folder with safetensors, or a GGUF file).
+"""Scores text with a local Hugging Face model (a folder with safetensors, or a GGUF file) under any scaling.
 
-Long texts are read in pieces with a cache, so that neither masks nor activations grow with the square of their
-length, and each piece's logits are freed before the next is read.
+Long texts are read in pieces with a cache, so that neither masks nor activations grow with the square of the
+length. The logits of a piece are freed before the next piece is read.
 """
 
 import copy
@@ -29,11 +29,11 @@ from posenc.kernels.memory import free_memory
 from posenc.scaling import LengthScaling, Scaling
 
 PIECE = 512
-"""Tokens per piece."""
+"""The number of tokens per piece."""
 
 
 def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
-    """The positions of a model from a GGUF file, with the scaling and the lengths that the file states."""
+    """Return the positions of a model from a GGUF file, with the scaling and the lengths that the file states."""
     from posenc.integrations.programs import llama_cpp
 
     try:
@@ -52,7 +52,7 @@ class Pretrained:
 
     Args:
         path: a folder with config.json and safetensors, or a .gguf file.
-        device, dtype: where and in which type to run.
+        device, dtype: the device on which the model runs, and the type of its numbers.
 
     Raises:
         StudyError: weights are missing, truncated or incomplete, or there is no tokenizer.
@@ -61,7 +61,7 @@ class Pretrained:
 
     unit = "token"
     learning_rate = 2e-5
-    """The learning rate of a fine-tune: small, so that the model forgets little."""
+    """The learning rate of a fine-tune, which is small, so that the model forgets little."""
 
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         if path.suffix != ".gguf":
@@ -76,7 +76,7 @@ class Pretrained:
 
     @classmethod
     def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
-        """Wrap a model in memory for ``losses``; the result has no identity and cannot be saved."""
+        """Wrap a model in memory for ``losses``. The result has no identity and cannot be saved."""
         pretrained = cls.__new__(cls)
         pretrained.model, pretrained.tokenizer, pretrained.name = model, tokenizer, type(model).__name__
         pretrained.positions = read(pretrained.model.config)
@@ -98,25 +98,25 @@ class Pretrained:
         return self.positions.original_length
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
-        """The tokens of a text, without special tokens."""
+        """Return the tokens of a text, without special tokens."""
         read = self.tokenizer(data.decode("utf-8", "replace"), add_special_tokens=False, verbose=False)
         return torch.tensor(read["input_ids"], dtype=torch.int64)
 
     def spans(self, text: str) -> tuple[Int[Tensor, " n"], Int[Tensor, "n 2"]]:
-        """The tokens of ``encode``, with the indices of each token's first character and of the one after its last.
+        """Return the tokens of ``encode``, and the start and end of every token as indices of characters.
 
         Raises:
             InvalidArgument: the tokenizer keeps no offsets.
         """
         if not self.tokenizer.is_fast:
-            raise InvalidArgument(f"the tokenizer of {self.name} keeps no offsets; it needs its tokenizer.json")
+            raise InvalidArgument(f"the tokenizer of {self.name} keeps no offsets; add its tokenizer.json")
         read = self.tokenizer(text, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
         ids, offsets = (torch.tensor(read[key], dtype=torch.int64) for key in ("input_ids", "offset_mapping"))
         return ids, offsets.view(-1, 2)
 
     @cached_property
     def beginning(self) -> Int[Tensor, " n"]:
-        """The token that the tokenizer puts before every text; empty if it puts none."""
+        """The token that the tokenizer puts before every text; empty if the tokenizer puts no token there."""
         first = self.tokenizer("a", verbose=False)["input_ids"][:1]
         return torch.tensor([i for i in first if i == self.tokenizer.bos_token_id], dtype=torch.int64)
 
@@ -126,8 +126,8 @@ class Pretrained:
         encoding: Encoding | None,
         tick: Callable[[float], None] = lambda share: None,
     ) -> Float[Tensor, " T"]:
-        """The loss of each of tokens[1:] in nats, given all tokens before it, with ``encoding`` for positions; None
-        keeps the model's own.
+        """Return the loss of every token in ``tokens[1:]`` in nats, given all tokens before the token. If
+        ``encoding`` is None, the model keeps its own positions.
 
         ``tick`` is called after each piece with its share of the work.
         """
@@ -146,7 +146,7 @@ class Pretrained:
 
     @cached_property
     def _parts(self) -> bool:
-        """Whether a text can be read in pieces: every layer caches keys and values, and has no other state."""
+        """Whether a text can be read in pieces, because every layer has keys and values as its only state."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
@@ -157,7 +157,7 @@ class Pretrained:
         return bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """The model's positions for a request of this length, with another scaling in the stretched layers.
+        """Return the model's positions for a request of this length, with this scaling in the stretched layers.
 
         Angles are float32, as transformers and the servers compute them from the config.
         """
@@ -170,7 +170,7 @@ class Pretrained:
     def logits(
         self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Logits with gradients, in one pass, at positions that count up or at the given ones."""
+        """Return logits with gradients, in one pass, at consecutive positions or at the given positions."""
         rows = rows.to(self.model.device)
         given: dict[str, Tensor] = {}
         if positions is not None:  # without a mask, transformers takes a gap in positions for the start of a text
@@ -178,13 +178,13 @@ class Pretrained:
         return self.model(rows, use_cache=False, **given).logits.float()
 
     def copied(self, identity: str) -> "Pretrained":
-        """A copy of the model with its own weights."""
+        """Return a copy of the model that has its own weights."""
         other = copy.copy(self)
         other.model, other.identity = copy.deepcopy(self.model), identity
         return other
 
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
-        """The keys of its language model's config for a scaling up to a length; None removes a key.
+        """Return the config keys that change for a scaling up to a length, with None for a key to remove.
 
         If all layers share one scaling, the keys are ``rope_scaling`` and ``rope_theta``, the older spelling, which
         every program understands.
@@ -205,16 +205,16 @@ class Pretrained:
 
     @property
     def weights(self) -> int:
-        """Bytes of its weights."""
+        """The size of the model's weights in bytes."""
         return sum(p.numel() * p.element_size() for p in self.model.parameters())
 
     def memory(self, length: int) -> int:
-        """An upper bound on the bytes, besides the weights, for reading a text of this length.
+        """Return an upper bound on the memory in bytes, without the weights, for reading a text of this length.
 
-        For each token of a piece, one layer holds about ten rows of the model's width and three of its feed-forward
-        width, and logits are held twice. For each position, all layers keep keys and values, and one layer also
-        holds a copy while they grow and a copy per query head. Each token of a piece also has two masks, boolean
-        and additive.
+        For each token of a piece, one layer holds about ten rows of the model's width and three rows of its
+        feed-forward width, and logits are held twice. For each position, all layers keep keys and values, and one
+        layer also holds a copy while they grow and a copy per query head. Each token of a piece also has two masks,
+        boolean and additive.
         """
         config = text_config(self.model.config)
         size = next(self.model.parameters()).element_size()
@@ -227,11 +227,11 @@ class Pretrained:
         return length * position + (PIECE if self._parts else length + 1) * token
 
     def check_memory(self, length: int) -> None:
-        """Refuse a length that does not fit into free memory; the error names a length that does."""
+        """Raise an error that names a fitting length if this length does not fit into free memory."""
         needed, fixed, free = self.memory(length), self.memory(0), free_memory(self.model.device)
         if needed > free:
             fits = max(0, free - fixed) * length // (needed - fixed)
             raise StudyError(
-                f"length {length} needs about {needed / 2**30:.1f} GiB beside the weights and "
-                f"{free / 2**30:.1f} GiB are free; about {fits // 1024 * 1024} tokens fit"
+                f"length={length} needs about {needed / 2**30:.1f} GiB in addition to the weights, but only "
+                f"{free / 2**30:.1f} GiB are free; use a length of at most {fits // 1024 * 1024}"
             )

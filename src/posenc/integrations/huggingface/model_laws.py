@@ -1,4 +1,4 @@
-"""Laws of positions that a loaded transformers model must obey. ``check`` tests them."""
+"""Laws of positions that a loaded transformers model must obey. ``check`` tests these laws."""
 
 import copy
 import inspect
@@ -23,7 +23,7 @@ from posenc.laws.check import Report, verdict
 from posenc.laws.law import Broken, NotAsked, law, near, owed
 
 LENGTH, SHORT, NEW = 24, 17, 4
-"""Lengths in tokens of a text, of a shorter one in the same batch, and of a generated continuation."""
+"""The lengths in tokens of a text, of a shorter text in the same batch, and of a generated continuation."""
 TEXTS = (
     "The cat that sat upon the mat by the door of the old house saw a dog run down the road to the sea.",
     "A bird sang in the tall tree at the end of the long garden all day.",
@@ -32,7 +32,7 @@ NARROW = {torch.bfloat16, torch.float16}
 
 
 class LoadedModel:
-    """A model to check, and its answers; 16-bit weights are copied to float32 if memory allows.
+    """A model to check, and its answers. 16-bit weights are copied to float32 if memory allows.
 
     Raises:
         InvalidArgument: the model accepts no token ids.
@@ -46,11 +46,13 @@ class LoadedModel:
         self.exact = copied or dtypes <= {torch.float32, torch.float64}
         self.takes, self.ids = inspect.signature(model.forward).parameters, TokenIds(model)
         if not self.ids.accepted:
-            raise InvalidArgument(f"{type(model).__name__} takes {next(iter(self.takes), 'nothing')}, no token ids")
+            raise InvalidArgument(
+                f"{type(model).__name__} takes {next(iter(self.takes), 'nothing')} instead of token ids"
+            )
 
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
-        """The model's output, continuing from ``caches`` if given; with ``loaded``, that of the model as it was
-        loaded, in its own dtype."""
+        """Return the model's output, which continues from ``caches`` if given. With ``loaded``, run the model as it
+        was loaded, in its own dtype."""
         given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
         if self.ids.decodes:
             given["decoder_input_ids"] = self.ids.draw(1, SHORT).expand(len(ids), -1)
@@ -58,7 +60,7 @@ class LoadedModel:
         return (self.loaded if loaded else self.model)(**taken, **(caches or {}))
 
     def answers(self, ids: Tensor, **more: Any) -> Tensor:
-        """The logits, or the last hidden states, at every token."""
+        """Return the logits, or the last hidden states, at every token."""
         return self.output(ids, **more)[0].float()
 
     def same(self, got: Tensor, want: Tensor, what: str) -> None:
@@ -67,7 +69,7 @@ class LoadedModel:
 
     @cached_property
     def batch(self) -> tuple[Tensor, Tensor]:
-        """Two texts padded to one length, and the mask of their real tokens."""
+        """Two texts padded to the same length, and the mask of their real tokens."""
         if self.tokenizer is not None:
             both = self.tokenizer(list(TEXTS), padding=True, return_tensors="pt").to(self.ids.device)
             return both["input_ids"], both["attention_mask"]
@@ -76,19 +78,19 @@ class LoadedModel:
         return ids.where(mask.bool(), getattr(text_config(self.config), "pad_token_id", None) or 0), mask
 
     def alone(self, mask: Tensor) -> dict[str, Tensor]:
-        """Position ids that count the real tokens of a text, if the model accepts position ids."""
+        """Return position ids that count the real tokens of a text, if the model accepts position ids."""
         return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if self.ids.takes_positions else {}
 
     @cached_property
     def causal(self) -> bool:
-        """Whether no token sees a later one."""
+        """Whether every token sees only itself and earlier tokens."""
         ids = self.ids.draw(1, LENGTH)
         others = torch.cat((ids[:, :-1], ids[:, -1:] % 4 + 4), 1)
         return not self.ids.decodes and torch.equal(self.answers(ids)[:, 0], self.answers(others)[:, 0])
 
     @cached_property
     def positions(self) -> Any:
-        """The positions of its config, or the reason why they are unknown."""
+        """The positions of the model's config, or the reason why these positions are unknown."""
         try:
             return read(self.config)
         except InvalidArgument as error:
@@ -96,14 +98,14 @@ class LoadedModel:
 
     @property
     def axes(self) -> int:
-        """The number of axes of its position ids."""
+        """The number of axes of the model's position ids."""
         recipes = getattr(self.positions, "recipes", {}).values()
         return AXES if any(recipe.get("axes") is not None for recipe in recipes) else 1
 
 
 @law()
 def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
-    """In a padded batch, each text has the same answers as alone.
+    """In a padded batch, each text has the same answers as when it is read alone.
 
     Pass attention_mask with the batch, and attention_mask.cumsum(-1) − 1 as position ids, not column numbers.
     """
@@ -128,7 +130,7 @@ def _caches_nothing(model: LoadedModel) -> str:
 def reads_chunks_as_the_whole(model: LoadedModel) -> None:
     """A text read in chunks with a cache has the same answers as when it is read as a whole.
 
-    Start the positions of a chunk after those in the cache, at ``get_seq_length()``.
+    Start the positions of a chunk after the positions in the cache, at ``get_seq_length()``.
     """
     ids, caches, answers = model.ids.draw(2, LENGTH), dict[str, Any](), []
     for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
@@ -169,10 +171,10 @@ def _packs_nothing(model: LoadedModel) -> str:
 
 @law(_packs_nothing)
 def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
-    """Texts in one row, whose position ids restart at 0, have the same answers as alone.
+    """Texts in one row, whose position ids restart at 0, have the same answers as when they are read alone.
 
     Pass neither attention_mask nor a cache with packed position ids, and pass these ids to ``create_causal_mask``.
-    If positions have several axes, put the index in the row before them. Alternatively, separate texts by a mask.
+    If positions have several axes, put the index in the row before these axes. Alternatively, use a mask.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -207,11 +209,11 @@ def _unread(model: LoadedModel) -> str:
 
 @law(_unread)
 def does_what_its_config_says(model: LoadedModel) -> None:
-    """Pairs, frequencies, factors, windows, biases and tables are those of its config.
+    """Pairs, frequencies, factors, windows, biases and tables are those of the model's config.
 
     If only this model differs, load it again by from_pretrained with the config of its training, which ``posenc
-    inspect`` explains. If a new model built from its config differs too, loading is not the cause: its code or
-    posenc's reading is wrong, so report the config.
+    inspect`` explains. If a new model built from its config differs too, loading is not the cause. Either the code
+    of the model or posenc's reading is wrong, so report the config.
     """
     texts = differences(measure(model.model), model.positions)
     where = f"; and {len(texts) - 2} more" * (len(texts) > 2)
@@ -219,7 +221,7 @@ def does_what_its_config_says(model: LoadedModel) -> None:
 
 
 def _whose(model: LoadedModel) -> str:
-    """Whether the loaded model or posenc's reading of its config is wrong, in words."""
+    """Return, in words, whether the loaded model or posenc's reading of its config is wrong."""
     try:
         anew = measure(model.config)
         agree = not differences(anew, read(anew.config))
@@ -235,7 +237,7 @@ def _stands_nowhere(model: LoadedModel) -> str:
 
 
 def _moves(model: LoadedModel, length: int) -> bool:
-    """Whether reversing the last three positions changes the answers of three tokens."""
+    """Return whether reversing the last three positions changes the answers of three tokens."""
     ids = model.ids.draw(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
     both = [
@@ -261,10 +263,10 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
 
 @law()
 def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
-    """Buffers that are not in the checkpoint, and factors, equal those that their class makes from the config.
+    """Factors, and buffers outside the checkpoint, equal the values that their class computes from the config.
 
-    After building a model on meta or under FSDP, rebuild them with ``module.__init__(config)``, or load the model
-    by from_pretrained.
+    After building a model on meta or under FSDP, rebuild buffers with ``module.__init__(config)``, or load the
+    model by from_pretrained.
     """
     for where, got, want in _remade(model):
         near(got, want, want.abs() / 100, where)
@@ -272,7 +274,7 @@ def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
 
 @law()
 def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
-    """Frequencies stay in float32 in a model with 16-bit weights, and so do angles until they are cos and sin.
+    """In a model with 16-bit weights, frequencies and angles are in float32 until cos and sin are computed.
 
     Cast only parameters, or load with from_pretrained(dtype=…), instead of model.to(…) and half(); multiply
     positions and frequencies in float32, and cast cos and sin afterwards.
@@ -291,7 +293,7 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
 
 
 def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Each buffer and factor that is in no checkpoint: its name, its value, and the value its class computes."""
+    """Yield the name, value and recomputed value of each buffer and factor that is in no checkpoint."""
     model.output(model.ids.draw(1, 3), loaded=True)  # resets frequencies that depend on the length
     for name, module in model.loaded.named_modules():
         if module._non_persistent_buffers_set and hasattr(module, "config"):
@@ -322,16 +324,16 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
     """Check the positions of a loaded model: ``print(huggingface.check(model, tokenizer))``.
 
     The model reads a few dozen short texts: padded and alone, in chunks and whole, generated with and without a
-    cache, packed and alone. Its positions are measured and compared with the config, it runs at the config's last
-    position, and buffers that are not in a checkpoint are recomputed. This takes ten seconds for 135 million
-    parameters on two cores. The model and the random state do not change; 16-bit weights are checked in a float32
-    copy if memory allows.
+    cache, packed and alone. The model's positions are measured and compared with the config, the model runs at the
+    config's last position, and buffers that are not in a checkpoint are recomputed. A check takes ten seconds for
+    135 million parameters on two cores. The model and the random state do not change. 16-bit weights are checked in
+    a float32 copy if memory allows.
 
     Args:
         model: a loaded transformers model that takes token ids, on any device, including remote code.
         tokenizer: the tokenizer that pads the texts, as in your use. By default, texts are random tokens, padded on
             the left, or on the right if the model is not causal.
-        packed: pass False if you never pack texts into one row; some models do not separate them.
+        packed: pass False if you never pack texts into one row; some models do not separate packed texts.
 
     Returns:
         A verdict on every law, with the fix for each broken law; ``ok`` is True if none is broken.

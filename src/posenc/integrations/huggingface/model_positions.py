@@ -22,12 +22,12 @@ NOPE = Recipe("nope")
 
 
 def softmax_factor(recipe: Recipe) -> float:
-    """The factor on 1/√D in layers with this recipe (DeepSeek's mscale_all_dim); 1 in other models."""
+    """Return the factor on 1/√D in layers with this recipe (DeepSeek's mscale_all_dim), or 1 in other models."""
     return float(recipe.get("softmax_factor") or getattr(recipe.get("scaling"), "softmax_factor", 1.0))
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """A copy of a recipe with this factor, which is stated only if the scaling implies another factor."""
+    """Return a copy of a recipe with this factor, which is stated only if the scaling implies another factor."""
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
 
@@ -42,18 +42,20 @@ class ModelPositions:
         layer_types: the type of every layer, first to last.
         windows: how many tokens back a token sees in each layer, itself included; None for no limit.
         window_after: how many later tokens a token sees in a window, as in encoders.
-        query_dim: channels of a query in latent attention, the last of which rotate; None in other models.
-        chunk: tokens per chunk, if rotating layers see only their own chunk (Llama 4).
+        query_dim: the number of channels of a query in latent attention, of which the last rotate; None in other
+            models.
+        chunk: the number of tokens per chunk, if rotating layers see only their own chunk (Llama 4).
         original_length: the trained length before any scaling, if the config states it; else max_length.
         max_length: the longest input that the config allows.
-        scales: the query scale of each layer type that has one; ``as_layers`` stacks it on the type's encoding.
+        scales: the query scales by layer type; ``as_layers`` stacks a scale on the encoding of its type.
         assumed: notes on each value that the config leaves out and the class or the family has by default, and on
             anything that ``as_layers`` cannot express.
         layout: for a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
             whose ``positions`` its encoding needs.
-        added_table: a table that such a tower also adds to its patches; ``as_layers`` stacks it on the encoding.
+        added_table: a table that a rotating tower also adds to its patches; ``as_layers`` stacks the table on the
+            encoding.
         source: the config that was read; for a composite model, its language model's part.
-        path: the keys that lead to that part in the whole config, such as ``("text_config",)``.
+        path: the keys that lead to ``source`` in the whole config, such as ``("text_config",)``.
     """
 
     model_type: str
@@ -95,7 +97,8 @@ class ModelPositions:
         ]
         if family.divides_alibi and not self.rotary_recipes:
             issues.append(
-                "eager attention of transformers 5 adds this bias twice; load it with attn_implementation='sdpa'"
+                "eager attention of transformers 5 adds this bias twice; load the model with "
+                "attn_implementation='sdpa'"
             )
         if family.norm_after_rotation and self.source.get(family.norm_after_rotation, True):
             rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
@@ -136,7 +139,7 @@ class ModelPositions:
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The rotary layer types that a longer context affects: those without a window, or all if each has one."""
+        """The rotary layer types that a longer context affects: types without a window, or else all types."""
         if not self.rotary_recipes:
             raise InvalidArgument(f"model_type {self.model_type!r} has no rotary layers to rescale")
         near = {
@@ -148,14 +151,14 @@ class ModelPositions:
 
     @property
     def rotary(self) -> Recipe:
-        """The stretched rotary recipe; among several, the scaled one or the one with the largest base."""
+        """The recipe of the stretched layers. Of several recipes, prefer a scaled one, then the largest base."""
         return max(
             (self.recipes[name] for name in self.stretched),
             key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")),
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
-        """The same model with another scaling in the stretched layer types; None removes their rotation.
+        """Return the same model with this scaling in the stretched layer types, or without rotation for None.
 
         If ``scaling`` is the model's own, nothing changes, and each layer type keeps its scaling.
         """
@@ -172,10 +175,10 @@ class ModelPositions:
         )
 
     def encodings(self, total_length: int | None = None, phases: Phases = "exact") -> dict[str, Encoding]:
-        """A new encoding for each layer type. Tables are untrained, as their rows are in the checkpoint.
+        """Return a new encoding for each layer type. Tables are untrained; their rows are in the checkpoint.
 
         Args:
-            total_length: prompt and answer together, if a scaling depends on it.
+            total_length: the length of prompt and answer together, if a scaling depends on the length.
             phases: ``"float32"`` for the angles that transformers computes.
         """
         recipes = {name: recipe.with_(phases=phases) for name, recipe in self.rotary_recipes.items()}
@@ -185,7 +188,7 @@ class ModelPositions:
         }
 
     def as_layers(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
-        """The model as one encoding: ``Layers`` by layer type and window, or the only encoding that it has."""
+        """Return one encoding for the model: ``Layers`` by layer type and window, or its only encoding."""
         encodings = {
             name: self._stacked(name, encoding) for name, encoding in self.encodings(total_length, phases).items()
         }
@@ -204,10 +207,10 @@ class ModelPositions:
         )
 
     def _stacked(self, name: str, encoding: Encoding) -> Encoding:
-        """The encoding of a layer type, stacked with its table and its query scale."""
+        """Return the encoding of a layer type, stacked with its table and its query scale."""
         recipes = [recipe for recipe in (self.added_table, self.scales.get(name)) if recipe is not None]
         return Stack(encoding, *(build(recipe, ModelShape()) for recipe in recipes)) if recipes else encoding
 
     def windows_of(self, name: str) -> set[int | None]:
-        """The windows of the layers of a type."""
+        """Return the windows of the layers of a type."""
         return {window for kind, window in zip(self.layer_types, self.windows, strict=True) if kind == name}

@@ -1,7 +1,7 @@
 """Replaces the positions of a loaded model inside a block, and restores them afterwards.
 
 Rotary models in transformers get cos and sin from a ``rotary_emb`` module and rotate queries and keys themselves,
-so only the ``forward`` of that instance is replaced. T5 and remapped encodings use posenc's attention through the
+so only the ``forward`` of that module is replaced. T5 and remapped encodings use posenc's attention through the
 attention interface of transformers.
 """
 
@@ -27,17 +27,17 @@ from posenc.integrations.huggingface.patch_attention import relative, remapped, 
 
 @contextmanager
 def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> Iterator[nn.Module]:
-    """Make ``model`` use ``encoding`` for its positions inside the block, and restore its own afterwards.
+    """Make ``model`` use ``encoding`` inside the block, and restore the model's own positions afterwards.
 
     Args:
-        model: a loaded transformers model of a family that ``read`` knows: one that rotates by text positions,
-            or T5.
+        model: a loaded transformers model that rotates by text positions, or a T5, of a family that ``read``
+            knows.
         encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types,
-            pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build it
-            with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are exact. The
-            model keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in families
-            that use transformers' attention interface: caches keep raw keys, whose positions must be consecutive if
-            there are more keys than queries.
+            pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build the
+            encoding with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are
+            exact. The model keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in
+            families that use transformers' attention interface. Caches then keep raw keys, whose positions must be
+            consecutive if there are more keys than queries.
 
     The model keeps its attention scale, including DeepSeek's mscale_all_dim (``Rotary.softmax_factor``). Vision and
     audio towers keep their own positions. T5 accepts key masks, and masks ``(B, 1, T, S)`` with a row per query,
@@ -45,7 +45,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
     The block changes neither ``state_dict`` nor anything outside the model, except for an attention function
     registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
-    With gradient checkpointing, also call ``backward`` inside the block, because it recomputes activations.
+    With gradient checkpointing, also call ``backward`` inside the block, because it computes activations again.
 
     Raises:
         InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model's tables,
@@ -57,7 +57,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
         what = "image positions" if positions.layout else " and ".join(sorted(names))
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has {what}, which cannot be swapped; only T5's bias and "
-            "rotation by text positions can be; change the model's own table, or hook its attention"
+            "rotation by text positions can be swapped, so change the model's own table or hook its attention"
         )
     encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:
@@ -69,7 +69,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
-    """The encoding of each layer type that has positions."""
+    """Return the encoding of each layer type that has positions."""
     acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
         if not set(acting) <= set(encoding) <= set(positions.recipes):
@@ -80,7 +80,7 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
     if encoding.layer(0) is encoding:
         if len(acting) > 1:
             raise InvalidArgument(
-                f"this model has layer types {sorted(acting)}; pass a dict with one encoding for each, or Layers"
+                f"this model has layer types {sorted(acting)}; pass a dict with one encoding per type, or Layers"
             )
         return dict.fromkeys(acting, encoding)
     by_type: dict[str, Encoding] = {}
@@ -137,7 +137,7 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 def _answering(
     module: Any, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
 ) -> Callable[..., Any]:
-    """A ``forward`` that returns our angles in the layout of the rotary module, and passes position ids to
+    """Return a ``forward`` that returns our angles in the layout of the rotary module, and passes position ids to
     ``hears`` for remapped positions."""
     ours = encodings
     if FAMILIES[positions.model_type].rotates.by == "bases":  # one module per base, each with its own config
@@ -165,8 +165,8 @@ def _answering(
 def _laid_out(
     module: nn.Module, positions: ModelPositions, name: str
 ) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
-    """How a rotary module lays out the angles of a layer type, found with its class because the module may already
-    be patched."""
+    """Return a function that lays out the angles of a layer type as the rotary module's class does, because the
+    module itself may already be patched."""
     device = next(module.buffers(), torch.empty(0)).device
     pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
@@ -182,7 +182,7 @@ def _laid_out(
 
 
 def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
-    """How a family lays out one cos and one sin per pair, found from its own output at positions 0 and 1."""
+    """Return a function that lays out cos and sin as the family's own output at positions 0 and 1 does."""
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     first, second = (part.flatten(0, -2) for part in cos_sin)
@@ -203,7 +203,7 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, factor included; NoPE gives cos 1, sin 0."""
+    """Return cos and sin ``(B, T, pairs)`` in float32 with the factor, at ``(B, T)`` or ``(A, B, T)``."""
     positions = positions.to(torch.int64)
     if positions.dim() == 2 and encoding.axes > 1:  # text, with the same position on all axes
         positions = positions.expand(encoding.axes, -1, -1)

@@ -27,7 +27,7 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
 
 
 def _visible(mask: Tensor) -> Tensor:
-    """Which keys a query sees, from a mask ``(B, 1, T, S)`` of booleans or, in some older code, of added scores.
+    """Return which keys a query sees, from a mask ``(B, 1, T, S)`` of booleans or, in older code, of added scores.
 
     Raises:
         InvalidArgument: the mask changes scores without hiding keys.
@@ -37,7 +37,7 @@ def _visible(mask: Tensor) -> Tensor:
     if is_concrete(mask) and ((mask != 0) & (mask > torch.finfo(mask.dtype).min / 2)).any():
         raise InvalidArgument(
             "attention_mask changes scores without hiding keys; a patched T5 accepts only masks with 0 for a "
-            "visible key and torch.finfo(dtype).min for a hidden one"
+            "visible key and torch.finfo(dtype).min for a hidden key"
         )
     return mask == 0
 
@@ -62,8 +62,8 @@ class _Stack:
 
 
 class _Remapped:
-    """An encoding, placed once per forward pass for all its attention modules at the positions of queries and keys;
-    the cache holds raw keys in order."""
+    """A remapped encoding, placed once per forward pass at the positions of queries and keys. The cache holds raw
+    keys in order."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -135,7 +135,7 @@ def _attach(module: nn.Module, stack: "_Stack | _Remapped", undo: ExitStack) -> 
     """Set the encoding of an attention module that uses the attention interface; ``attended`` reads it."""
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
         raise InvalidArgument(
-            f"{type(module).__name__} has its own attention in this version of transformers; install a newer one"
+            f"{type(module).__name__} has its own attention in this transformers version; install a newer version"
         )
     shadow(module, "posenc_stack", stack, undo)
 
@@ -167,7 +167,7 @@ def attended(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """An attention function for transformers' interface; modules without our encoding use transformers' SDPA."""
+    """Compute attention for transformers' interface. Modules without our encoding use transformers' SDPA."""
     stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
     if stack is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward

@@ -58,7 +58,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """DeepSeek-V4: some layers see only a window, and others also see earlier tokens in compressed form."""
+    """Return the recipes of DeepSeek-V4, some of whose layers also see earlier tokens in compressed form."""
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
     entries = {kind: parameters[kind] for kind in ("main", "compress")}
     if "compress" in kinds:
@@ -73,7 +73,7 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
 
 
 def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] | None:
-    """The base of every layer, or 0 if it does not rotate; None if all layers use the rope dictionary's base."""
+    """Return every layer's base, 0 for no rotation, or None if all layers use the rope dictionary's base."""
     rule, count = reader.family.rotates, reader.depth
     if rule.by in ("flags", "bases"):
         listed = reader.get(rule.key) or [base] * count
@@ -94,7 +94,7 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
 
 
 def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
-    """How many tokens back a token sees in each layer (None for all), and how many later tokens in a window."""
+    """Return how many tokens back a token sees in each layer (None for all), and how many later tokens."""
     rule, both = reader.family.windows, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
     if not stated:
@@ -113,7 +113,7 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
 
 
 def query_dim(reader: Reader) -> int | None:
-    """Channels of a query in latent attention, the last of which rotate; None in other families."""
+    """Return the number of channels of a query in latent attention, of which the last rotate, or else None."""
     if reader.family.rotates.by == "compression":
         return int(reader.need("head_dim"))
     parts = ("qk_nope_head_dim", "qk_rope_head_dim")
@@ -121,7 +121,7 @@ def query_dim(reader: Reader) -> int | None:
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
-    """``layer_types`` as the class computes it, one per layer; empty if the class has none."""
+    """Return ``layer_types`` as the class computes them, one per layer, or an empty tuple if it has none."""
     types, flags = tuple(reader.get("layer_types") or ()), reader.get(reader.family.windows.flags)
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
@@ -132,7 +132,7 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
-    """The query scale of each layer type that has one: every type (after rotation), or those that do not rotate."""
+    """Return the query scale of every layer type (after rotation), or only of layer types that do not rotate."""
     rule = reader.family.query_scale
     if rule == "ministral3":
         amount, floor = (
@@ -156,10 +156,11 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
 
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """Read layer types that each have a rope dictionary, or null for no positions."""
+    """Return the recipes of layer types that each have a rope dictionary, or null for no positions."""
     if stray := sorted(key for key, value in parameters.items() if not isinstance(value, Mapping | None)):
         raise InvalidArgument(
-            f"rope_parameters mixes layer types {sorted(set(parameters) - {*stray})} with plain keys {stray}"
+            f"rope_parameters mixes layer types {sorted(set(parameters) - {*stray})} with plain keys {stray}; "
+            "state these keys for every layer type"
         )
     used = {key: parameters.get(key, {}) for key in sorted({*types}, key=lambda key: (key == NEAR, key))}
     if not types or any(value == {} for key, value in used.items() if key not in RECURRENT):

@@ -21,18 +21,18 @@ from posenc.scaling import Proportional
 
 
 class Reader:
-    """One config being read.
+    """A reader of one config.
 
     Args:
         stated: the language model's part of the given config.
-        base: the rotary base, if the config leaves it out.
-        as_type: the family whose rules are used instead of those of the config's own model_type.
-        made: the config object that ``stated`` comes from; by default transformers' class builds one. If the class
-            refuses the config, the class itself: the config is then read unchanged.
+        base: the rotary base, if the config lacks a base.
+        as_type: the family whose rules are used instead of the rules of the config's own model_type.
+        made: the config object of ``stated``, which by default transformers' class builds. If the class refuses
+            the config, pass the class itself, and the config is read unchanged.
 
     Attributes:
         made: the config object.
-        config: its values, under older and standard names.
+        config: the values of the config object, under older and standard names.
         family: the facts about the model that are not in the config.
         stated_rope: the given rope dictionary.
         entries: the dicts that may state something about rotation: the config and its rope dictionaries.
@@ -46,7 +46,7 @@ class Reader:
             raise UnknownName("as_type", as_type, FAMILIES, fix="use a family that posenc reads")
         if as_type is None and not isinstance(stated.get("model_type"), str):
             raise InvalidArgument(
-                "the config has no 'model_type', which determines the layout of heads; add it, such as 'llama'"
+                "the config has no 'model_type', which determines the layout of heads; add a type, such as 'llama'"
             )
         named = stated.get("model_type")
         self.model_type: str = as_type or READ_AS.get(str(named), str(named))
@@ -82,11 +82,11 @@ class Reader:
         self.config = {**(stated.get("attn_config") or {}), **computed, **stated, **standard}
 
     def check_stated(self, key: str, stated: bool) -> None:
-        """Refuse a missing trained value, unless the family has a default."""
+        """Raise an error if the config lacks a value that was used in training, unless the family has a default."""
         if stated:
             return
         if key not in self.family.defaults:
-            noun = "base" if (base := key == "rope_theta") else "one"
+            noun = "base" if (base := key == "rope_theta") else "value"
             raise InvalidArgument(
                 f"the config of model_type {self.model_type!r} has no {self.family.base if base else key!r}, "
                 f"and a default would be a guess; add the {noun} that the model was trained with"
@@ -105,12 +105,12 @@ class Reader:
         self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
-        """Whether the config states a key, under the class's name or the standard name."""
+        """Return whether the config states a key, under the class's name or the standard name."""
         other = {own: name for name, own in self.names.items()} | self.names
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
     def get(self, key: str | None) -> Any:
-        """The value of a key; None if it is null or missing."""
+        """Return the value of a key, or None if the value is null or missing."""
         if not key or key in self.family.ignored or self.config.get(key) is None:
             return None
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
@@ -123,20 +123,20 @@ class Reader:
         return value
 
     def need(self, key: str) -> Any:
-        """The value of a key, or the family's default; without either, an error."""
+        """Return the value of a key, or the family's default, or raise an error if both values are missing."""
         value = self.get(key)
         self.check_stated(key, value is not None)
         return self.family.defaults[key] if value is None else value
 
     @cached_property
     def depth(self) -> int:
-        """The number of layers, encoder and decoder together."""
+        """The number of layers in encoder and decoder together."""
         counted = self.get(self.family.layers) or len(self.get("layers_block_type") or ())
         return int(counted or self.need(self.family.layers)) + (self.decoder_depth if self.family.decoder else 0)
 
     @property
     def decoder_depth(self) -> int:
-        """The number of decoder layers; the encoder's if the key is missing or null, as in T5."""
+        """The number of decoder layers, which is the encoder's if the key is missing or null, as in T5."""
         return int(self.get(self.family.decoder) or self.need(self.family.layers))
 
     @cached_property
@@ -149,7 +149,7 @@ class Reader:
         return LAST_POSITION if places is None else places[0] * places[1]
 
     def cells(self) -> tuple[int, int] | None:
-        """The rows and columns of patches in an image; None for a family that accepts images of any size."""
+        """Return the rows and columns of patches in an image, or None if the family accepts images of any size."""
         sides = [self.get(key) for key in self.family.tower.sides]
         if sides[0] is None and self.family.tower.layout:
             return None
@@ -159,19 +159,19 @@ class Reader:
         )
         if height < rows or width < columns:
             raise InvalidArgument(
-                f"{self.family.tower.sides[1]}={sides[1]} is larger than {self.family.tower.sides[0]}={sides[0]}"
+                f"{self.family.tower.sides[1]}={sides[1]} must be at most {self.family.tower.sides[0]}={sides[0]}"
             )
         return height // rows, width // columns
 
     @property
     def scale_of_scores(self) -> float | None:
-        """The family's own factor on q·k, if it has one."""
+        """The family's own factor on q·k, or None if the family has no factor of its own."""
         products = self.family.products
         return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
 
     def softmax_factor(self, head_dim: int) -> float:
-        """The factor on 1/√D: the family's own scale, or DeepSeek's factor (0.1·mscale_all_dim·ln s + 1)² for every
-        type of scaling.
+        """Return the factor on 1/√D: the family's own scale, or DeepSeek's factor (0.1·mscale_all_dim·ln s + 1)²
+        for every type of scaling.
         """
         if self.scale_of_scores:
             return float(self.scale_of_scores * head_dim**0.5)
@@ -184,14 +184,14 @@ class Reader:
         return float((0.1 * amount * math.log(factor) + 1) ** 2)
 
     def rope_parameters(self) -> dict[str, Any]:
-        """The rope dictionary under either key; if there is none, the class's default or an empty dictionary."""
+        """Return the rope dictionary under either key, or else the class's default or an empty dictionary."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
         parameters = self.config.get("rope_parameters") or self.stated_rope  # if the class refuses the config
         return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
-        """The recipe of a rotary layer from one flat rope dictionary and the config around it.
+        """Return the recipe of a rotary layer from one flat rope dictionary and the config around the dictionary.
 
         Pass ``head_dim`` for layers whose heads differ from the general value in the config.
         """
@@ -249,7 +249,7 @@ class Reader:
         return recipe
 
     def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
-        """The axis of each pair in a family with several axes; None in others."""
+        """Return the axis of each pair in a family with several axes, or None in other families."""
         axes = self.family.axes
         if axes is None:
             return None
@@ -266,11 +266,11 @@ class Reader:
                 "encoder and decoder must have the same number of heads"
             )
         if width % heads:
-            raise InvalidArgument(f"{self.family.width}={width} is not a multiple of {self.family.heads}={heads}")
+            raise InvalidArgument(f"{self.family.width}={width} must be a multiple of {self.family.heads}={heads}")
         return width // heads
 
     def full_head_dim(self) -> int | None:
-        """Channels per head in full layers, if they differ; the config states them per layer or once."""
+        """Return the channels per head in full layers, or None if all layers have the same number of channels."""
         if self.family.full_head_dim is None:
             return None
         stated = {
@@ -279,11 +279,13 @@ class Reader:
             if isinstance(layer, Mapping) and "head_dim" in layer
         }
         if len(stated) > 1:
-            raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated)}; all entries must have the same")
+            raise InvalidArgument(
+                f"per_layer_config has head_dim {sorted(stated)}; use one head_dim for all entries"
+            )
         return stated.pop() if stated else int(self.need(self.family.full_head_dim))
 
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
-        """How many channels of a head rotate."""
+        """Return how many channels of a head rotate."""
         channels = self.get(self.family.rotary_dim)
         if self.family.rotary_dim and not self.family.partial:
             return channels or head_dim
@@ -316,7 +318,7 @@ class Reader:
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
-        """The rotary base, which is never a silent default."""
+        """Return the rotary base, which is never a silent default."""
         if self.family.fixed_base is not None:
             self.assumed.append(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
@@ -350,7 +352,7 @@ class Reader:
 
 
 def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """One or several rope dictionaries; a trained length of 32768.0, as in some files, becomes 32768."""
+    """Return rope dictionaries in which a trained length of 32768.0, as in some files, becomes 32768."""
     return {
         key: _whole_lengths(value)
         if isinstance(value, Mapping)

@@ -48,7 +48,7 @@ TYPES: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "proportional": (Proportional, ("partial_rotary_factor", "factor"), ("partial_rotary_factor",)),
 }
-"""For each type: its scaling, its keys in addition to ``COMMON``, and which of those keys are required.
+"""For each rope type, its scaling class, its keys in addition to ``COMMON``, and its required keys.
 
 ``finetuned``, which YaRN's authors write, has no effect on the numbers.
 """
@@ -58,13 +58,13 @@ FIELDS = {
     "short_factor": "short_factors",
     "long_factor": "long_factors",
 }
-"""posenc's names for keys, if they differ."""
+"""posenc's names for keys that have different names in posenc."""
 
 SPELLINGS = {"su": "longrope"}
 
 
 def rope_type(parameters: Mapping[str, Any]) -> str:
-    """The type under either of its keys; ``"default"`` if none is given."""
+    """Return the rope type under either of its keys, or ``"default"`` if neither key is given."""
     named = {
         key: ROPE[key].check(key, parameters[key])
         for key in ("rope_type", "type")
@@ -78,13 +78,13 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
     if "mrope_section" in parameters or "mrope" in types:
         raise InvalidArgument(
             "this config has M-RoPE (mrope_section), with separate positions for text, height and width, which "
-            "this model_type does not have; use a model_type that has them, such as qwen2_vl_text"
+            "this model_type does not have; use a model_type with M-RoPE, such as qwen2_vl_text"
         )
     return str(one_of("rope_type", types.pop() if types else "default", TYPES))
 
 
 def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> None:
-    """Refuse any key that neither this type nor ``more`` has, and name the nearest known key."""
+    """Refuse any key that neither this rope type nor ``more`` has, and name the nearest known key."""
     known = [*COMMON, *TYPES[kind][1], *more]
     for key in parameters:
         one_of(f"key of rope_type {kind!r}", key, known)
@@ -93,10 +93,10 @@ def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> Non
 
 
 def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | LengthScaling:
-    """The scaling of one rope dictionary; ``max_length`` is the config's max_position_embeddings.
+    """Return the scaling of a rope dictionary; ``max_length`` is the config's max_position_embeddings.
 
     Raises:
-        UnknownName: a type or key does not exist; the message names the nearest one.
+        UnknownName: a rope type or key does not exist; the message suggests the nearest name.
         InvalidArgument: a value is missing or contradictory.
     """
     kind = rope_type(parameters)
@@ -125,13 +125,13 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
-    """The scaling of Hunyuan's rope dictionaries: NTK by ``alpha``; their other numbers have no effect."""
+    """Return the scaling of Hunyuan's rope dictionaries: NTK by ``alpha``; other numbers have no effect."""
     check_type_keys(parameters, "dynamic", "alpha", "beta_fast", "beta_slow", *PAIR)
     return NTK(parameters["alpha"])
 
 
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """The v5 rope dictionary of a scaling, with ``rope_theta``.
+    """Return the v5 rope dictionary of a scaling, with ``rope_theta``.
 
     NTK is written as its equivalent base. Scalings without a type in transformers (YaRN's ramp by rotations, the
     fixed form of NTK) are written as a longrope with one factor per pair, which gives the same frequencies.
@@ -160,7 +160,7 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """Any fixed scaling whose pairs all rotate, as a longrope with two equal lists."""
+    """Return the rope dictionary of a fixed scaling whose pairs all rotate, as a longrope with two equal lists."""
     if isinstance(scaling, LengthScaling):
         raise InvalidArgument(
             f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length) instead"

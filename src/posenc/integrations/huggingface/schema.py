@@ -8,11 +8,11 @@ from typing import Any
 from posenc.errors import InvalidArgument
 
 MOST_LAYERS = 10_000
-"""A limit on layers: more than any model has, and few enough to list."""
+"""The largest allowed number of layers, which no model reaches."""
 LAST_POSITION = 2**31 - 1
 """The largest allowed length."""
 LARGEST = 1e18
-"""A limit on numbers: larger than any real base or factor, and within 64-bit integers."""
+"""The limit for numbers, which is larger than any real base or factor and fits into a 64-bit integer."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Values:
     holds: Callable[[Any], bool]
 
     def check(self, key: str, value: Any) -> Any:
-        """Return the value if allowed; null, if allowed, means the same as leaving the key out.
+        """Return the value if it is allowed. An allowed null means the same as a missing key.
 
         Raises:
             InvalidArgument: the value is not allowed; the message names key, value and allowed values.
@@ -34,7 +34,7 @@ class Values:
 
 
 def whole(least: int, most: int) -> Values:
-    """Whole numbers in a range; as in transformers, True and 8.0 do not count."""
+    """Allow whole numbers in a range. As in transformers, True and 8.0 are not whole numbers."""
     return Values(
         f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most
     )
@@ -45,7 +45,7 @@ def _finite(value: object) -> bool:
 
 
 def listed(of: Values) -> Values:
-    """Lists of the given values."""
+    """Allow lists of the given values."""
     return Values(
         f"a list in which each entry is {of.expected}",
         lambda value: isinstance(value, list | tuple) and all(map(of.holds, value)),
@@ -67,7 +67,7 @@ TEXT = Values("a name", lambda value: isinstance(value, str))
 
 
 def _of(values: Values, keys: str) -> dict[str, Values]:
-    """The same values for several keys."""
+    """Return the same values for several keys."""
     return dict.fromkeys(keys.split(), values)
 
 
@@ -77,7 +77,7 @@ SHAPES: dict[str, Values] = {
     **_of(DEPTH, "num_hidden_layers n_layer n_layers num_layers encoder_layers num_decoder_layers decoder_layers"),
     "pad_token_id": WINDOW,
 }
-"""Sizes that both a whole model and its parts may state."""
+"""The keys of sizes that both a whole model and its parts may state."""
 
 KEYS: dict[str, Values] = {
     **SHAPES,
@@ -123,7 +123,7 @@ KEYS: dict[str, Values] = {
         Values("a number from 0 to 10^18, where 0 means no rotation", lambda value: _finite(value) and value >= 0)
     ),
 }
-"""Every key about positions, or about sizes that they depend on, that a family reads or a user may misspell."""
+"""Every key about positions or related sizes that a family reads or that a user may misspell."""
 
 IDLE: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), (1,)),
@@ -164,7 +164,7 @@ BESIDE: dict[str, Values] = {
     **_of(listed(POSITIVE), "short_factor long_factor"),
     "mrope_section": listed(SIZE),
 }
-"""Keys of rope dictionaries that have no effect outside them."""
+"""Keys of rope dictionaries that have no effect outside a rope dictionary."""
 
 ROPE: dict[str, Values] = {
     **BESIDE,
@@ -172,7 +172,7 @@ ROPE: dict[str, Values] = {
     **_of(LENGTH, "original_max_position_embeddings max_position_embeddings"),
     "partial_rotary_factor": SHARE,
 }
-"""Every key that a rope dictionary may hold, in some type or family."""
+"""Every key that a rope dictionary of some type or family may have."""
 
 FULL, NEAR = "full_attention", "sliding_attention"
 RECURRENT = frozenset(("conv", "linear_attention", "mamba"))

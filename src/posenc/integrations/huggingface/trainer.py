@@ -30,15 +30,16 @@ def loss_by_position(
 
     Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are computed as in ``posenc
     extend``, in nats per token under the model's own positions: ``loss_to_1024`` is the mean over positions
-    512 … 1023. They are written to the Trainer's log history, and so to ``trainer_state.json``, and passed to
-    ``report``. Only the first process scores the text. It needs all weights, so sharded models do not work.
+    512 … 1023. The losses are written to the Trainer's log history, which is saved in ``trainer_state.json``, and
+    are passed to ``report``. Only the first process scores the text, which needs all weights, so sharded models do
+    not work.
 
     Args:
         text: the text whose beginning is scored.
-        length: positions to score; by default four times the length in the config.
-        every: steps between scores.
-        tokenizer: by default the Trainer's ``processing_class``.
-        report: called with the step and the losses by name.
+        length: the number of positions to score. The default is four times the length in the config.
+        every: the number of steps between scores.
+        tokenizer: a tokenizer. The default is the Trainer's ``processing_class``.
+        report: a function that is called with the step and the losses by name.
 
     Raises:
         InvalidArgument: when training begins, there is no tokenizer or the text is too short.
@@ -52,7 +53,7 @@ def loss_by_position(
                 model, reader = given["model"], tokenizer or given.get("processing_class")
                 if reader is None:
                     raise InvalidArgument(
-                        "tokenizer=None, and the Trainer has no processing_class; pass one of them"
+                        "tokenizer=None, and the Trainer has no processing_class; pass a tokenizer"
                     )
                 pretrained = Pretrained.loaded(model, reader)
                 losses = by_position(pretrained, text, length or 4 * pretrained.original_length)
@@ -65,7 +66,7 @@ def loss_by_position(
 
 
 def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
-    """Mean losses in consecutive ranges of the first ``length`` positions, keyed by the end of each range."""
+    """Return mean losses in consecutive ranges of the first ``length`` positions, by the end of each range."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
         raise InvalidArgument(
@@ -83,10 +84,10 @@ def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
 
 
 def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
-    """A callback for transformers' Trainer that checks the model before its first step: see ``check``.
+    """Return a callback for transformers' Trainer that checks the model before its first step, with ``check``.
 
-    ``Trainer(model, args, callbacks=[positions_callback()], …)`` raises an AssertionError with the report if a law
-    is broken, before anything is trained.
+    Use it as ``Trainer(model, args, callbacks=[positions_callback()], …)``. If a law is broken, the callback raises
+    an AssertionError with the report before anything is trained.
     """
     from transformers import TrainerCallback
 
@@ -99,31 +100,31 @@ def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
 
 
 def assert_positions(model: object, fingerprint: str) -> None:
-    """Raise an AssertionError unless a model has this fingerprint; for CI, before weights are served or trained.
+    """Check in CI that a model has this fingerprint, before its weights are served or trained.
 
     Args:
         model: a model, or its config as in ``huggingface.read``.
-        fingerprint: what ``posenc inspect PATH --fingerprint`` printed.
+        fingerprint: a fingerprint, as printed by ``posenc inspect PATH --fingerprint``.
 
     Raises:
         AssertionError: the fingerprint differs.
         InvalidArgument: the config cannot be read.
     """
     computed = fingerprint_of(of(read(getattr(model, "config", model))))
-    owed(computed == fingerprint, f"other positions: expected {fingerprint}, and this model has {computed}")
+    owed(computed == fingerprint, f"positions differ: expected {fingerprint}, but this model has {computed}")
 
 
 def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor, " n"]) -> None:
-    """Raise an AssertionError unless lengths and position ids of texts packed into a row agree.
+    """Check that the lengths and the position ids of texts packed into a row agree.
 
     Args:
-        position_ids: ``(B, T)``, which restart at 0 in every text and count up by one; each row continues the last.
-            With several axes, ``(A, B, T)``, all axes restart at 0 together.
+        position_ids: ``(B, T)``, which restart at 0 in every text and count up by one; each row continues the row
+            before it. With several axes, ``(A, B, T)``, all axes restart at 0 together.
         cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
 
     Raises:
-        AssertionError: they differ; the message names the first such token. ``[0, L, 2L, 3L]`` for three axes is
-            wrong, because it counts each axis as a text.
+        AssertionError: lengths and position ids differ; the message names the first wrong token. With three axes,
+            ``cu_seqlens = [0, L, 2L, 3L]`` is wrong, because it counts each axis as a text.
     """
     rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
     ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape

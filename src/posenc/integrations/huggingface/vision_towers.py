@@ -19,14 +19,16 @@ from posenc.integrations.huggingface.schema import LAST_POSITION
 
 
 def no_positions(reader: Reader) -> Recipes:
-    """No layer has positions."""
+    """Return the recipe of a model in which no layer has positions."""
     return {"nope": NOPE}, ("nope",) * reader.depth
 
 
 def alibi(reader: Reader) -> Recipes:
-    """ALiBi, with a slope for each head."""
+    """Return the recipe of ALiBi, with a slope for each head."""
     if reader.get("alibi") is False:
-        raise InvalidArgument(f"alibi=False in model_type {reader.model_type!r}: its learned table is not read")
+        raise InvalidArgument(
+            f"alibi=False in model_type {reader.model_type!r} is not read; only alibi=True is read"
+        )
     heads, exponent = reader.need(reader.family.heads), float(reader.get("alibi_bias_max") or 8)
     if reader.family.divides_alibi:
         rounded = torch.tensor(slopes(heads)).bfloat16().double() / reader.head_dim() ** 0.5
@@ -35,21 +37,21 @@ def alibi(reader: Reader) -> Recipes:
 
 
 def learned(reader: Reader) -> Recipes:
-    """A table with a row per position; extra rows that the length counts belong to no position."""
+    """Return the recipe of a table with a row per position, without rows that belong to no position."""
     if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
-        raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
+        raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is read")
     tables, rows = reader.family.tables, int(reader.need(reader.family.length))
     if tables.padding_rows:
         rows -= reader.need(tables.padding_rows) + 1
     encoder_rows = reader.need(tables.encoder_length) if tables.encoder_length else rows
     if tables.encoder_length:
-        reader.assumed.append(f"the encoder has {encoder_rows} positions, by {tables.encoder_length}")
+        reader.assumed.append(f"the encoder has {encoder_rows} positions, as stated by {tables.encoder_length}")
     stack = "encoder" if reader.family.decoder else "all"
     return _stacks(reader, _table(reader, stack, encoder_rows), _table(reader, "decoder", rows))
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:
-    """The table of a stack: trained, or computed by the family's code, with sines before cosines."""
+    """Return the table of a stack: trained, or computed by the family's code, with sines before cosines."""
     width = reader.need(reader.family.width)
     if stack not in reader.family.tables.sinusoidal:
         return Recipe("learned").with_(num_positions=rows, width=width)
@@ -57,21 +59,21 @@ def _table(reader: Reader, stack: str, rows: int) -> Recipe:
 
 
 def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
-    """A table with a row for each place in a picture."""
+    """Return the recipe of a table with a row for each place in a picture."""
     return Recipe("learned-grid").with_(
         num_positions=rows, columns=columns, width=reader.need(reader.family.width), tables="grid"
     )
 
 
 def learned_grid(reader: Reader) -> Recipes:
-    """A table with a row for each patch of a picture; rows for other tokens, such as a class, come before it."""
+    """Return the recipe of a table with a row for each patch of a picture, without rows for other tokens."""
     if reader.family.rotates.by == "switch" and not reader.get(reader.family.rotates.key):
         return no_positions(reader)
     return {"all": _grid(reader, *(reader.cells() or (1, 1)))}, ("all",) * reader.depth
 
 
 def added_table(reader: Reader) -> Recipe | None:
-    """The table that a tower adds to its patches, if it adds one and also rotates by rows and columns."""
+    """Return the table that a tower adds to its patches in addition to rotating by rows and columns, or None."""
     tower = reader.family.tower
     if not tower.table:
         return None
@@ -88,7 +90,7 @@ def added_table(reader: Reader) -> Recipe | None:
 
 
 def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
-    """Rotation by rows and columns, in the layout of the family."""
+    """Return the recipe of a rotation by rows and columns, in the layout of the family."""
     layout = LAYOUTS[str(reader.family.tower.layout)]
     plain = {key: "default" if value == "axial" else value for key, value in parameters.items()}
     kind, share = rope_type(plain), plain.get("partial_rotary_factor")
@@ -99,7 +101,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
         )
     tiles = reader.get("window_size")
     if tiles or "window_attention" in (reader.get("layer_types") or ()):
-        size = f" of {tiles} pixels a side" if tiles else ""
+        size = f" of {tiles} pixels per side" if tiles else ""
         reader.assumed.append(f"some layers see only their tile{size}: pass the tiles as Mask's segments")
     head_dim = int(reader.get(reader.family.head_dim) or reader.head_dim())
     parts = math.lcm(*(reader.cells() or (1,))) if layout.in_parts else None
@@ -114,7 +116,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def t5(reader: Reader) -> Recipes:
-    """A bias by buckets of distances: two-sided in an encoder, one-sided in a decoder."""
+    """Return the recipes of a bias by buckets of distances: two-sided in an encoder, one-sided in a decoder."""
     bias = Recipe("t5").with_(
         heads=reader.need(reader.family.heads),
         buckets=reader.need("relative_attention_num_buckets"),
@@ -130,7 +132,7 @@ def t5(reader: Reader) -> Recipes:
 
 
 def deberta(reader: Reader) -> Recipes:
-    """Tables of distances for queries and keys, as in every released DeBERTa from version 2 on."""
+    """Return the recipe of distance tables for queries and keys, as in every DeBERTa released from version 2 on."""
     expected = {
         "relative_attention": (reader.get("relative_attention"), True),
         "position_biased_input": (reader.get("position_biased_input"), False),
@@ -139,7 +141,7 @@ def deberta(reader: Reader) -> Recipes:
     for key, (stated, read) in expected.items():
         if stated != read:
             raise InvalidArgument(
-                f"{key}={stated!r} in model_type {reader.model_type!r} is not read; only {read!r} is"
+                f"{key}={stated!r} in model_type {reader.model_type!r} is not read; only {read!r} is read"
             )
     stated = reader.get("max_relative_positions") or 0
     head_dim = reader.head_dim()
@@ -170,4 +172,4 @@ BY_KIND: dict[str, Callable[[Reader], Recipes]] = {
     "t5": t5,
     "deberta": deberta,
 }
-"""The function that reads each kind of family; families of other kinds rotate."""
+"""The function that reads the families of each kind. Families of other kinds rotate."""

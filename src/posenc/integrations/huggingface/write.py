@@ -1,4 +1,4 @@
-"""Writes positions back as a Hugging Face config, unchanged or with another scaling."""
+"""Writes positions back as a Hugging Face config, unchanged or with a new scaling."""
 
 import math
 from collections.abc import Mapping
@@ -25,22 +25,22 @@ def write(
     max_length: int | None = None,
     spelling: Spelling = "v5",
 ) -> dict[str, Any]:
-    """The config with its positions in one spelling, optionally with another scaling.
+    """Return the config with its positions in one spelling, optionally with a new scaling.
 
-    For a composite model, this is the part of the language model, ``text_config``.
+    For a composite model, the result is the part of the language model, ``text_config``.
 
     Args:
-        positions: what ``read`` returned.
-        scaling: the scaling of the stretched layers; by default the one that was read.
-        max_length: the longest input that the config allows; by default factor × original length if the scaling is
-            replaced. With dynamic scaling, it is the original length, where the scaling starts. It is required if
-            the model was released for a longer input with the scaling that is replaced.
+        positions: the positions of a model, as returned by ``read``.
+        scaling: the scaling of the stretched layers. The default is the model's own scaling.
+        max_length: the longest input that the config allows. If the scaling is replaced, the default is factor ×
+            original length, or with dynamic scaling, the original length, at which the scaling starts.
+            ``max_length`` is required if the replaced scaling allows longer inputs.
         spelling: ``"v5"`` writes one ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and ``rope_theta``,
             which transformers also reads and older servers need; it cannot state nested layer types.
 
     Raises:
         InvalidArgument: the family's config cannot state this scaling, or the scaling reaches fewer positions than
-            the one that it replaces.
+            the scaling that it replaces.
     """
     one_of("spelling", spelling, get_args(Spelling))
     if scaling is not None:
@@ -52,7 +52,8 @@ def write(
     if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
-                "spelling='v4' has one rope_scaling for all layers, but this model needs several; use 'v5'"
+                "spelling='v4' has one rope_scaling for all layers, but this model needs several dictionaries; use "
+                "spelling='v5'"
             )
         compressed = set(positions.recipes) <= {"main", "compress"}
         return {
@@ -68,7 +69,7 @@ def write(
 def _stretched(
     positions: ModelPositions, scaling: Scaling | LengthScaling, max_length: int | None
 ) -> tuple[ModelPositions, int]:
-    """The positions under this scaling, and the longest input that the config then allows."""
+    """Return the positions under this scaling, and the longest input that the config then allows."""
     before, positions = positions, positions.with_scaling(scaling)
     if positions is before and max_length is None:
         return positions, positions.max_length
@@ -77,20 +78,20 @@ def _stretched(
     reached = positions.original_length if isinstance(scaling, DynamicNTK) else scaled
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
-            f"{scaling} reaches {reached} positions, fewer than the {before.tuned_length} of the model's own "
-            f"{before.rotary.get('scaling')}; pass max_length to replace it anyway"
+            f"{scaling} reaches {reached} positions, but the model's own {before.rotary.get('scaling')} reaches "
+            f"{before.tuned_length}; pass max_length to replace the model's own scaling anyway"
         )
     return positions, reached
 
 
 def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
-    """Whether the config has a rope dictionary; an error if the scaling needs one and there is none."""
+    """Return whether the config has a rope dictionary. Raise an error if the scaling needs a missing dictionary."""
     family = FAMILIES[positions.model_type]
     in_code = family.kind != "rotary" or family.fixed_base is not None
     several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
     if in_code and scaling not in (None, Default()):
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has no key for {scaling}; its positions are in its code"
+            f"model_type {positions.model_type!r} has no key for {scaling}; its positions are fixed in its code"
         )
     if several and scaling is not None:
         raise InvalidArgument(
@@ -101,7 +102,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
 
 
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
-    """The config with its lengths stated, but without its rope dictionary and the keys that replace one."""
+    """Return the config with its lengths, but without its rope dictionary and keys that replace a dictionary."""
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
     config = {key: value for key, value in positions.source.items() if key not in gone}
@@ -114,7 +115,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
 
 
 def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """One rope dictionary in the spelling of transformers v4, with base and share of channels outside it."""
+    """Return a rope dictionary in the spelling of transformers v4, with base and share of channels outside it."""
     family, entry = FAMILIES[positions.model_type], dict(entry)
     outer = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
@@ -130,12 +131,12 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
 
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
-    """The config keys that ``write`` would change, with their new values; None removes a key."""
+    """Return the config keys that ``write`` would change, with their new values, or None for a key to remove."""
     return changed(positions.source, write(positions, scaling, **options))
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that differ, with their values in ``after``; None removes a key."""
+    """Return the keys that differ, with their values in ``after``, or None for a key to remove."""
     return {
         **{key: value for key, value in after.items() if key not in before or before[key] != value},
         **{key: None for key in before if key not in after},
@@ -143,7 +144,7 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
 
 
 def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
-    """The rope dictionary of one layer type."""
+    """Return the rope dictionary of a layer type."""
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     model_type, family = positions.model_type, FAMILIES[positions.model_type]
     entry = parameters_from(scaling, rotary_dim, base)
@@ -177,7 +178,7 @@ def _with_softmax(
     rotary_dim: int,
     base: float,
 ) -> dict[str, Any]:
-    """The entry with the model's factor on scores, stated as DeepSeek's mscale_all_dim.
+    """Return the entry with the model's factor on scores, stated as DeepSeek's mscale_all_dim.
 
     The factor is (0.1·mscale_all_dim·ln s + 1)² for every type of scaling; s must be above 1.
     """

@@ -1,9 +1,9 @@
-"""One file per program: its tested releases, how it reads a config, and how positions are passed to it.
+"""One module per program: its tested releases, its reading of configs, and its keys for positions.
 
-``read`` returns the position table that the program computes from a config. It follows the program's own source,
-even if that departs from the config. ``write`` states positions in the program's own keys and reads them back. It
-raises an error if the result differs, because a key that a program ignores is worse than no key. This file has the
-code that several programs share.
+``read`` returns the position table that the program computes from a config. The table follows the program's own
+source, even if the source departs from the config. ``write`` states positions in the program's own keys and reads
+the keys back. If the result differs, ``write`` raises an error, because a key that a program ignores is worse than
+no key. This file has the code that several programs share.
 """
 
 import json
@@ -36,16 +36,16 @@ PLAN = "use scaling.plan(total_length), which is fixed"
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases that the tests run.
+    """The tested releases of a program.
 
     Args:
         package: the name of the wheel.
-        versions: the tested versions, ascending.
+        versions: the tested versions, in ascending order.
         files: prefixes of the names of Python files to extract from each wheel; an empty prefix extracts every
             file.
         requirements: exact versions of packages that these files import, installed into a separate environment.
         under: for each version, the release of transformers, with its requirements, under which the model files are
-            run. The version allows it; a different release would show false differences.
+            run. With other releases of transformers, the tests would find false differences.
     """
 
     package: str
@@ -55,7 +55,7 @@ class Releases:
     under: tuple[str, ...] = ()
 
     def chosen(self, version: str | None) -> str:
-        """This version, or by default the newest; untested versions raise an error."""
+        """Return the given version, or the newest version if it is None. Raise an error for an untested version."""
         if version not in (None, *self.versions):
             raise UnknownName(f"version of {self.package}", str(version), self.versions)
         return version or self.versions[-1]
@@ -63,7 +63,7 @@ class Releases:
 
 @dataclass(frozen=True)
 class Line:
-    """How the keys of ``write`` are passed to a program.
+    """The command line and the file through which a program receives the keys of ``write``.
 
     Args:
         start: the beginning of the command, with ``{model}`` for the model's folder; empty for a library.
@@ -79,11 +79,11 @@ class Line:
 
 
 PROVED = ("axes", "encoding", "query_scale")
-"""Fields that must match in addition to those that change cos and scores."""
+"""Fields that must match in addition to the fields that change cos or scores."""
 
 
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
-    """The differences in positions, except windows and lengths, for inputs of the table's length."""
+    """Return the differences in positions, except in windows and lengths, for inputs of the table's length."""
     wanted = position_table.of(positions, length=table.admitted_length)
     every = differences(replace(wanted, short=None), replace(table, short=None), names=("the model", table.program))
     return [str(one) for one in every if one.errors or one.what in PROVED]
@@ -91,10 +91,10 @@ def different(positions: ModelPositions, table: PositionTable) -> list[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """How a program reads a config, and how positions are passed to it.
+    """A program, with a function that reads its configs and a function that writes its keys for positions.
 
     Args:
-        title: its name in sentences.
+        title: the program's name in sentences.
         releases: the tested releases.
         line: how the keys of ``write`` are passed to the program.
         read: a function of (config, version) that returns the table that the program computes.
@@ -116,15 +116,15 @@ class Program:
         max_length: int | None = None,
         version: str | None = None,
     ) -> dict[str, Any]:
-        """The keys that make the program compute these positions, after a check with ``read``.
+        """Return the keys that make the program compute these positions, after a check with ``read``.
 
         Args:
             positions, scaling, max_length: as in ``huggingface.write``.
-            version: one of ``releases.versions``; the newest by default.
+            version: a version in ``releases.versions``. The default is the newest.
 
         Raises:
-            InvalidArgument: the program has no keys for these positions, or would compute other frequencies,
-                factors, scales, pairs or axes from the keys, or admit only shorter inputs.
+            InvalidArgument: the program has no keys for these positions, would compute other frequencies, factors,
+                scales, pairs or axes from the keys, or would allow only shorter inputs.
         """
         version = self.releases.chosen(version)
         keys = self.spell(positions, scaling, max_length, version)
@@ -147,9 +147,9 @@ class Program:
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with its keys replaced by these, part by part; a value of null removes a key.
+    """Return a config with overrides merged into it, part by part; an override of null removes a key.
 
-    A rope dictionary replaces the existing one in both spellings, and the base beside it.
+    A rope dictionary in the overrides replaces both of the config's rope dictionaries and the base outside them.
     """
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     result = {key: value for key, value in config.items() if key not in gone}
@@ -168,7 +168,7 @@ def config_of(
     max_length: int | None,
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any], dict[str, Any]]:
-    """The one recipe of all rotary layers, the config that states it, and a copy of its rope dictionary."""
+    """Return the recipe of all rotary layers, the config that states it, and a copy of its rope dictionary."""
     if FAMILIES[positions.model_type].fixed_base is not None:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has its base in its code, so it has no rope dictionary to write"
@@ -176,7 +176,7 @@ def config_of(
     scaled = positions if scaling is None else positions.with_scaling(scaling)
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} rotates {sorted(scaled.rotary_recipes) or 'nothing'}; it must be "
+            f"model_type {positions.model_type!r} rotates {sorted(scaled.rotary_recipes) or 'no layers'}; pass "
             "a language model with one type of rotary layer"
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
@@ -188,12 +188,12 @@ def config_of(
 
 
 def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The length and the rope dictionary under the keys of the language model."""
+    """Return the length and the rope dictionary, nested under the keys of the language model."""
     return within(positions.path, {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry})
 
 
 def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
-    """The keys, nested in the parts of a config that a path names."""
+    """Return the keys, nested in the part of a config that a path names."""
     for key in reversed(path):
         keys = {key: keys}
     return keys
@@ -202,22 +202,22 @@ def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
 def overrides(
     program: str, positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None
 ) -> tuple[dict[str, Any], int]:
-    """The rope dictionary and the length from which rotary files derived from vLLM's compute these positions.
+    """Return the rope dictionary and the length from which vLLM and SGLang compute these positions.
 
     YaRN's attention factor is stated twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
-    0.1·ln s + 1. DeepSeek families, which have their own classes, state it in ``mscale``, and lists of factors
-    state it in ``short_mscale`` and ``long_mscale``. These files multiply the length by the factor of linear
-    scaling, so the length is divided by that factor here.
+    0.1·ln s + 1. For DeepSeek families, which have their own classes, ``mscale`` states the attention factor. For
+    lists of factors, ``short_mscale`` and ``long_mscale`` state the attention factor. Both programs multiply the
+    length by the factor of linear scaling, so the length is divided by that factor here.
 
     Raises:
-        InvalidArgument: such files cannot compute these positions, or inputs go past the end of their table.
+        InvalidArgument: the program cannot compute these positions, or its table is shorter than the inputs.
     """
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     longest, kind = config[family.length], entry["rope_type"]
     if kind == "proportional":
         raise InvalidArgument(
-            f"{program} computes another scaling than {now} for {kind!r}; use Linear, Llama3 or YaRN"
+            f"{program} does not compute {now} for rope_type {kind!r}; use Linear, Llama3 or YaRN"
         )
     whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
     if kind == "longrope" and not whole_halves:
@@ -244,20 +244,20 @@ def overrides(
 
 @cache
 def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
-    """A program's defaults, by model_type, for a base, share of channels or length that a config leaves out.
+    """Return a program's defaults, by model_type, for a base, share of channels or length that a config leaves out.
 
-    ``tools/program_defaults.py`` makes them from the released programs.
+    ``tools/program_defaults.py`` reads these defaults from the released programs.
     """
     every = json.loads((files(__package__) / "defaults.json").read_text("utf-8"))
     return dict(every[program])
 
 
 Change = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
-"""A function of a rope dictionary, whole or of one layer type, and its config that returns a program's reading."""
+"""A function of a rope dictionary and its config that returns the dictionary as a program reads it."""
 
 
 def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dict[str, Any], set[str]]:
-    """Change a config's rope dictionaries and multiply their original lengths; also return the keys in them."""
+    """Return a config with changed rope dictionaries and original lengths, and the dictionaries' keys."""
     changed, stated = dict(config), set[str]()
     for key in BOTH_FORMS:
         entries = config.get(key) or {}
@@ -275,12 +275,11 @@ def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dic
 def _completed(
     config: Mapping[str, Any], stated: Collection[str], known: Mapping[str, Any], *, inner_first: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """A config with a program's defaults for keys that neither it nor its rope dictionary states, and these
-    defaults in words.
+    """Return a config with a program's defaults for keys that the config does not state, and the defaults in words.
 
     Args:
         stated: the keys of the rope dictionary.
-        known: the program's defaults; those that are true or false say which keys it reads.
+        known: the program's defaults; true and false are not defaults, but say which keys the program reads.
         inner_first: whether the rope dictionary takes precedence over keys outside it.
     """
     family = family_of(config)
@@ -306,7 +305,7 @@ def table_of(
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
     long_list: str = "",
 ) -> PositionTable:
-    """The table that a program computes from a config, with its defaults and its reading of rope dictionaries.
+    """Return the table that a program computes from a config, with the program's defaults and rope dictionaries.
 
     Args:
         name: the name of the program's module.
@@ -314,12 +313,12 @@ def table_of(
         config: as in ``huggingface.read``.
         takes: the program whose ``defaults`` are used for missing keys.
         change: a function of a rope dictionary (whole, or of one layer type) and the config that returns the
-            dictionary from which ``huggingface.read`` computes the same as the program.
+            dictionary from which ``huggingface.read`` computes the program's positions.
         admitted: a function of the positions and the given rope dictionary that returns the longest input that the
-            program allows by default; if omitted, the config's length.
+            program allows by default. The default is the config's length.
         unread: keys of the config that the program does not know.
         rotated: a function that changes the positions after reading, if no dictionary can state the change.
-        long_list: for which requests the program uses LongRoPE's long list, in words; empty if by their own length.
+        long_list: for which requests the program uses LongRoPE's long list, in words; empty if for long requests.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
@@ -335,7 +334,7 @@ def table_of(
     part, stated = _changed(part, change, times)
     known = defaults(takes).get(str(part.get("model_type")), {})
     part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
-    notes += [f"{fact}, the default of {program}, as no key that it reads states it" for fact in assumed]
+    notes += [f"{fact}, the default of {program}, which reads no key that states it" for fact in assumed]
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions = rotated(positions, given)
     if name != "transformers" and FAMILIES[positions.model_type].backwards:

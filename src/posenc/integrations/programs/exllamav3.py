@@ -1,4 +1,4 @@
-"""ExLlamaV3: config.json, in either spelling."""
+"""ExLlamaV3, which reads config.json in either spelling."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,20 +15,21 @@ RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that ExLlamaV3 computes from this config.json.
+    """Return the table that ExLlamaV3 computes from this config.json.
 
-    YaRN's factor is max_position_embeddings over the original length, and any stated factor is ignored. Its
-    attention factor is attention_factor, or 1 with llama_4_scaling_beta, or 0.1·ln s + 1; DeepSeek's two numbers
-    are not read. LongRoPE uses the factor of its lengths and, if the config allows more than the original length,
-    the long list for every input. A base outside the rope dictionary takes precedence over one inside it. To check
-    this, ``exllamav3/util/rope.py`` and ``model/config.py`` were run.
+    If the original length is stated, YaRN's factor is max_position_embeddings over the original length, and a
+    stated factor is ignored. YaRN's attention factor is attention_factor, or else 1 with llama_4_scaling_beta, or
+    else 0.1·ln s + 1; mscale and mscale_all_dim are not read. LongRoPE computes its attention factor from its two
+    lengths. If the config allows more than the original length, LongRoPE uses the long list for every input. A base
+    outside the rope dictionary takes precedence over a base inside it. ``exllamav3/util/rope.py`` and
+    ``model/config.py`` were run to check these rules.
 
     Args:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: the model_type reads its rotation not only by ``read_rope_settings_default``, or the
-            scaling is dynamic, which ExLlamaV3 lacks.
+        InvalidArgument: ExLlamaV3 does not read this model_type by ``read_rope_settings_default`` alone, or the
+            scaling is dynamic, which ExLlamaV3 does not support.
     """
     version = RELEASES.chosen(version)
     model_type = str(language_part(config)[0].get("model_type"))
@@ -63,7 +64,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The config.json for ExLlamaV3: that of ``huggingface.write`` with the base also beside the dictionary."""
+    """Return the config.json of ``huggingface.write`` with the base both inside and outside the rope dictionary."""
     _, config, entry = config_of(positions, scaling, max_length)
     return {**config, "rope_theta": entry["rope_theta"]}
 

@@ -1,4 +1,4 @@
-"""llama.cpp: metadata and tensors of a GGUF file."""
+"""llama.cpp, which reads the metadata and tensors of a GGUF file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, 
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 
 RELEASES = Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",))
-"""Releases of a binding whose wheel contains the shared library; all of its files are extracted."""
+"""The tested releases of a Python binding whose wheel contains llama.cpp's shared library."""
 
 
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
@@ -38,11 +38,11 @@ SORTED = (
 )
 """Architectures that rotate adjacent channels and whose converter reorders rows of checkpoints with half pairs."""
 NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
-"""Architectures with a rope type in llama.cpp that it does not load, or whose graph does not rotate."""
+"""Architectures that have a rope type in llama.cpp, but that llama.cpp does not load or does not rotate."""
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have half pairs."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
-"""Architectures that never rotate in llama.cpp, with any fields."""
+"""Architectures that llama.cpp does not rotate, even if the file has fields for a rotation."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Fields:
     """The metadata and tensors for positions in a GGUF file.
 
     Args:
-        values: numbers and strings, by key.
+        values: metadata, which are numbers and strings, by key.
         tensors: float32 tensors, by name.
     """
 
@@ -67,7 +67,7 @@ class Fields:
 
 
 def fields(path: Path) -> Fields:
-    """The fields of a GGUF file: numbers, strings, and tensors whose names begin with ``rope``."""
+    """Return the fields of a GGUF file: numbers, strings, and tensors whose names begin with ``rope``."""
     try:
         from gguf import GGUFReader
     except ImportError as error:
@@ -82,10 +82,11 @@ def fields(path: Path) -> Fields:
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that llama.cpp computes from a GGUF file, or from a config after its own conversion.
+    """Return the table that llama.cpp computes from a GGUF file, or from a config that llama.cpp converted.
 
-    For architecture llama, the converter keeps only YaRN's factor and original length. It reads Llama 3's original
-    length outside the dictionary and uses 8,192 if it is missing. A factor without a scaling type scales linearly.
+    For architecture llama, the converter keeps only YaRN's factor and original length. The converter reads Llama
+    3's original length outside the rope dictionary and uses 8,192 if it is missing. A factor without a scaling type
+    scales linearly.
 
     Args:
         config: ``Fields``, the path of a .gguf file, or, for families of architecture llama, a config as in
@@ -94,7 +95,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     Raises:
         InvalidArgument: the config is of another family or has LongRoPE (``write`` makes its fields), or the file
-            has unsupported fields: windows by layer, sections, DeepSeek's second number.
+            has unsupported fields: windows by layer, sections, or yarn_log_multiplier.
     """
     program = f"llama.cpp in xllamacpp {RELEASES.chosen(version)}"
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
@@ -123,14 +124,13 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def positions_of(file: Fields) -> ModelPositions:
-    """The positions of a file, as a model of its architecture or of the transformers family of that name.
+    """Return the positions of a GGUF file, by the rules of its architecture's family or else of llama.
 
-    If an architecture is not in the tables above, its pairing is unknown. Half pairs are then used, and ``assumed``
-    says so.
+    If the pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
 
     Raises:
         InvalidArgument: the architecture does not rotate, a field is missing, or a field is unsupported: windows
-            by layer, sections, DeepSeek's second number.
+            by layer, sections, or yarn_log_multiplier.
     """
     architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
@@ -180,7 +180,7 @@ def positions_of(file: Fields) -> ModelPositions:
 def _scaling(
     stated: Mapping[str, Any], original: int, divisors: Tensor | None, rotary_dim: int, base: float
 ) -> Scaling:
-    """The scaling of these fields, with the frequencies also divided by the file's list of divisors."""
+    """Return the scaling of these fields, with the frequencies also divided by the file's list of divisors."""
     kind, factor = stated.get("rope.scaling.type", "linear"), stated.get("rope.scaling.factor") or 1.0
     times = stated.get("rope.scaling.attn_factor", 1.0)
     scaling: Scaling = Default() if kind == "none" or factor == 1 else Linear(factor)
@@ -196,12 +196,12 @@ def _scaling(
 
 
 def _architecture(file: Fields) -> str:
-    """The name of the family in llama.cpp, which is the prefix of its keys."""
+    """Return the name of the family in llama.cpp, which is the prefix of the keys in the file."""
     return str(file.values.get("general.architecture", "llama"))
 
 
 def _table(file: Fields, program: str) -> PositionTable:
-    """The table of a file's fields."""
+    """Return the position table of a GGUF file's fields."""
     positions = positions_of(file)
     listed = isinstance(positions.rotary.get("scaling"), PerPair)  # as in Llama 3.1, without an original length
     length = None if listed and positions.original_length == positions.max_length else positions.original_length
@@ -215,26 +215,26 @@ def _table(file: Fields, program: str) -> PositionTable:
 
 
 def converted(table: PositionTable) -> Fields:
-    """The fields that ``flags`` reads, as the converter would write them for a config."""
+    """Return the fields that ``flags`` reads, as the converter would write them for a config."""
     (layer,) = table.layers.values()
     lists = {"rope_freqs.weight": torch.ones(0)} if str(layer.scaling).startswith("llama3") else {}
     return Fields({"general.architecture": "llama", "llama.context_length": table.admitted_length}, lists)
 
 
 def flags(positions: ModelPositions, file: Fields) -> list[str]:
-    """The flags that make llama-server rotate by these positions, for any scaling in the file.
+    """Return the flags that make llama-server rotate by these positions, for any scaling in the file.
 
-    llama-server ignores its flag for YaRN's attention factor, but it reads the file's key, which a flag can
-    override.
+    llama-server ignores its flag for YaRN's attention factor, but reads the key in the file, which
+    ``--override-kv`` replaces.
 
     Raises:
-        InvalidArgument: the scaling is a list of factors in llama.cpp, which no flag can hold; or the file has
-            such a list, which no flag removes.
+        InvalidArgument: the scaling is a list of factors in llama.cpp, which no flag can state, or the file has
+            such a list, which no flag can remove.
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:
         raise InvalidArgument(
-            f"llama-server has no flag that removes {', '.join(file.tensors)}; write the file again"
+            f"llama-server has no flag that removes {', '.join(file.tensors)}; write a new GGUF file"
         )
     if tensors:
         now = positions.rotary.get("scaling")
@@ -257,12 +257,13 @@ def write(
     architecture: str = "llama",
     max_length: int | None = None,
 ) -> Fields:
-    """The fields of a rotation in llama.cpp, by their names in the GGUF specification.
+    """Return the fields of a rotation in llama.cpp, under their names in the GGUF specification.
 
-    Linear scaling and YaRN are types, and LongRoPE has two tensors. Any other fixed scaling is a factor per pair,
-    ``rope_freqs.weight``, by which llama.cpp divides. So is YaRN with ends other than 32 and 1, which few
-    architectures read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own
-    0.1·ln s + 1. llama.cpp fails to load a file with these tensors for an architecture without them.
+    Linear scaling and YaRN are written as types, and LongRoPE is written as two tensors. Any other fixed scaling is
+    written as ``rope_freqs.weight``, which divides the frequency of each pair. YaRN with ends other than 32 and 1
+    is also written as ``rope_freqs.weight``, because few architectures read other ends. The attention factor is
+    written as ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1. llama.cpp fails to load a
+    file with these tensors if the architecture does not use such tensors.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
@@ -270,8 +271,8 @@ def write(
 
     Raises:
         InvalidArgument: the scaling is dynamic; no pair rotates; the model needs other fields (windows, sections,
-            scales of queries); or a DeepSeek model has any scaling, because llama.cpp has one field for both of its
-            numbers.
+            scales of queries); or a DeepSeek model is scaled, because llama.cpp has a single field for mscale and
+            mscale_all_dim.
     """
     recipe, config, _ = config_of(positions, scaling, max_length)
     now, family = recipe.get("scaling"), FAMILIES[positions.model_type]
@@ -290,8 +291,8 @@ def write(
     values, tensors = _rope_fields(recipe, longest)
     if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
         raise InvalidArgument(
-            f"{now} of model_type {positions.model_type!r} also multiplies the scores, but llama.cpp has one "
-            "number for both; use Default() or NTK, or the fields that llama.cpp's own converter writes"
+            f"{now} of model_type {positions.model_type!r} multiplies cos, sin and the scores, but llama.cpp has "
+            "only one field for both factors; use Default() or NTK, or the fields that llama.cpp's converter writes"
         )
     rope = {"dimension_count": recipe.get("rotary_dim"), **values}
     return Fields(
@@ -301,7 +302,7 @@ def write(
 
 
 OWN_ENDS = {"scaling.yarn_beta_fast": 32.0, "scaling.yarn_beta_slow": 1.0}
-"""YaRN's ends in llama.cpp if a file does not state them. Few architectures read other ends from a file."""
+"""The default ends of YaRN's ramp in llama.cpp. Few architectures read other ends from a file."""
 FLAGS = {
     "scaling.type": "--rope-scaling",
     "freq_base": "--rope-freq-base",
@@ -310,14 +311,14 @@ FLAGS = {
     "scaling.yarn_beta_fast": "--yarn-beta-fast",
     "scaling.yarn_beta_slow": "--yarn-beta-slow",
 }
-"""Flags of llama-server, by the field under ``rope`` that each replaces."""
+"""The flags of llama-server, by the names of the fields under ``rope`` that the flags replace."""
 
 
 def _rope_fields(
     recipe: Recipe, longest: int, any_ends: bool = False
 ) -> tuple[dict[str, Any], dict[str, Sequence[float]]]:
-    """The fields of a rotation under ``rope``, and its lists of factors. ``any_ends`` allows any ends of YaRN as
-    fields."""
+    """Return the fields of a rotation under ``rope``, and its lists of factors. ``any_ends`` allows fields for any
+    ends of YaRN's ramp."""
     now, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     entry = parameters_from(now, rotary_dim, base)
     plain, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]

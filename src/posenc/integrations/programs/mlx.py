@@ -1,4 +1,4 @@
-"""mlx-lm: a whole config.json, in the older spelling."""
+"""mlx-lm, which reads a whole config.json in the older spelling."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,26 +21,26 @@ from posenc.integrations.rope_dictionaries import (
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",))
-"""The tested releases. Layers of mlx-lm need only mlx."""
+"""The tested releases of mlx-lm, whose layers need only the package mlx."""
 PHI = ("phi3", "phimoe")
-"""Models that read the type only as ``type``, and the original length only outside the dictionary."""
+"""Models that read the rope type only from ``type``, and the original length only outside the rope dictionary."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that mlx-lm computes from this config.json.
+    """Return the table that mlx-lm computes from this config.json.
 
-    Most of its models read only ``rope_theta`` and ``rope_scaling``, so for a config with ``rope_parameters`` they
-    use their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, or is
-    0.1·ln s + 1 without them, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of
-    its lengths (never a stated one), and half pairs in every family; sections (M-RoPE) are ignored. Windows are the
-    config's.
+    Most models of mlx-lm read only ``rope_theta`` and ``rope_scaling``. For a config with ``rope_parameters``,
+    these models use their default base and no scaling. YaRN's attention factor is computed from mscale and
+    mscale_all_dim, or is 0.1·ln s + 1 without these keys. The ends of YaRN's ramp are rounded. LongRoPE uses the
+    long list at every length, an attention factor computed from its lengths, and half pairs in every family.
+    Sections (M-RoPE) are ignored. Windows are read from the config.
 
     Args:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: mlx-lm does not have the model_type, or its rotation is not in ``rope_utils``; the scaling
-            is dynamic, in 0.28.4; or mlx-lm does not read the config's base.
+        InvalidArgument: mlx-lm does not have the model_type, or does not rotate it by ``rope_utils``; the scaling
+            is dynamic, in mlx-lm 0.28.4; or mlx-lm does not read the config's base.
     """
     version = RELEASES.chosen(version)
     part = language_part(config)[0]
@@ -48,8 +48,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     taken = f"mlx-lm {version}"
     if model_type not in defaults(taken):
         raise InvalidArgument(
-            f"mlx-lm {version} has no model_type {model_type!r} whose rotation is in its rope_utils; compare "
-            "with posenc vectors"
+            f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; compare with "
+            "posenc vectors"
         )
 
     known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
@@ -73,7 +73,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def _in_halves(layer: LayerTable) -> LayerTable:
-    """The layer with one axis, and with half pairs under LongRoPE."""
+    """Return the layer with one axis, and with half pairs if its scaling is LongRoPE."""
     return replace(
         layer,
         axes=(0,) * len(layer.axes),
@@ -82,7 +82,7 @@ def _in_halves(layer: LayerTable) -> LayerTable:
 
 
 def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The rope dictionary, whole or of one layer type, as a release reads it."""
+    """Return a rope dictionary, whole or of one layer type, as a release of mlx-lm reads it."""
     kind, model_type = kind_of(entry), config["model_type"]
     missing: dict[str, Any] = {
         "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192},
@@ -93,24 +93,24 @@ def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> di
         raise InvalidArgument(f"mlx-lm {version} has no rope_type 'dynamic'; {PLAN}")
     if model_type in PHI and kind != "default" and "type" not in entry:
         raise InvalidArgument(
-            f"mlx-lm cannot load {model_type} without 'type' in rope_scaling; add it beside rope_type"
+            f"mlx-lm cannot load {model_type} without 'type' in rope_scaling; add 'type' beside rope_type"
         )
     if model_type in PHI:
         entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
     entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
     if model_type != "phimoe":
-        entry.pop("long_mscale", None)  # their layer has this argument, but it is never passed
+        entry.pop("long_mscale", None)  # the layer has this argument, but no other model passes it
     return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
 
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The config.json for mlx-lm, in the older spelling: ``rope_theta`` beside ``rope_scaling``.
+    """Return the config.json for mlx-lm, in the older spelling: ``rope_theta`` beside ``rope_scaling``.
 
-    With lists of factors, mlx-lm does not read an attention factor. It computes √(1 + ln s/ln L) from the two
-    lengths, which is 1 if they are equal, and always uses the long list. YaRN's factor a is written as ``mscale``,
-    where a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    With lists of factors, mlx-lm does not read an attention factor. mlx-lm computes √(1 + ln s/ln L) from the two
+    lengths, which is 1 if the lengths are equal, and always uses the long list. YaRN's attention factor a is
+    written as ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
         InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope
@@ -120,8 +120,8 @@ def spell(
     if positions.path:
         where = ".".join(positions.path)
         raise InvalidArgument(
-            f"this model's language model is in {where}, but mlx-lm needs a whole config.json; pass only {where} "
-            "and put the answer in its place"
+            f"the language model of this config is in {where}, but mlx-lm needs a whole config.json; pass only "
+            f"{where}, and replace {where} by the answer"
         )
     recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
     now = recipe.get("scaling")

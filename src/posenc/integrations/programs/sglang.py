@@ -1,4 +1,4 @@
-"""SGLang: ``--json-model-override-args``; its rotary files derive from vLLM's."""
+"""SGLang, which reads keys from ``--json-model-override-args``, and whose rotary files derive from vLLM's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,13 +33,13 @@ RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRA
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that SGLang computes from this config, with the length that it admits by default.
+    """Return the table that SGLang computes from this config, with the longest input that it allows by default.
 
-    YaRN's attention factor is attn_factor times the ratio of DeepSeek's two numbers, or times 0.1·ln s + 1 if they
-    are missing (in 0.5.15 always, except in the DeepSeek families). attention_factor is read only for Laguna since
-    0.5.23 (``sglang/srt/configs/laguna.py``). LongRoPE's factor is as in vLLM, and a batch uses the long list if
-    one of its requests is longer than the original length. If there is no original length, the length is
-    multiplied by the factor, except for Llama 3 scaling.
+    YaRN's attention factor is attn_factor times the ratio from mscale and mscale_all_dim, or times 0.1·ln s + 1 if
+    these keys are missing. SGLang 0.5.15 uses the ratio only for the DeepSeek families. attention_factor is read
+    only for Laguna since 0.5.23 (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is computed as in
+    vLLM, and a batch uses the long list if one of its requests is longer than the original length. If there is no
+    original length, the longest input is multiplied by the factor, except for Llama 3 scaling.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -80,23 +80,23 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The value of ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
+    """Return the value of ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    The keys are vLLM's, except that YaRN's attention factor is only in ``attn_factor``. SGLang merges a rope
-    dictionary into the file's, but replaces that of a language model inside a composite model. The files for llama
-    and DeepSeek were tested; model files of other families may read a config differently.
+    The keys are the same as for vLLM, except that YaRN's attention factor is only in ``attn_factor``. SGLang merges
+    a rope dictionary into the file's, but replaces the rope dictionary of a composite model's language model. The
+    files for llama and DeepSeek were tested; model files of other families may read a config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: rotary files derived from vLLM's cannot compute it; the language model is more than one key
-            deep; linear scaling would replace a rope dictionary with an original length, for which SGLang does not
-            multiply the length; or SGLang would compute something else.
+        InvalidArgument: SGLang's rotary files cannot compute these positions; the language model is more than one
+            key deep; linear scaling would replace a rope dictionary with an original length, for which SGLang does
+            not multiply the length; or SGLang would compute something else.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(
-            f"this model's language model is in {'.'.join(positions.path)}, but SGLang merges overrides only "
+            f"the language model of this config is in {'.'.join(positions.path)}, but SGLang merges overrides only "
             "one key deep; change config.json"
         )
     entry, longest = overrides("SGLang", positions, scaling, max_length)

@@ -1,4 +1,4 @@
-"""transformers 5, and transformers 4, which does not know ``rope_parameters``: config.json."""
+"""transformers 5 and 4, which read config.json. transformers 4 does not know ``rope_parameters``."""
 
 import math
 from collections.abc import Mapping
@@ -15,21 +15,22 @@ from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
-"""The last release that has no ``rope_parameters``, and the release that families are measured with."""
+"""The last release without ``rope_parameters``, and the release with which families are measured."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that transformers computes from this config.
+    """Return the table that transformers computes from this config.
 
-    Version 4 does not know ``rope_parameters``. For a config that has only this key, it silently uses the class's
-    base, mostly 10,000, and no scaling. It reads LongRoPE's original length only outside the dictionary. Version 5
-    computes what the config says, but ignores ``truncate`` in nested dictionaries of layer types.
+    Version 4 does not know ``rope_parameters``. For a config with ``rope_parameters`` alone, version 4 silently
+    uses the class's base, mostly 10,000, and no scaling. Version 4 reads LongRoPE's original length only outside
+    the rope dictionary. Version 5 follows the config, but ignores ``truncate`` in nested dictionaries of layer
+    types.
 
     Args:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: version 4 does not have the model_type, or it does not rotate.
+        InvalidArgument: version 4 has no rotary model of this model_type.
     """
     version = RELEASES.chosen(version)
     older, model_type = version.startswith("4"), language_part(config)[0].get("model_type")
@@ -53,7 +54,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The config.json of ``huggingface.write`` in the spelling of this version."""
+    """Return the config.json of ``huggingface.write`` in the spelling of this version."""
     spelling: Spelling = "v4" if version.startswith("4") else "v5"
     return config_json(positions, scaling, max_length=max_length, spelling=spelling)
 

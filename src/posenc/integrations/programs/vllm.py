@@ -1,4 +1,4 @@
-"""vLLM: ``--hf-overrides``, merged into a model's config."""
+"""vLLM, which merges the keys in ``--hf-overrides`` into a model's config."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,21 +36,22 @@ RELEASES = Releases(
     ("vllm/",),
     under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19),
 )
-"""The last release that reads attn_factor, and the newest. Releases since 0.30 read attention_factor."""
+"""The last release that reads attn_factor, and the newest release. Releases since 0.30 read attention_factor."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that vLLM computes from this config, with the length that it admits by default.
+    """Return the table that vLLM computes from this config, with the longest input that it allows by default.
 
-    YaRN's attention factor in 0.29 is attn_factor·(0.1·ln s + 1), and other stated factors are ignored. In 0.33 it
-    is attention_factor or the ratio of DeepSeek's two numbers. LongRoPE's factor comes from long_mscale or the two
-    lengths, and its long list is used only if more than the original length is admitted. Dynamic scaling changes
-    only the length. Dynamic and linear scaling multiply the length by their factor, and in 0.29 YaRN sets it to
-    factor × original length. See ``model_files`` for vLLM's model files.
+    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), and other stated factors are ignored. In 0.33,
+    YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else
+    0.1·ln s + 1. LongRoPE's attention factor is long_mscale or is computed from its two lengths. LongRoPE's long
+    list is used only if inputs may be longer than the original length. Dynamic scaling changes only the longest
+    input. Dynamic and linear scaling multiply the longest input by their factor. In 0.29, YaRN sets the longest
+    input to factor × original length. See ``model_files`` for vLLM's model files.
 
     Args:
         config: as in ``huggingface.read``.
-        version: one of ``RELEASES.versions``; the newest by default.
+        version: a version in ``RELEASES.versions``. The default is the newest.
     """
     version = RELEASES.chosen(version)
     older = version == "0.29.0"
@@ -67,7 +68,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         if read_as is not entry and ORIGINAL not in read_as:
             raise InvalidArgument(
                 f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
-                f"{ORIGINAL}; add it, or use YaRN"
+                f"{ORIGINAL}; add this key, or use YaRN"
             )
         entry = dict(read_as)
         if kind_of(entry) == "dynamic" and not entry.get("alpha"):
@@ -101,9 +102,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """The positions with the share of channels stated in the rope dictionary, and with one axis if they are scaled.
+    """Return positions that rotate the rope dictionary's share of channels, by the axes that vLLM supports.
 
-    vLLM rotates that share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
+    vLLM rotates the stated share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
     ``rotary_embedding/__init__.py``.
     """
     positions, share = one_axis_where_scaled(positions, entry), entry.get("partial_rotary_factor")
@@ -119,9 +120,9 @@ def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositi
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
+    """Return the value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    For a composite model, both are nested under the keys of its language model, where vLLM reads them. Releases up
+    For a composite model, both keys are nested under the keys of the language model, as vLLM expects. Releases up
     to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. Windows and scales of queries stay
     as in the config.
 
@@ -130,9 +131,9 @@ def spell(
 
     Raises:
         InvalidArgument: the scaling is dynamic, whose base vLLM fixes once for all requests; no pair rotates; a
-            list of factors is for interleaved pairs or only a part of the head; YaRN goes past factor × original
-            length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something
-            else.
+            list of factors is for interleaved pairs or only a part of the head; inputs are longer than YaRN's
+            factor × original length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would
+            compute something else.
     """
     entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's

@@ -1,4 +1,4 @@
-"""Claims about learned tables: where they end, and their untrained rows."""
+"""Claims about learned tables: the last row, and rows that were never trained."""
 
 import torch
 
@@ -12,7 +12,7 @@ GEHRING = "Gehring et al. 2017, section 3.1; Devlin et al. 2019"
 
 
 def refused(table: posenc.Learned, length: int) -> bool:
-    """Whether a sequence of this length raises an error."""
+    """Return whether the table raises an error for a sequence of this length."""
     try:
         table.at(posenc.positions.arange(length))
     except PositionOutOfRange:
@@ -21,13 +21,13 @@ def refused(table: posenc.Learned, length: int) -> bool:
 
 
 LARGE = ("inkling", "transformer-xl", "deberta", "window")
-"""Encodings of scores that learn maps of the tokens, tables of vectors, or tables of all offsets in a window."""
+"""The encodings of scores that learn maps of tokens, tables of vectors, or tables of all offsets in a window."""
 
 
 @claim(
     statement="A table of 512 rows works up to length 511.",
-    precise="It works up to length 512, at positions 0 to 511. Lengths 513 and 600 raise an error. A table of "
-    "1024 rows refuses token 1025, at position 1024.",
+    precise="The table works up to length 512, at positions 0 to 511. Lengths 513 and 600 raise an error. A table "
+    "of 1024 rows raises an error at position 1024.",
     verdict=Verdict.FAILS,
     source=GEHRING,
 )
@@ -44,8 +44,8 @@ def where_a_table_ends() -> Evidence:
 
 @claim(
     statement="Past the end of a learned table, embeddings are random.",
-    precise="Past the last row, the table raises an error or, with clamping, repeats the last row. Past the "
-    "trained length but inside the table, rows never received a gradient.",
+    precise="Past the last row, the table raises an error or, with clamping, repeats the last row. Rows inside the "
+    "table but past the trained length never received a gradient.",
     verdict=Verdict.WHEN,
     source=GEHRING,
 )
@@ -67,9 +67,9 @@ def two_ways_past_the_end() -> Evidence:
 
 @claim(
     statement="A learned table has parameters; a sinusoidal code has none.",
-    precise="A 512 × 768 table has 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of "
-    "the others, only those that learn maps as wide as the model, or a number for every offset in a window, "
-    "have at least a tenth as many.",
+    precise="A 512 × 768 table has 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Only "
+    "encodings that learn maps as wide as the model, or a number for every offset in a window, have at least a "
+    "tenth as many parameters.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
 )

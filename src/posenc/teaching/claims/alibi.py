@@ -1,4 +1,4 @@
-"""Claims about ALiBi: its slopes, sign and reach."""
+"""Claims about ALiBi: the slopes, the sign of the bias, and how far attention reaches."""
 
 from itertools import pairwise
 
@@ -15,7 +15,8 @@ CODE = "Press et al. 2022, authors' code"
 
 @claim(
     statement="ALiBi's slopes are 1/2, 1/4, … 1/256.",
-    precise="With 8 heads they are. With n = 2^k heads they are 2^(−8h/n); other head counts use two series.",
+    precise="With 8 heads they are. With n = 2^k heads, the slopes are 2^(−8h/n); other head counts use two "
+    "series.",
     verdict=Verdict.WHEN,
     source=f"{PRESS}; {CODE}",
 )
@@ -58,7 +59,7 @@ def one_geometric_series() -> Evidence:
 @claim(
     statement="The bias is slope·(j − i).",
     precise="It is −slope·|i − j|, in both directions, after the 1/√D scaling. Without a mask, slope·(j − i) "
-    "favours the future.",
+    "favours future tokens.",
     verdict=Verdict.FAILS,
     source=PRESS,
 )
@@ -123,7 +124,7 @@ def defined_at_every_distance() -> Evidence:
 
 @torch.no_grad()
 def mirror_error(encoding: str, causal: bool) -> float:
-    """The largest difference between the outputs for a sequence and those for its mirror image, mirrored back."""
+    """Return the largest difference between the outputs for a sequence and for its mirror image, mirrored back."""
     tokens, f = torch.arange(8)[None], model(encoding, causal)
     return float((f(tokens) - f(tokens.flip(1)).flip(1)).abs().max())
 
@@ -131,7 +132,7 @@ def mirror_error(encoding: str, causal: bool) -> float:
 @claim(
     statement="ALiBi lets a model without a causal mask know order.",
     precise="It gives distances without directions, so a sequence and its mirror image look the same. A causal "
-    "mask distinguishes them, and so does RoPE, whose angle has a sign.",
+    "mask distinguishes these sequences, and so does RoPE, whose angle has a sign.",
     verdict=Verdict.WHEN,
     source="direct calculation",
 )
@@ -146,9 +147,9 @@ def alibi_sees_no_direction() -> Evidence:
 
 @claim(
     statement="ALiBi lets a model use contexts of any length.",
-    precise="It is stable at any length but attends locally: with equally relevant keys, the flattest of 8 "
-    "heads gives 99.97 % of its weight to the last 2048 of 131 072 tokens. A model trained at 1024 runs at 8192, "
-    "where that head gives 98.17 % to the last 1024.",
+    precise="It is stable at any length but attends locally: with equally relevant keys, the flattest of 8 heads "
+    "gives 99.97 % of its weight to the last 2048 of 131 072 tokens. In a model trained at 1024 tokens that runs "
+    "at 8192, the flattest head gives 98.17 % of its weight to the last 1024 tokens.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )

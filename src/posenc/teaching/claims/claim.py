@@ -1,4 +1,4 @@
-"""A claim: a common statement, the precise statement, a verdict, and the findings that support the verdict."""
+"""Claims: a common statement, the precise statement, a verdict, and the findings that support the verdict."""
 
 import math
 import time
@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One number that supports a verdict, and whether it is as expected."""
+    """A number that supports a verdict, and whether the number is as expected."""
 
     name: str
     value: float
@@ -30,17 +30,17 @@ Evidence = tuple[Finding, ...]
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, with the code that tests it.
+    """A statement about positional encodings, with the code that tests the statement.
 
     Args:
         name: a short name with hyphens.
         statement: the statement as people commonly say it.
-        precise: what is true instead, or the condition under which it is true.
+        precise: the true statement, or the condition under which the common statement is true.
         verdict: the verdict on the statement.
         source: the source of the precise statement.
         compute: a function that runs the library and returns the findings.
-        topic: the heading under which it is shown.
-        slow: whether it trains a model; such claims run only on request.
+        topic: the heading under which pages show the claim.
+        slow: whether the claim trains a model; such claims run only on request.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Outcome:
 def claim(
     statement: str, precise: str, verdict: Verdict, source: str, slow: bool = False
 ) -> Callable[[Callable[[], Evidence]], Claim]:
-    """A decorator for the function that computes a claim's evidence. The claim is named after the function."""
+    """Return a decorator that turns the function that computes the evidence into a claim with its name."""
 
     def make(compute: Callable[[], Evidence]) -> Claim:
         name = compute.__name__.replace("_", "-")
@@ -82,7 +82,7 @@ def claim(
 
 
 def run(claim: Claim) -> Outcome:
-    """Compute the evidence. An error fails this claim and does not stop the others."""
+    """Compute the evidence of a claim. An error fails this claim and does not stop other claims."""
     start = time.perf_counter()
     try:
         findings, error = claim.compute(), ""
@@ -92,20 +92,20 @@ def run(claim: Claim) -> Outcome:
 
 
 def near(name: str, value: float, expected: float, within: float) -> Finding:
-    """A finding that holds if the value differs from ``expected`` by at most ``within``."""
+    """Return a finding that holds if the value differs from ``expected`` by at most ``within``."""
     return Finding(name, float(value), f"{expected:.10g} ± {within:.0e}", abs(value - expected) <= within)
 
 
 def same(name: str, value: float, expected: float) -> Finding:
-    """A finding that holds if the value equals ``expected`` exactly: a count, a flag (1 is yes), or a number."""
+    """Return a finding that holds if the value, such as a count or a flag, equals ``expected`` exactly."""
     return Finding(name, float(value), f"{expected:.10g}", value == expected)
 
 
 def below(name: str, value: float, bound: float) -> Finding:
-    """A finding that holds if the value is at most ``bound``, and not NaN."""
+    """Return a finding that holds if the value is at most ``bound`` and not NaN."""
     return Finding(name, float(value), f"≤ {bound:.4g}", value <= bound)
 
 
 def above(name: str, value: float, bound: float) -> Finding:
-    """A finding that holds if the value is at least ``bound``, and finite."""
+    """Return a finding that holds if the value is at least ``bound`` and finite."""
     return Finding(name, float(value), f"≥ {bound:.4g}", bound <= value < math.inf)

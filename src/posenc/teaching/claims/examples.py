@@ -1,4 +1,4 @@
-"""Claims about examples in lessons: sentences, diagrams and costs that do not show what lessons say."""
+"""Claims about sentences, diagrams and costs that do not show what the lessons say."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -14,15 +14,15 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 @claim(
     statement='Attention without positions cannot tell "I love you" from "you love me".',
-    precise='It can, because "I" and "me" are different words. It cannot distinguish the same words in another '
-    'order, such as "cat ate fish" and "fish ate cat".',
+    precise='It can, because "I" and "me" are different words. Attention cannot distinguish the same words in '
+    'another order, such as "cat ate fish" and "fish ate cat".',
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
 @torch.no_grad()
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
-        """The difference in a word's output between two sentences, without positions or a mask."""
+        """Return the difference between a word's outputs in two sentences, without positions or a mask."""
         outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
         return float((outputs[0] - outputs[1]).abs().max())
 
@@ -59,9 +59,9 @@ def cat_at_position_0() -> Evidence:
 
 @claim(
     statement="The matrix R(ωk) that shifts a sinusoidal code is RoPE's rotation matrix.",
-    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to p "
-    "+ k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Swapping them rotates in the wrong "
-    "direction.",
+    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to p + "
+    "k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Swapping the two matrices rotates in the "
+    "wrong direction.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -80,7 +80,7 @@ def two_rotation_matrices() -> Evidence:
 
 
 class OperatorCount(TorchDispatchMode):
-    """Counts the numbers that operators compute inside the block; views count as zero."""
+    """Counts the numbers that operators compute inside a ``with`` block; a view counts as zero numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class OperatorCount(TorchDispatchMode):
 
 
 def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 32, head_dim: int = 16) -> int:
-    """How many numbers an encoding computes in one forward pass of a model with this many layers, after ``at``."""
+    """Count the numbers that an encoding computes after ``at`` in one forward pass with this many layers."""
     encoding = posenc.encoding(name, width=heads * head_dim, heads=heads, head_dim=head_dim, num_positions=length)
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)
@@ -110,9 +110,8 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 
 @claim(
     statement="RoPE needs no extra computation.",
-    precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and "
-    "two sums per pair. The work grows with the number of layers, whereas a table is added once; it is small "
-    "compared with attention itself.",
+    precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and two "
+    "sums per pair. The work of rotation grows with the number of layers, but is small compared with attention.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
 )

@@ -1,4 +1,4 @@
-"""Claims about order: what attention knows about order without positions, and what a causal mask reveals."""
+"""Claims about what attention knows about order without positions, and about what a causal mask reveals."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ LENGTH = 8
 
 
 def model(encoding: str, causal: bool) -> Transformer:
-    """A small float64 transformer with this encoding and random weights."""
+    """Build a small float64 transformer with this encoding and random weights."""
     encoded = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
     config = Model(width=32)
     return Transformer(config, encoded, 16, causal=causal).initialise(0).double()
@@ -21,7 +21,7 @@ def model(encoding: str, causal: bool) -> Transformer:
 
 @torch.no_grad()
 def order_error(encoding: str, causal: bool) -> float:
-    """The largest difference between f(PX) and P f(X), over distinct tokens."""
+    """Return the largest difference between f(PX) and P f(X) for distinct tokens."""
     tokens = torch.arange(LENGTH)[None]
     shuffle = torch.tensor([3, 0, 7, 1, 5, 2, 6, 4])
     f = model(encoding, causal)
@@ -44,7 +44,7 @@ def equivariant() -> Evidence:
 
 @claim(
     statement="Attention is permutation-invariant.",
-    precise="It is equivariant: outputs move with the inputs. Only an output pooled over all positions is "
+    precise="Attention is equivariant: outputs move with the inputs. Only an output pooled over all positions is "
     "invariant.",
     verdict=Verdict.FAILS,
     source="direct calculation",
@@ -62,7 +62,7 @@ def invariant() -> Evidence:
 
 @claim(
     statement="A decoder without positional encoding cannot know order.",
-    precise="The causal mask reveals order: each token sees a different number of keys. Two layers already "
+    precise="The causal mask reveals order: each token sees a different number of keys. Two layers are enough to "
     "distinguish orders.",
     verdict=Verdict.FAILS,
     source="Haviv et al. 2022; Kazemnejad et al. 2023, theorem 1",
@@ -81,7 +81,7 @@ def nope_leaks_order() -> Evidence:
 
 
 def acts_near(encoding: posenc.Encoding) -> bool:
-    """Whether the encoding affects the first tokens. A scale may be 1 except at far positions."""
+    """Return whether the encoding affects the first tokens; some scales are 1 except at far positions."""
     if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
         return True
     scale = encoding.at(posenc.positions.arange(LENGTH))[0].scale
@@ -91,8 +91,8 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 @claim(
     statement="Every encoding lets a model without a mask distinguish orders.",
     precise="Every encoding in the catalogue that acts on embeddings, queries and keys, or scores breaks "
-    "equivariance. NoPE does not, nor does a scale that affects only far queries. Encodings that require a "
-    "causal mask are left out.",
+    "equivariance. NoPE and scales that affect only far queries do not break equivariance. Encodings that require "
+    "a causal mask were not tested.",
     verdict=Verdict.WHEN,
     source=VASWANI,
 )
@@ -108,7 +108,7 @@ def encodings_show_order() -> Evidence:
 
 
 def attend(x: Tensor) -> Tensor:
-    """Attention with q = k = v = x, one head and no positions."""
+    """Compute attention with q = k = v = x, one head and no positions."""
     placed = posenc.NoPE().at(posenc.positions.arange(len(x)))
     return posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
 

@@ -1,4 +1,4 @@
-"""The measured properties of every encoding, and the claims that compare them with what lessons teach."""
+"""The measured properties of every encoding, and the claims that compare the properties with the lessons."""
 
 from dataclasses import dataclass
 
@@ -15,22 +15,22 @@ FAR = 10**6
 
 @dataclass(frozen=True)
 class Properties:
-    """The properties and costs of an encoding in a model with 768 channels, 12 heads, 512 trained positions."""
+    """The properties and costs of an encoding in a model with 768 channels, 12 heads and 512 trained positions."""
 
     name: str
     acts_on: str
     parameters: int
     last_position: int
     offset_only: bool
-    """Whether scores are unchanged when every position is shifted by a million."""
+    """Whether scores do not change if every position is shifted by a million."""
     orders: bool
-    """Whether a model distinguishes orders without a mask, or always has a mask."""
+    """Whether a model with this encoding distinguishes orders, either without a mask or by its required mask."""
     distinct: bool
-    """Whether a score changes when one of its two tokens moves one position further."""
+    """Whether the score of two tokens changes if one token moves to the next position."""
 
 
 def measured(name: str) -> Properties:
-    """The properties of an encoding in the catalogue, measured by running it."""
+    """Measure the properties of an encoding in the catalogue."""
     encoding = _build(name)
     return Properties(
         name,
@@ -49,7 +49,7 @@ def _build(name: str) -> posenc.Encoding:
 
 @torch.no_grad()
 def _moves(name: str, by: int, one_further: bool = False) -> float:
-    """How much the scores of two tokens change when both move by ``by``, and one of them possibly one further."""
+    """Return the change of two tokens' scores if both tokens move by ``by``; the second may move by 1 more."""
     encoding = _build(name)
     by = min(by, encoding.position_limit - 10)  # at most to the end of a table
     generator = torch.Generator().manual_seed(0)
@@ -75,14 +75,14 @@ TAUGHT = {
     "alibi": (True, False, True, True),
     "sandwich": (True, True, True, True),
 }
-"""Whether each is unique, bounded, aware of distance, and extrapolates."""
+"""Whether each encoding is unique, is bounded, is aware of distance, and extrapolates."""
 
 
 @claim(
     statement="A good encoding is unique, bounded, aware of distance, and extrapolates.",
-    precise="Before training, only Sandwich of the whole catalogue has all four properties. RoPE and "
-    "sinusoidal codes attend to unseen distances, ALiBi excludes them with an unbounded penalty, and a learned "
-    "table knows no distances until it is trained.",
+    precise="Before training, only Sandwich of the whole catalogue has all four properties. RoPE and sinusoidal "
+    "codes attend to unseen distances, ALiBi excludes them with an unbounded penalty, and an untrained table "
+    "knows no distances.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
 )

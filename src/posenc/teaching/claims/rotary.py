@@ -1,4 +1,4 @@
-"""Claims about RoPE: what a score depends on, the two pairings, and the effect of distance."""
+"""Claims about RoPE: what scores depend on, the two pairings, and the effect of distance."""
 
 import math
 
@@ -17,12 +17,12 @@ QUARTER = torch.tensor(math.pi / 4, dtype=torch.float64)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
-    """Draw from N(0, 1) in float64."""
+    """Draw a float64 tensor from N(0, 1)."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def score(q: Tensor, k: Tensor, at_q: int, at_k: int, rotary: posenc.Rotary | None = None) -> float:
-    """⟨R(m)q, R(n)k⟩ in float64."""
+    """Return the score ⟨R(m)q, R(n)k⟩ in float64."""
     rotary = rotary or posenc.Rotary(q.shape[-1], pairing="half")
     placed = rotary.at(torch.tensor([at_q]), torch.tensor([at_k]), dtype=torch.float64)
     rotated_q, rotated_k = placed.rotate(q.view(1, 1, 1, -1), k.view(1, 1, 1, -1))
@@ -30,7 +30,7 @@ def score(q: Tensor, k: Tensor, at_q: int, at_k: int, rotary: posenc.Rotary | No
 
 
 def plane_score(m: int, n: int, direction: int = 1) -> float:
-    """The widget's score: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
+    """Return the score in the lessons' widget: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
     q, k = torch.tensor([[1.5, 0.5], [0.8, 1.0]], dtype=torch.float64)
     rotated = [
         rotate(v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half")
@@ -114,8 +114,8 @@ def first_pair_is_faster_than_the_widget() -> Evidence:
 
 @claim(
     statement="Rotary scores decay with distance.",
-    precise="Only a bound for aligned vectors falls, and not monotonically. Random vectors show no decay, and "
-    "a key can be built to score highest at any distance.",
+    precise="Only a bound for aligned vectors falls, and not monotonically. The scores of random vectors do not "
+    "decay, and for any distance there is a key that scores highest there.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
 )
@@ -141,8 +141,8 @@ def decay_with_distance() -> Evidence:
 
 @claim(
     statement="RoPE pairs channels 2i and 2i+1.",
-    precise="The paper and GPT-J do so, but Llama pairs i and i+d/2. Their outputs differ, but agree after one "
-    "permutation of the channels.",
+    precise="The paper and GPT-J do so, but Llama pairs i and i+d/2. The outputs of the two pairings differ, but "
+    "agree after one permutation of the channels.",
     verdict=Verdict.WHEN,
     source="Su et al. 2021, section 3.2.2; public checkpoints",
 )
@@ -167,7 +167,7 @@ def rotate_complex(
     sin: Float[Tensor, "*table T pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "*batch T D"]:
-    """``rotate`` as one complex multiplication, (x + iy)·e^{iφ}: the same function in complex form."""
+    """Rotate by a complex multiplication, (x + iy)·e^{iφ}, which is the same function as ``rotate``."""
     pairs = cos.shape[-1]
     rotary, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
     layout = (2, pairs) if pairing == "half" else (pairs, 2)

@@ -1,4 +1,4 @@
-"""Claims about scaling RoPE: what each method keeps and gives up, and the effect of YaRN's temperature."""
+"""Claims about scaling RoPE: what each method preserves and changes, and the effect of YaRN's temperature."""
 
 import math
 from itertools import pairwise
@@ -17,17 +17,17 @@ LENGTH = 4096
 
 
 def frequencies(scaling: Scaling, dim: int = DIM, base: float = BASE) -> list[float]:
-    """Radians per position of every pair."""
+    """Return the frequency of every pair in radians per position."""
     return [float(f) for f in scaling.frequencies(dim, base).exact]
 
 
 def slow_pairs(length: int = LENGTH) -> list[int]:
-    """The pairs that complete no turn within the trained length."""
+    """Return the pairs that complete no turn within the trained length."""
     return [i for i, f in enumerate(frequencies(Default())) if 2 * math.pi / f > length]
 
 
 def excess(scaling: Scaling, factor: float) -> list[float]:
-    """The angle of each slow pair at ``factor`` times the length, divided by its trained range."""
+    """Return the angle of each slow pair at ``factor`` times the trained length, divided by its trained range."""
     before, after = frequencies(Default()), frequencies(scaling)
     return [factor * after[i] / before[i] for i in slow_pairs()]
 
@@ -53,7 +53,7 @@ def interpolation_loses_resolution() -> Evidence:
 @claim(
     statement="NTK-aware scaling interpolates slow pairs, so that they stay inside the trained range.",
     precise="Only the last pair does. Of the 18 pairs that complete no turn in 4096 tokens, 17 exceed their "
-    "range at factor 8, by a factor of up to 1.75.",
+    "trained range at factor 8, by a factor of up to 1.75.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.1, against direct calculation",
 )
@@ -72,8 +72,8 @@ def ntk_leaves_the_trained_range() -> Evidence:
 
 @claim(
     statement="YaRN is one formula.",
-    precise="The paper's ramp depends on turns within the trained length, the released code's on the pair's "
-    "index. They differ by a factor of up to 3.04 (d=128, L=4096, s=16, pair 38); checkpoints follow the code.",
+    precise="The paper's ramp depends on turns within the trained length, the released code's on the pair's index. "
+    "The two ramps differ by a factor of up to 3.04 (d=128, L=4096, s=16, pair 38); checkpoints follow the code.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2, and its authors' code",
 )
@@ -91,8 +91,8 @@ def yarn_has_two_ramps() -> Evidence:
 
 @claim(
     statement="YaRN keeps slow pairs and interpolates fast ones.",
-    precise="It is the opposite: fast pairs are kept, and slow pairs are divided by the factor. The divisor "
-    "never decreases as pairs get slower.",
+    precise="It is the opposite: fast pairs are kept, and slow pairs are divided by the factor. Slower pairs never "
+    "have a smaller divisor.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2",
 )
@@ -131,8 +131,8 @@ def temperature_sharpens() -> Evidence:
 
 @claim(
     statement="Dynamic NTK scaling always changes the base.",
-    precise="Up to the trained length, nothing changes. Past it, the base grows with the length, and cached "
-    "keys keep the old base unless they are rotated again.",
+    precise="Up to the trained length, nothing changes. Past the trained length, the base grows with the length, "
+    "and cached keys keep the old base unless they are rotated again.",
     verdict=Verdict.WHEN,
     source="released code, as in Hugging Face transformers",
 )
@@ -150,7 +150,7 @@ def dynamic_by_length() -> Evidence:
 @claim(
     statement="Partial rotation and proportional RoPE are the same thing.",
     precise="Partial rotation gives its channels a complete set of frequencies; proportional RoPE keeps the "
-    "head's frequencies and sets the slowest to zero. Reading a config of one as the other gives a different "
+    "head's frequencies and sets the slowest to zero. Reading a config with the wrong method gives a different "
     "model.",
     verdict=Verdict.FAILS,
     source="Barbero et al. 2024 (arXiv 2410.06205), section 6",
@@ -179,8 +179,7 @@ def remapped_distances() -> Evidence:
     q = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(1, 1, length, 2)
 
     def furthest(remap: posenc.Encoding) -> float:
-        """The longest distance used, measured with one slow pair that rotates by 1/1024 rad per position; scores
-        are the cosines of its angles."""
+        """Return the longest distance in the scores, measured with a pair of 1/1024 rad per position."""
         placed = remap.at(at[-1:], at, dtype=torch.float64)
         turned_q, turned_k = placed.rotate(q[:, :, -1:], q)
         cosines = posenc.scores(turned_q, turned_k, placed, causal=True, scale=1.0)

@@ -1,4 +1,4 @@
-"""Claims about the sinusoidal code: its wavelengths, its rotation, and how its dot products depend on distance."""
+"""Claims about the sinusoidal code: wavelengths, rotation, and how dot products depend on distance."""
 
 import math
 from decimal import Decimal
@@ -16,8 +16,7 @@ BASE = 10_000.0
 
 @claim(
     statement="The slowest wavelength is 2π·10 000 = 62 832.",
-    precise="It is 2π·10000^((d−2)/d), or 60 611 at d=512. The authors' code spaces the frequencies to end at "
-    "62 832.",
+    precise="It is 2π·10000^((d−2)/d), or 60 611 at d=512. In the authors' code, the slowest wavelength is 62 832.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -114,8 +113,8 @@ def shift_is_a_rotation() -> Evidence:
 
 @claim(
     statement="The geometric spacing of frequencies is what makes a shift linear.",
-    precise="With any frequencies, a shift is a rotation. The spacing provides different scales: with only one "
-    "frequency, positions collide.",
+    precise="With any frequencies, a shift is a rotation. Geometric spacing provides different scales; with only "
+    "one frequency, positions collide.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -161,8 +160,8 @@ def dot_product_sees_the_difference() -> Evidence:
 
 @claim(
     statement="Nearer positions always have a larger dot product.",
-    precise="That is only a trend: the product first rises again from distance 3 to 4 (d=4, 8), 11 to 12 "
-    "(d=128) or 43 to 44 (d=512).",
+    precise="This is only a trend: the product first rises again from distance 3 to 4 (d=4, 8), 11 to 12 (d=128) "
+    "or 43 to 44 (d=512).",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -198,8 +197,8 @@ def unique_and_bounded() -> Evidence:
 
 @claim(
     statement="There is no particular reason for the base 10 000.",
-    precise="With base 100, the slowest pair turns once in 617 positions, and every pair repeats beyond that. "
-    "With base 10 000, 75 of 256 pairs complete no turn in 4096 positions, which distinguishes far positions.",
+    precise="With base 100, the slowest pair turns once in 617 positions, and every pair repeats beyond that. With "
+    "base 10 000, 75 of 256 pairs complete no turn in 4096 positions, and these pairs distinguish far positions.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -235,7 +234,7 @@ def by_hand() -> Evidence:
 
 @claim(
     statement="A sinusoidal module has a maximum length of 5000.",
-    precise="That is the size of a buffer. The formula has a value at every position, and posenc.Sinusoidal "
+    precise="5000 is the size of a buffer. The formula has a value at every position, and posenc.Sinusoidal "
     "computes it on demand.",
     verdict=Verdict.FAILS,
     source=VASWANI,

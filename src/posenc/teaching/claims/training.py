@@ -1,4 +1,4 @@
-"""Claims about what happens past the trained length; each trains small models and runs only with --slow."""
+"""Claims about texts past the trained length. Each claim trains small models and needs ``--slow``."""
 
 from dataclasses import replace
 from functools import cache
@@ -28,12 +28,12 @@ PLAN = Plan(
 
 @cache
 def trained_model(encoding: str) -> Taught:
-    """A model with this encoding, trained at 128 bytes and tested as planned."""
+    """Train a model with this encoding at 128 bytes, and test it at the lengths of ``PLAN``."""
     return teach(replace(PLAN, encoding=encoding), load())
 
 
 def losses(encoding: str) -> tuple[float, float]:
-    """The loss in nats per byte on the same targets, with 128 and with 1024 bytes of context."""
+    """Return the losses in nats per byte on the same targets with 128 and with 1024 bytes of context."""
     by_length = {c.length: c.value for c in trained_model(encoding).cells if c.measure == "loss"}
     return by_length[PLAN.lengths[0]], by_length[PLAN.lengths[-1]]
 
@@ -75,7 +75,7 @@ def flat_perplexity_is_no_proof() -> Evidence:
 
 @torch.inference_mode()
 def lost_to_noise(pupil: Taught) -> float:
-    """The increase in loss, in nats, when everything more than 256 bytes before the targets is random."""
+    """Return the increase of the loss in nats if all bytes more than 256 before the targets are random."""
     generator = torch.Generator().manual_seed(0)
     real: list[torch.Tensor] = []
     noise: list[torch.Tensor] = []
@@ -90,13 +90,15 @@ def lost_to_noise(pupil: Taught) -> float:
 
 
 SCALED, REMAPPED = ("linear", "ntk", "dynamic", "yarn", "llama3"), ("self-extend", "dca", "rerope")
-"""Methods of ``extend`` that change frequencies, and those that change the distances of far keys."""
+"""The methods of ``extend`` that change frequencies, and the methods that change distances of far keys."""
 
 
 @cache
 def stretched(name: str) -> tuple[float, float]:
-    """The loss in nats per byte on the first and last 128 of 1024 bytes, over four documents, with a method of
-    ``extend``; ``alone`` reads the last 128 bytes as a separate text."""
+    """Return the losses in nats per byte on the first and last 128 of 1024 bytes, over four documents.
+
+    ``name`` is a method of ``extend``, or ``alone``, which reads the last 128 bytes as a separate text.
+    """
     trained, length = PLAN.lengths
     model = StudyModel(trained_model("rotary").model, "", trained, "a small model")
     held_out = load().validation.long()
@@ -112,8 +114,9 @@ def stretched(name: str) -> tuple[float, float]:
 @claim(
     statement="Without tuning, a RoPE model reads past its trained length best with scaled frequencies.",
     precise="At 8 times its trained length, a small model's loss is 1.8 to 1.9 nats per byte under three "
-    "remappings of positions and 2.3 under the best scaling. Remappings do not increase the loss on short "
-    "texts. STRING, which reaches less than twice the length, is no better there than no scaling.",
+    "remappings of positions and 2.3 under the best scaling. Remappings do not increase the loss on short texts. "
+    "STRING, which reaches less than twice the trained length, is no better at 8 times this length than no "
+    "scaling.",
     verdict=Verdict.FAILS,
     source="measured here: 300 steps at 128 bytes, four documents of 1024, settings as those of extend",
     slow=True,

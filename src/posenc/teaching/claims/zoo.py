@@ -1,4 +1,4 @@
-"""Claims from comparing all encodings; each trains small models and runs only with --slow."""
+"""Claims from comparing all encodings. Each claim trains small models and needs ``--slow``."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,7 +10,7 @@ from posenc.workbench.study.presets import PRESETS
 
 @cache
 def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
-    """The accuracy at eight times the trained length, one number per seed of the study."""
+    """Return the accuracy at eight times the trained length for each seed of the study."""
     asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
     text, shares = asked.source.load(), []
     for plan in asked.plans(text):
@@ -20,14 +20,14 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:
-    """The accuracy on the neighbours task, on grids with eight times as many cells."""
+    """Return the accuracy on the neighbours task for grids with eight times as many cells."""
     return right(encoding, "zoo-grid", "neighbours")
 
 
 @claim(
     statement="Past the trained length, every encoding loses order.",
     precise="FoX fades distant tokens by gates, KERPLE by the logarithm of the distance. With every seed, both "
-    "judge sequences of eight times the trained length as well as short ones. RoPE does not.",
+    "encodings judge sequences of eight times the trained length as well as short sequences. RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
     slow=True,
@@ -69,8 +69,8 @@ def reading_order_is_no_place() -> Evidence:
 
 @claim(
     statement="For an image, it does not matter how M-RoPE's pairs are divided among time, rows and columns.",
-    precise="If the fast pairs go to time, which is constant in an image, a model does not learn in 500 steps "
-    "to find neighbours. If the axes are interleaved, it does.",
+    precise="If the fast pairs go to time, which is constant in an image, a model does not learn in 500 steps to "
+    "find neighbours. If the axes are interleaved, the model learns to find neighbours.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,
@@ -84,8 +84,8 @@ def fast_pairs_find_neighbours() -> Evidence:
 
 @claim(
     statement="Relative tables resized to a larger image work as well as before.",
-    precise="Interpolating the rows of a table for 8×8 cells mixes neighbours with cells farther away: on "
-    "22×23 cells, no neighbours are found. A table with a row for every offset finds all of them.",
+    precise="Interpolating the rows of a table for 8×8 cells mixes neighbours with cells farther away: on 22×23 "
+    "cells, no neighbours are found. A table with a row for every offset finds all neighbours.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,

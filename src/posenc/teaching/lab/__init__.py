@@ -1,1 +1,1 @@
-"""The lab: a local page where you drag, click and break positions; the library computes every number."""
+"""The lab, a local page where you drag, click and break positions. The library computes every number."""

@@ -1,4 +1,4 @@
-"""The lab's answers to requests: the view of a stage, a value under the pointer, the result of a claim."""
+"""Answers to requests to the lab: the view of a stage, the value under the pointer, the result of a claim."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,14 +14,14 @@ from posenc.teaching.lab import rooms
 
 
 def view(question: str, texts: Mapping[str, str]) -> View:
-    """The view of a stage for the texts of a query."""
+    """Return the view of a stage for the texts of a query."""
     asked = rooms.find(question)
     return asked.answer(texts) if asked.fresh else _remembered(question, tuple(sorted(texts.items())))
 
 
 @lru_cache(maxsize=16)
 def _remembered(question: str, texts: tuple[tuple[str, str], ...]) -> View:
-    """The last few views, since a picture, its table and the value under the pointer need the same one."""
+    """Return a view, and store recent views, because a picture, its table and the pointer need the same view."""
     return rooms.find(question).answer(dict(texts))
 
 
@@ -30,12 +30,12 @@ def value(question: str, texts: dict[str, str]) -> dict[str, str]:
     place = [texts.pop(name, "0") for name in ("panel", "row", "column")]
     for text in place:
         if not text.isdecimal() or len(text) > 6:
-            raise InvalidArgument(f"{text[:40]!r} is not an index; count from 0")
+            raise InvalidArgument(f"{text[:40]!r} must be an index, counted from 0")
     return {"text": value_at(view(question, texts), *map(int, place))}
 
 
 def claim(name: str) -> dict[str, Any]:
-    """A claim's verdict and the numbers that support it, computed now.
+    """Run a claim, and return its verdict and the numbers that support it.
 
     Raises:
         InvalidArgument: the claim trains a model, which takes minutes.

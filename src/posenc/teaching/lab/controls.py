@@ -1,4 +1,4 @@
-"""The controls of a stage: their words, and the texts that a pointer can set.
+"""Controls of a stage: their labels, and the texts that a pointer can set.
 
 The signature of the view defines the meaning and range of a text.
 """
@@ -13,22 +13,22 @@ from posenc.errors import InvalidArgument
 from posenc.pictures.palette import style
 
 MAX_QUERY = 12_000
-"""The most characters of a query string; a pasted config is the longest."""
+"""The largest number of characters in a query string, which may contain a pasted config."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """A control: its name in the address, its label, and its default text.
+    """A control of a stage: its name in the address, its label, and its default text.
 
     Args:
-        argument: the view's argument that it sets, if that has another name.
-        rest: whether it is under *More settings*.
-        stops: of a number, the stops of its slider, ``"0..16"`` for all between; other values can be typed.
-        below: of a number, the control whose value it must stay below; it is moved if needed.
-        play: of a number, whether a button runs through its stops.
-        options: of a choice, its names and their labels; names in ``encodings`` have their labels in the palette.
-        of: of an arrangement such as ``2-1-0``, the control with the words that it arranges.
-        most: the most characters that can be pasted.
+        argument: the argument of the view that the control sets, if its name differs.
+        rest: whether the control is under *More settings*.
+        stops: for a number, the stops of the slider, or a range such as ``"0..16"``; other values can be typed.
+        below: for a number, the control whose value must stay larger; the number is reduced if needed.
+        play: for a number, whether a button runs through the stops.
+        options: for a choice, the names and their labels; the palette has the labels of names in ``encodings``.
+        of: for an arrangement such as ``2-1-0``, the control with the words to arrange.
+        most: the largest number of characters that can be pasted.
     """
 
     kind: Literal["number", "choice", "switch", "text", "pasted", "arrangement"]
@@ -51,13 +51,13 @@ class Control:
 
     @property
     def shown(self) -> dict[str, str]:
-        """The names of a choice with their words."""
+        """The names of a choice with their labels."""
         named = {name: "none" if name == "nope" else style(name).label for name in self.encodings}
         return named | (dict(self.options) if isinstance(self.options, Mapping) else {o: o for o in self.options})
 
     @property
     def settable(self) -> tuple[str, ...]:
-        """Every text that a pointer can set; empty if only a keyboard can."""
+        """All texts that a pointer can set; empty if the text can only be typed."""
         if self.kind == "arrangement":
             return tuple("-".join(order) for order in itertools.permutations(sorted(self.default.split("-"))))
         if isinstance(self.stops, str):
@@ -71,9 +71,9 @@ class Control:
 
 
 def pairs(query: str) -> dict[str, str]:
-    """The names and texts of a query string; a name given twice is refused."""
+    """Return the names and texts of a query string; refuse a name that is given twice."""
     if len(query) > MAX_QUERY:
-        raise InvalidArgument(f"the query has {len(query)} characters; the lab reads at most {MAX_QUERY}")
+        raise InvalidArgument(f"the query has {len(query)} characters; the lab accepts at most {MAX_QUERY}")
     texts: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in texts:

@@ -1,6 +1,6 @@
-"""Exports pages that need no server: each stage with packed answers for the stops of its sliders, and one script.
+"""Export of the lab as pages that need no server, with packed answers for the stops of sliders.
 
-A page works when opened as a local file or from any static server, and says which states are missing.
+A page works as a local file or from any static server, and says which states it lacks.
 """
 
 import base64
@@ -26,16 +26,16 @@ from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.rooms import ROOMS, Stage
 
 Texts = tuple[tuple[str, str], ...]
-"""A state: the controls that differ from their defaults, in the stage's order."""
+"""A state of a stage: the controls that differ from their defaults, in the order of the stage."""
 
 MOST = 135_000
-"""The most characters of a stage's pack; page, script and first picture together stay under 300 kB."""
+"""The largest number of characters in the pack of a stage, so that a page stays under 300 kB."""
 WHOLE = 160
-"""A page has every combination of its controls up to this number of states; the first page always has."""
+"""The largest number of states for which a page has all combinations of controls; the first page has no limit."""
 FINE, FEWEST = 65, 4
-"""The most stops of a control on a page, and the least for the largest control: its ends, middle and default."""
+"""The largest number of stops of a control, and the smallest after thinning: ends, middle and default."""
 SHORT = 24
-"""The length of JSON up to which a reference saves nothing."""
+"""The length up to which JSON is repeated, because a reference would not be shorter."""
 CARD = f"""\
 ---
 title: posenc lab
@@ -54,13 +54,13 @@ These pages are static. Put the folder on any static host, or push it to a Huggi
 work from a disk, and load nothing from elsewhere. `posenc lab --export FOLDER` wrote them. Licence: Apache-2.0, see
 `LICENSE`.
 """
-"""``README.md`` of an exported lab, with the front matter that a Hugging Face Space reads."""
+"""The ``README.md`` of an exported lab, with the front matter that a Hugging Face Space reads."""
 
 
 def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = iter) -> list[Path]:
-    """Write the whole lab as a site into ``folder``, with its card and licence; returns the files, pages first.
+    """Write the whole lab as a site into ``folder``, with README and licence, and return the files, pages first.
 
-    ``track`` shows the progress over stages.
+    ``track`` iterates over the stages and may show progress.
     """
     torch.set_num_threads(1)  # answers are small: a second thread would save no time
     (folder / "data").mkdir(parents=True, exist_ok=True)
@@ -86,15 +86,15 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
 
 
 def script_of(name: str, text: str) -> str:
-    """A pack as a classic script, which a page opened from disk can load."""
+    """Return a pack as a classic script, which a page opened from disk can load."""
     return f'(globalThis.posencAnswers ??= {{}})["{name}"] = "{text}";\n'
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
-    """A stage's answers around its first state, and the stops of each control that they cover.
+    """Return the answers of a stage around its first state, and the stops of each control for which they exist.
 
-    If they are too large, the states around those to try are dropped, then half the stops of the largest control,
-    and so on.
+    If the answers are too large, the states near suggested states are dropped first, and then repeatedly half the
+    stops of the largest control.
     """
     answer = cache(partial(_answer, stage))
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
@@ -119,7 +119,7 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """The stops of a control in the states to try, since it may have to stay below another control."""
+    """Return the stops of a control that stay below its limiting control in the first and the suggested states."""
     if not control.below:
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)
@@ -129,7 +129,7 @@ def _reached(stage: Stage, control: Control) -> Sequence[str]:
 
 
 def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> list[Texts]:
-    """The states of a page: all if they are few, else those with one control moved from a state to try."""
+    """Return the states of a page: all states if there are few, and states with one control changed."""
     moving = {name: each for name, each in stops.items() if each}
     tried = [dict(t.state) for t in stage.tries]
     guessed = [stage.guess.before, stage.guess.after] if stage.guess else []
@@ -147,7 +147,7 @@ def _state(stage: Stage, texts: Mapping[str, str]) -> Texts:
 
 
 def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
-    """At most ``count`` evenly spaced stops, including the ends and the default."""
+    """Return at most ``count`` evenly spaced stops, including the ends and the default."""
     if len(stops) <= count:
         return list(stops)
     places = {round(i * (len(stops) - 1) / (count - 1)) for i in range(count)}
@@ -155,7 +155,7 @@ def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
 
 
 def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
-    """The answer for the page, with the words under the pointer; None if the library refuses."""
+    """Return the answer for a page with the words under the pointer, or None if the library raises an error."""
     try:
         view = stage.answer(dict(state))
     except PosencError:
@@ -164,8 +164,10 @@ def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
 
 
 def pack(content: Any) -> str:
-    """JSON with one part per line, compressed, as base64: a part longer than a reference is stored once, the whole
-    is last."""
+    """Return JSON with one part per line, compressed, as base64.
+
+    A part that is longer than a reference is stored once; the last line is the whole.
+    """
     parts: dict[str, int] = {}
 
     def placed(value: Any, short: int = SHORT) -> Any:
@@ -184,14 +186,14 @@ def pack(content: Any) -> str:
 
 @lru_cache(maxsize=1)
 def saved() -> Site:
-    """The style and scripts of every saved page."""
+    """Return the site whose pages contain their style and scripts."""
     early = (page.STATIC / "theme.js").read_text("utf-8")
     style, script = assets.style(page.STATIC / "lab.css"), assets.bundle(page.STATIC / "lab.js")
     return Site(saved=True, style=style, early=early, script=script)
 
 
 def _sealed(site: Site) -> Site:
-    """The site with its content policy: these scripts by hash, what they load, and nothing else."""
+    """Return the site with a content policy that allows only these scripts and what they load."""
     scripts = " ".join(_hash(text) for text in (site.early, site.script))
     policy = (
         f"default-src 'none'; script-src {scripts} 'strict-dynamic'; style-src {_hash(site.style)}; "

@@ -1,5 +1,4 @@
-"""Shows what a real model does in each of its layers, and what happens if a program reads its config
-differently."""
+"""Views of a real model: what each layer does, and the effect of a program that misreads the config."""
 
 import json
 import math
@@ -30,7 +29,7 @@ print(positions.recipes, positions.layer_types, positions.windows)"""
 
 
 def layers(config: str) -> View:
-    """The longest wavelength of every layer and the tokens that it sees, compared with the trained length."""
+    """Show the longest wavelength and the visible tokens of every layer, compared with the trained length."""
     given, inspection = _inspected(config)
     positions, table = inspection.positions, inspection.table
     of_layer = [table.layers[name] for name in table.layer_types]
@@ -74,15 +73,15 @@ for text in wrong:
     one, other = (posenc.encoding(each, total_length={length}).rotate_keys(k, at) for each in (right, text))
     print(torch.cosine_similarity(one, other, -1).mean())"""
 DRAWS = 64
-"""Random keys whose cosines are averaged; their mean is off by about 1/√(64·head_dim)."""
+"""The number of random keys whose cosines are averaged; the error of the mean is about 1/√(64·head_dim)."""
 
 
 @bounded
 def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) -> View:
-    """How much a program's rotation is off at each distance, if it reads one setting wrong.
+    """Show the error of a program's rotation at each distance if the program misreads one setting.
 
-    The mean cosine between random keys rotated by the config and by that program: 1 if both agree, 0 if they are
-    unrelated.
+    The view shows the mean cosine between keys rotated by the config and by the program: 1 if both are equal, 0 if
+    they are unrelated.
     """
     positions = _inspected(config)[1].positions
     if not positions.rotary_recipes:
@@ -123,7 +122,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
 
 
 def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
-    """Known mistakes of programs that affect this recipe."""
+    """Return the known mistakes of programs that affect this recipe."""
     other = "half" if recipe.get("pairing") == "interleaved" else "interleaved"
     wrong = {"the wrong pairing": recipe.with_(pairing=other)}
     if recipe.get("base") != 10_000:
@@ -135,7 +134,7 @@ def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
 
 @lru_cache(maxsize=8)
 def _inspected(config: str) -> tuple[dict[str, object], Inspection]:
-    """The pasted config and its reading."""
+    """Return the pasted config, and the positions that ``read`` returns for it."""
     try:
         given = json.loads(config)
     except (ValueError, RecursionError) as error:  # not JSON, a number is too long, or nesting too deep

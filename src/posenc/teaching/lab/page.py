@@ -1,4 +1,4 @@
-"""The pages as HTML: words, formulas and controls that work without a script."""
+"""The lab's pages as HTML: text, formulas and controls that work without a script."""
 
 import base64
 import json
@@ -24,25 +24,25 @@ except ModuleNotFoundError as error:
     raise MissingExtra("latex2mathml", "lab") from error
 
 CARDS, PATHS, CLAIMS, HERO = "check", "lessons", "claims", "shift-both"
-"""The addresses of the cards, the lessons and the claims, and the stage of the first page."""
+"""The addresses of the pages of cards, lessons and claims, and the stage on the first page."""
 BAR = ((PATHS, "Lessons"), (CLAIMS, "Claims"), (CARDS, "Check"))
-"""The entries of the bar besides the rooms."""
+"""The entries of the navigation bar other than the rooms."""
 FIRST = "/static/first.js"
-"""The answers of the first page as a script, so that its picture moves before the library is imported."""
+"""The script with the answers of the first page, whose picture moves before the library is imported."""
 ABOUT = "How a transformer knows where each word is: positional encodings to drag, click and break."
-"""The description in link previews of pages that are not rooms."""
+"""The description of pages other than rooms in link previews."""
 STATIC = Path(__file__).parent / "static"
 
 
 @dataclass(frozen=True)
 class Site:
-    """The kind of site and the content of its pages: the live lab, or an exported folder.
+    """The live lab or an exported folder, and the content that all its pages share.
 
     Args:
         saved: whether pages contain their style, script and policy and need no server.
-        answers_file: the file of a stage's answers; empty if a server answers.
+        answers_file: the file with a stage's answers; empty if a server computes the answers.
         stops: the texts of a slider's stops, by stage and control; by default all.
-        docs: the address of the documentation, if it is known.
+        docs: the address of the documentation, if known.
     """
 
     saved: bool = False
@@ -84,13 +84,13 @@ def _rendered(template: str, site: Site, **given: object) -> str:
 
 
 def home(site: Site = LIVE) -> str:
-    """The first page: a rotation to drag, and every room by its question."""
+    """Return the first page, with a rotation to drag and a list of rooms by their questions."""
     moving = site if site.saved else replace(site, answers_file=lambda stage: FIRST)
     return _rendered("home.html", moving, title="Rooms", current="", hero=find(HERO))
 
 
 def cards(site: Site = LIVE) -> str:
-    """The page of cards; with a server its script requests their numbers, which need the library."""
+    """Return the page of cards; with a server, a script requests the numbers that need the library."""
     computed = {card["name"]: card for card in deck.cards()} if site.saved else {}
     filters = [
         ("kind", "kind", [*KINDS.items(), ("interview", "Interview")]),
@@ -104,13 +104,15 @@ def cards(site: Site = LIVE) -> str:
 
 
 def paths(site: Site = LIVE) -> str:
-    """The page of lessons by their titles and sections, each with its stages, cards and notes."""
+    """Return the page of lessons, with titles, and with stages, cards and notes for each section."""
     return _rendered("lessons.html", site, title="Lessons", current=PATHS, lessons=LESSONS, done=_to_do)
 
 
 def claims(site: Site = LIVE) -> str:
-    """The page of claims, whose verdicts a reader guesses; from stored results, so that it does not need the
-    library."""
+    """Return the page of claims, whose verdicts the reader guesses.
+
+    The page shows stored results, so that it does not need the library.
+    """
     text = (files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8")
     kept = json.loads(text)
     topics = dict.fromkeys(claim["topic"] for claim in kept.values())
@@ -122,14 +124,14 @@ def claims(site: Site = LIVE) -> str:
 
 
 def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:
-    """The items that a browser counts in a section: its stages, and its cards after a question mark."""
+    """Return the items of a section that a browser counts: stages, and cards with a leading question mark."""
     stages = [name.partition("/")[2] for _, entry in steps for name in entry.stages]
     cards = [f"?{card.name}" for _, entry in steps for card in entry.cards]
     return " ".join(dict.fromkeys([*stages, *cards]))
 
 
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
-    """A room in the state of ``texts``; the answers report texts that a control cannot have."""
+    """Return the page of a room in the state of ``texts``; answers report invalid texts."""
     onward = (*((each.name, each.short) for each in ROOMS), (CARDS, "Check yourself"))
     after = onward[ORDER.index(room.name) + 1]
     given = {"title": room.title, "about": room.words, "current": room.name, "room": room}
@@ -138,7 +140,7 @@ def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
 
 @lru_cache
 def formula(lines: tuple[tuple[str, str], ...]) -> str:
-    """The formulas of a room as MathML, each with text for reading aloud."""
+    """Return the formulas of a room as MathML, each with a text alternative."""
     formulas = (
         convert(tex, display="block").replace("<math ", f'<math alttext="{words}" ', 1) for words, tex in lines
     )
@@ -146,5 +148,5 @@ def formula(lines: tuple[tuple[str, str], ...]) -> str:
 
 
 def thumbnail(name: str) -> str:
-    """A small picture of a room by its first stage, or of a state to try, shipped with the pages."""
+    """Return the small picture of a room's first stage, or of a state to try."""
     return (STATIC / "thumbnails" / f"{name}.svg").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The results of a study, read from its ledger at each request; those of the example until a study exists."""
+"""Views of the results of a study, or of the example study, read from the ledger at each request."""
 
 import math
 from dataclasses import replace
@@ -17,20 +17,19 @@ if TYPE_CHECKING:
     from posenc.workbench.study.results import TaskResult
 
 DEFAULT = Path("study")
-"""The default folder of ``posenc compare``."""
+"""The folder to which ``posenc compare`` writes by default."""
 
 _shelf = {"study": DEFAULT}
 
 
 def use(folder: Path) -> None:
-    """Show this study from now on. Called once, with the folder from the command line; requests cannot name
-    folders."""
+    """Set the study to show. The command line calls this once; requests cannot select folders."""
     refuse_address(folder)
     _shelf["study"] = folder
 
 
 def _labelled(view: "View") -> "View":
-    """The view, labelled as the example if it shows the example study."""
+    """Return the view, with a label if it shows the example study."""
     if shown(_shelf["study"]) != EXAMPLE:
         return view
     return replace(view, readouts={"study": LABEL, **view.readouts})
@@ -41,7 +40,7 @@ def _named(study: Path) -> str:
 
 
 def curves(task: str = "language") -> "View":
-    """The measure of every encoding at every length, with its interval."""
+    """Show the measure of every encoding at every length, with intervals."""
     from posenc.pictures.view import Lines
     from posenc.workbench.report.charts import over_lengths
 
@@ -61,14 +60,14 @@ def curves(task: str = "language") -> "View":
 
 
 def depths(task: str = "needle") -> "View":
-    """Accuracy by depth and length, one panel per encoding."""
+    """Show accuracy by depth and length, with one panel per encoding."""
     from posenc.workbench.report.charts import by_depth
 
     return _charted(by_depth, task)
 
 
 def table(task: str = "ordering") -> "View":
-    """The newest learned table of the study, with its rows before and after training."""
+    """Show the rows of the study's newest learned table before and after training."""
     from posenc.teaching.views.table import trained
     from posenc.workbench.study.trained_weights import newest_table
 
@@ -76,7 +75,7 @@ def table(task: str = "ordering") -> "View":
     trained_table = newest_table(study, task)
     if trained_table is None:
         raise StudyError(
-            f"no learned table of {task} in {_named(study)} yet; type: posenc compare --tasks {task} "
+            f"{_named(study)} has no learned table of the task {task} yet; type: posenc compare --tasks {task} "
             f"--encodings learned --output {_shelf['study']}"
         )
     view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps")
@@ -84,7 +83,7 @@ def table(task: str = "ordering") -> "View":
 
 
 def _python(study: Path) -> str:
-    """The line of a snippet that locates the study."""
+    """Return the line of Python that locates the study."""
     if study == EXAMPLE:
         return "from posenc.teaching.lessons.example import EXAMPLE as study"
     return f"from pathlib import Path; study = Path({str(study)!r})"
@@ -110,7 +109,7 @@ with Ledger(study) as ledger:
 
 
 def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
-    """A chart of the newest runs of a task."""
+    """Return the chart of the newest runs of a task."""
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.study.results import newest
 
@@ -119,9 +118,10 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
         newest_runs = newest(ledger.runs(), task)
     if newest_runs is None:
         raise StudyError(
-            f"no {task} run in {_named(study)} yet; type: posenc compare --tasks {task} --output {_shelf['study']}"
+            f"{_named(study)} has no run of the task {task} yet; type: posenc compare --tasks {task} "
+            f"--output {_shelf['study']}"
         )
     view = chart(newest_runs)
     if view is None:
-        raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
+        raise StudyError(f"the runs of {task} in this study have no accuracy by place; run posenc compare again")
     return _labelled(replace(view, python=PYTHON.format(where=_python(study), task=task)))

@@ -1,7 +1,7 @@
-"""The lab's server: pages and answers on this machine, with one computation at a time, newest request first.
+"""The server of the lab, which computes one answer at a time, newest request first.
 
-Pages are words and controls and do not need torch. A background task imports what answers need after the first page
-is served. Other hosts, origins and methods are refused.
+Pages do not need torch. After the first page is served, a background task imports what answers need. Other
+hosts, origins and methods are refused.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ except ModuleNotFoundError as error:
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 STATIC = ("posenc.pictures", "posenc.teaching.lab")
-"""Packages whose ``static`` folders are served together."""
+"""The packages whose ``static`` folders are served together."""
 PAUSE = 0.5
-"""Seconds between the first page and the import of torch, so that style and script are served first."""
+"""The seconds between the first page and the import of torch, so that style and script are served first."""
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -51,12 +51,12 @@ HEADERS = {
 
 
 def refused(words: str, status: int) -> JSONResponse:
-    """The response to a refused request, with the reason."""
+    """Return the response to a refused request, with the reason."""
     return JSONResponse({"error": words}, status)
 
 
 class Guard:
-    """Accepts only requests from our own pages: to one of these hosts, and not from another site's script.
+    """Accepts only requests that come from the lab's own pages and are addressed to one of these hosts.
 
     A foreign Host header means that another name resolves to this machine (DNS rebinding); a foreign Origin means a
     request from another site's script. Both are refused.
@@ -86,8 +86,10 @@ class Guard:
 
 
 def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starlette:
-    """The lab as an ASGI application; with ``warm`` it imports the library in the background soon after the first
-    page."""
+    """Return the lab as an ASGI application.
+
+    With ``warm``, it imports the library in the background soon after the first page.
+    """
     # One answer at a time: two threads that import the same modules see them incomplete.
     computing = asyncio.Lock()
     warming: list[asyncio.Task[None]] = []
@@ -153,8 +155,7 @@ def _room(request: Request) -> str:
 
 
 def computed(part: str, name: str, texts: dict[str, str]) -> Response:
-    """Compute an answer on one thread: pictures are too small for more, and on a busy machine threads would
-    wait."""
+    """Compute an answer on one thread, because pictures are too small for several threads."""
     import torch
 
     from posenc.pictures import tables, wire
@@ -177,7 +178,7 @@ def computed(part: str, name: str, texts: dict[str, str]) -> Response:
 
 
 def settings(hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
-    """The uvicorn settings of the lab: no access log, no websockets, no trusted proxies."""
+    """Return the uvicorn settings of the lab: no access log, no websockets, no trusted proxies."""
     return uvicorn.Config(
         create_app(hosts),
         ws="none",
@@ -190,14 +191,14 @@ def settings(hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
 
 
 def serve(host: str, port: int, *, open_page: bool) -> None:
-    """Serve until interrupted; ``port=0`` uses any free port.
+    """Serve the lab until the process is interrupted; ``port=0`` uses any free port.
 
     Raises:
         InvalidArgument: the port is in use, or the host is on another machine or a wildcard, which has no name to
         check.
     """
     if host in ("0.0.0.0", "::", ""):
-        raise InvalidArgument(f"host={host!r} means every address; pass the one at which the lab should answer")
+        raise InvalidArgument(f"host={host!r} means every address; pass a single address, such as 127.0.0.1")
     name = f"[{host}]" if ":" in host else host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -207,7 +208,7 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             message = f"host={host!r} is not an address of this computer; pass one of its own, such as 127.0.0.1"
             raise InvalidArgument(message) from error
-        raise InvalidArgument(f"port {port} on {host} cannot be used; choose another with --port") from error
+        raise InvalidArgument(f"port {port} on {host} cannot be used; choose another port with --port") from error
     address = f"http://{name}:{listening.getsockname()[1]}/"
     print(f"The lab is at {address}  (Ctrl+C ends it)", flush=True)
     if open_page:

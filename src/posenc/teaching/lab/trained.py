@@ -1,5 +1,4 @@
-"""Shows what trained models do past their length: the example study's models read one text after longer and longer
-context."""
+"""Views of trained models past their trained length, which read a text after more and more context."""
 
 import math
 from functools import lru_cache
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 
 Read = Annotated[int, Bounds(128, 1024)]
 ENDS = {"prose": b"Who ate whom is lost", "code": b"return self.head(x)"}
-"""The ends of passages in the validation text, on which no model was trained."""
+"""The ends of two passages in the validation text, which no model was trained on."""
 TRAINED = 128
-"""The trained length; the models in ``twice`` read as many bytes, 256 at a time."""
+"""The trained length; the models in ``twice`` were trained on as many bytes, at length 256."""
 SCORED, POINTS = 64, 16
-"""The number of last bytes whose loss is shown, and the points of a curve."""
+"""The number of last bytes whose loss is shown, and the number of points of a curve."""
 MAP = 32
-"""Rows and columns of a map of attention."""
+"""The number of rows and columns of an attention map."""
 BRIGHT = 0.1
-"""The share of a query's attention that is yellow in such a map; an even spread over it is 1/32."""
+"""The share of a query's attention that is yellow in an attention map; the even share is 1/32."""
 
 PYTHON = """\
 from torch.nn.functional import cross_entropy
@@ -47,12 +46,12 @@ for study in (EXAMPLE, EXAMPLE / "twice"):
 
 @bounded
 def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
-    """The loss of five models, byte by byte, over a window of ``length`` bytes; all windows end at the same place.
+    """Show the loss of five models for every byte of a window of ``length`` bytes; all windows have the same end.
 
     Args:
         text: the passage.
-        own: text after the passage; the window ends with it.
-        length: of the window.
+        own: text after the passage, with which the window ends.
+        length: the length of the window.
     """
     losses = {study: _losses(study, text, own, length) for study in ("", "twice")}
     width = length // POINTS
@@ -118,7 +117,7 @@ def looks(
     layer: Annotated[int, Bounds(1, 2)] = 1,
     head: Annotated[int, Bounds(1, 4)] = 1,
 ) -> View:
-    """The attention of one head in each model: its share from each part of the window to each earlier part.
+    """Show the attention of one head in each model, from each part of the window to each earlier part.
 
     Args:
         text, own, length: as in ``reading``.
@@ -160,7 +159,7 @@ def looks(
 
 
 def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
-    """The last ``length`` bytes of the passage followed by ``own``, (T,), and the next byte of each, (T,)."""
+    """Return the window of ``length`` bytes that ends with ``own``, and the byte after each of its bytes, (T,)."""
     from posenc.workbench.tasks.text import load
 
     end, held_out = ENDS[one_of("text", text, ENDS)], bytes(load().validation.tolist())
@@ -172,7 +171,7 @@ def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tensor:
-    """Attention of every head of a layer, (H, T, T), while a model reads ``inputs``, (T,)."""
+    """Return the attention of every head of a layer, (H, T, T), when a model reads ``inputs``, (T,)."""
     placed, mask = model.encoding.at(posenc.positions.arange(len(inputs))), Mask(causal=True)
     x = placed.embed(model.embedding(inputs[None]))
     for i, block in enumerate(model.layers[:layer]):
@@ -186,7 +185,7 @@ def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tenso
 
 @lru_cache
 def models(study: str) -> "dict[str, Transformer]":
-    """The models by encoding, of the example study or of ``"twice"``."""
+    """Return the models by encoding, from the example study or from ``"twice"``."""
     from posenc.workbench.study.trained_weights import language_models
 
     return language_models(EXAMPLE / study)
@@ -200,7 +199,7 @@ def _logits(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
 
 
 def _losses(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
-    """The loss of every byte of the window, by encoding."""
+    """Return the loss of every byte of the window, by encoding."""
     _, targets = window(text, own, length)
     logits = _logits(study, text, own, length)
     return {name: cross_entropy(each, targets, reduction="none").double() for name, each in logits.items()}

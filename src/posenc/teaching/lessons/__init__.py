@@ -1,1 +1,1 @@
-"""The lessons as data: their questions, and where posenc covers each of their sections."""
+"""The lessons as data: their questions, and the parts of posenc that cover each section."""

@@ -1,4 +1,4 @@
-"""Cards: questions of the lessons, with choices and answers."""
+"""Cards, which are questions of the lessons with choices and answers."""
 
 import tomllib
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ TOPICS = {
     "length": "longer contexts",
 }
 KINDS = {"recall": "Recall", "derivation": "Derivation", "trade-off": "Trade-off"}
-"""The kinds of questions, which ask the reader to recall, to compute, or to weigh."""
+"""The kinds of questions, in which the reader recalls, derives or weighs something."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option, and the feedback for choosing it."""
+    """An option of a question, and the feedback for choosing this option."""
 
     words: str
     why: str
@@ -30,21 +30,21 @@ class Card:
     """A question with choices, a number to type, or an answer to compare with the reader's.
 
     Args:
-        name: its name in addresses.
+        name: the name of the card in addresses.
         kind: one of ``KINDS``.
         topic: one of ``TOPICS``.
-        stars: how hard it is, 1 to 3.
-        lessons: the lessons that ask it, 0 to 4.
-        companies: the companies whose models or papers it is about.
-        rows: the rows of ``lessons.toml`` that it covers.
-        stage: the stage of the lab that answers it, as ``room/question``.
-        claims: the claims that answer it.
+        stars: the difficulty, from 1 to 3.
+        lessons: the lessons that ask the question, 0 to 4.
+        companies: the companies whose models or papers the question is about.
+        rows: the rows of ``lessons.toml`` that the question covers.
+        stage: the stage of the lab that answers the question, as ``room/question``.
+        claims: the claims that answer the question.
         prompt: the question.
         answer: the answer in words; ``{}`` is replaced by the number.
         options: the options, exactly one of which is right. A card with neither options nor a number is open: the
-            reader writes an answer and then sees the one given here.
+            reader writes an answer and then sees ``answer``.
         number: the name of a function in ``numbers`` that computes the right number.
-        tolerance: how far a right answer may be from the number.
+        tolerance: the largest difference between a right answer and the number.
         interview: whether the question is asked in interviews.
     """
 
@@ -66,18 +66,18 @@ class Card:
 
     @property
     def shown(self) -> tuple[Option, ...]:
-        """The options in the order of the page, rotated by a hash of the card's name."""
+        """The options in the order on the page, rotated by a hash of the card's name."""
         start = sum(self.name.encode()) % max(1, len(self.options))
         return self.options[start:] + self.options[:start]
 
     @property
     def form(self) -> str:
-        """How the card is answered: ``"choice"``, ``"number"`` or ``"open"``."""
+        """The form of the answer: ``"choice"``, ``"number"`` or ``"open"``."""
         return "choice" if self.options else "number" if self.number else "open"
 
 
 def read(text: str) -> tuple[Card, ...]:
-    """The cards of a TOML document, in its order."""
+    """Return the cards of a TOML document, in the order of the document."""
     deck = []
     for name, entry in tomllib.loads(text).items():
         options = tuple(Option(**option) for option in entry.pop("options", ()))
@@ -87,6 +87,6 @@ def read(text: str) -> tuple[Card, ...]:
 
 
 DECK = read((files("posenc.teaching.lessons") / "cards.toml").read_text(encoding="utf-8"))
-"""Every card."""
+"""All cards."""
 COMPANIES = tuple(sorted({company for card in DECK for company in card.companies}))
-"""The companies whose models or papers some card is about."""
+"""The companies whose models or papers are the subject of a card."""

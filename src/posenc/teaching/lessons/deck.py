@@ -1,4 +1,4 @@
-"""The quiz: its cards, with a reason for every wrong choice and numbers computed by the library.
+"""The quiz, with a reason for every wrong choice and with numbers computed by the library.
 
 Nothing about the reader is stored.
 """
@@ -13,7 +13,7 @@ from posenc.teaching.lessons.card import DECK, Card
 
 
 def cards() -> list[dict[str, Any]]:
-    """Every card as a dictionary for the page, with reasons for its options and with computed numbers."""
+    """Return every card as a dictionary for the page, with reasons for options and with computed numbers."""
     return [
         asdict(card)
         | {
@@ -27,13 +27,13 @@ def cards() -> list[dict[str, Any]]:
 
 
 def answered(card: Card) -> str:
-    """The answer in words, with the computed number filled in."""
+    """Return the answer in words, with the computed number filled in."""
     return card.answer.format(computed(card.number)) if card.number else card.answer
 
 
 @lru_cache(maxsize=32)
 def computed(name: str) -> float:
-    """The number for a card, computed by the function of this name in ``numbers``."""
+    """Compute the number for a card by the function with this name in ``numbers``."""
     from posenc.teaching.lessons import numbers
 
     value: float = getattr(numbers, name)()

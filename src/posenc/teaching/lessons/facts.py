@@ -1,4 +1,4 @@
-"""The titles, sections and rows of the lessons, and where posenc covers each row and section."""
+"""The titles, sections and rows of the lessons, and the parts of posenc that cover each row and section."""
 
 import tomllib
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from typing import Any
 from posenc.teaching.lessons.card import DECK, Card
 
 KINDS = ("claim", "page", "room")
-"""The kinds of things that settle a row. In the data, a colon and the name follow (for a room, ``room/stage``)."""
+"""The kinds of references that settle a row; in the data, a colon and a name follow (``room/stage`` for rooms)."""
 EXERCISES = "exercises/"
 """The folder of the exercise pages."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a lesson with its heading; ``address`` is its anchor, ``rows`` are its facts."""
+    """A section of a lesson: its heading, its anchor (``address``), and its rows."""
 
     title: str
     address: str
@@ -24,7 +24,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson by its own title, with its sections in order."""
+    """A lesson: its title, and its sections in order."""
 
     title: str
     sections: tuple[Section, ...]
@@ -32,8 +32,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the lessons; ``by`` lists what settles it, as ``kind:name``. A row of no lesson comes from another
-    source."""
+    """A row of the lessons or of another source; ``by`` lists references that settle it, as ``kind:name``."""
 
     row: str
     what: str
@@ -41,18 +40,18 @@ class Fact:
     lessons: tuple[int, ...] = ()
 
     def settled_by(self, kind: str) -> tuple[str, ...]:
-        """The names of everything of this kind that settles the row."""
+        """Return the names of all references of this kind that settle the row."""
         return tuple(name for of, _, name in (by.partition(":") for by in self.by) if of == kind)
 
     @property
     def errs(self) -> bool:
-        """Whether a lesson is wrong or lessons disagree. Such rows are named b1, b2 …, with two exceptions."""
+        """Whether a lesson is wrong or lessons disagree; with two exceptions, such rows are named b1, b2 …"""
         return self.row.removeprefix("b").isdecimal() or self.row in ("other-free", "other-softer")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What covers a row: names of claims, addresses in ``docs``, stages as ``room/stage``, and cards."""
+    """The claims, pages in ``docs``, stages (``room/stage``), exercises and cards that cover a row."""
 
     what: str
     pages: tuple[str, ...]
@@ -75,7 +74,7 @@ LESSONS = tuple(
     )
     for number, lesson in enumerate(TABLE["lessons"])
 )
-"""The five lessons; each is numbered by its place, starting at 0."""
+"""The five lessons, numbered from 0."""
 FACTS = tuple(
     Fact(
         row,
@@ -89,12 +88,12 @@ FACTS = tuple(
     )
     for row, entry in TABLE["rows"].items()
 )
-"""Every row, in the order of ``lessons.toml``."""
+"""All rows, in the order of ``lessons.toml``."""
 BY_ROW = {fact.row: fact for fact in FACTS}
 
 
 def entry(fact: Fact) -> Entry:
-    """What covers a row, including what its cards refer to."""
+    """Return the entry of a row, including the claims and stages of its cards."""
     cards = tuple(card for card in DECK if fact.row in card.rows)
     pages = fact.settled_by("page")
     return Entry(
@@ -108,7 +107,7 @@ def entry(fact: Fact) -> Entry:
 
 
 def of_stage(stage: str) -> Entry:
-    """The pages, claims, exercises and questions about a stage of the lab, given as ``room/stage``."""
+    """Return the pages, claims, exercises and questions about a stage of the lab, ``room/stage``."""
     facts = [fact for fact in FACTS if stage in fact.settled_by("room")]
     cards = tuple(card for card in DECK if card.stage == stage)
     entries = [entry(fact) for fact in facts]
@@ -123,26 +122,26 @@ def of_stage(stage: str) -> Entry:
 
 
 def of_section(section: Section) -> list[tuple[Fact, Entry]]:
-    """The rows of a section, each with what covers it."""
+    """Return the rows of a section with their entries."""
     return [(BY_ROW[row], entry(BY_ROW[row])) for row in section.rows]
 
 
 def teaching(row: str) -> list[tuple[Lesson, Section]]:
-    """Every section that teaches a row, with its lesson."""
+    """Return every section that teaches a row, with its lesson."""
     return [(lesson, section) for lesson in LESSONS for section in lesson.sections if row in section.rows]
 
 
 def teaching_claim(name: str) -> list[tuple[Lesson, Section]]:
-    """Every section with a row that a claim settles, with its lesson."""
+    """Return every section with a row that a claim settles, with its lesson."""
     rows = {fact.row for fact in FACTS if name in entry(fact).claims}
     return [(lesson, section) for lesson in LESSONS for section in lesson.sections if rows & {*section.rows}]
 
 
 def sections(stage: str) -> tuple[Fact, ...]:
-    """The rows of the lessons that a stage of the lab, given as ``room/stage``, shows."""
+    """Return the rows of the lessons that a stage of the lab, ``room/stage``, shows."""
     return tuple(fact for fact in FACTS if fact.lessons and stage in fact.settled_by("room"))
 
 
 def _once(*several: tuple[str, ...]) -> tuple[str, ...]:
-    """The items without repetitions, in order of first occurrence."""
+    """Return the items without repetitions, in the order of their first occurrence."""
     return tuple(dict.fromkeys(name for names in several for name in names))

@@ -1,4 +1,4 @@
-"""The numbers that cards ask for, computed by the library."""
+"""The numbers that cards ask for, which the library computes."""
 
 import math
 
@@ -9,7 +9,7 @@ from posenc.teaching.views import rotation
 
 
 def slowest_wavelength(width: int = 512, base: float = 10_000.0) -> float:
-    """The wavelength 2π/θ of the last pair."""
+    """Return the wavelength 2π/θ of the last pair."""
     return 2 * math.pi / float(posenc.scaling.Default().frequencies(width, base).exact[-1])
 
 
@@ -18,7 +18,7 @@ def slowest_at_base_100() -> float:
 
 
 def change_under_shift() -> float:
-    """The change of a rotary score when every position is shifted by 5, to 4 decimals."""
+    """Return the change of a rotary score if every position is shifted by 5, to 4 decimals."""
     rope = posenc.Rotary(64, pairing="half")
     q, k = torch.randn(2, 1, 1, 8, 64, generator=torch.Generator().manual_seed(0))
     scores = []
@@ -29,23 +29,23 @@ def change_under_shift() -> float:
 
 
 def neighbours_dot() -> float:
-    """PE(5)·PE(6) at width 4, which is PE(0)·PE(1)."""
+    """Return PE(5)·PE(6) at width 4, which equals PE(0)·PE(1)."""
     rows = posenc.Sinusoidal(4).table(torch.tensor([5, 6]), torch.float64)
     return float(rows[0] @ rows[1])
 
 
 def rotated_score() -> float:
-    """The score of the lessons' q at 3 and k at 5, with an eighth of a turn per step."""
+    """Return the score of the lessons' q at 3 and k at 5, with an eighth of a turn per step."""
     return float(rotation.shift_both(3, 2).readouts["score (rotated q·k)"])
 
 
 def third_slope() -> float:
-    """The slope of the third of eight ALiBi heads."""
+    """Return the slope of the third of eight ALiBi heads."""
     return float(posenc.ALiBi(8).slopes[2])
 
 
 def longest_for_table() -> float:
-    """The longest sequence that a table of 512 rows can encode, checked by the library."""
+    """Return the longest sequence that a table of 512 rows can encode, checked by the library."""
     table = posenc.Learned(512, 2)
     table.check(posenc.positions.arange(512), "positions")
     return float(table.num_positions)

@@ -1,1 +1,1 @@
-"""Views that answer questions about encodings, one file per question."""
+"""Views that answer questions about encodings. Each file answers one question."""

@@ -1,4 +1,4 @@
-"""Shows what an encoding adds to the scores by distance, for each head."""
+"""The view of the bias that an encoding adds to the scores at each distance, for each head."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ HEAD_DIM = 8
 def distance(
     encoding: str = "kerple", heads: Annotated[int, Bounds(1, 8)] = 4, furthest: Furthest = 256, seed: Seed = 0
 ) -> View:
-    """The bias of an untrained encoding for the last token by distance, if the bias depends only on positions."""
+    """Show the bias of an untrained encoding at each distance, if the bias depends only on distance."""
     encoding = canonical_text(encoding)
     values = added(encoding, heads, furthest, seed)
     lines = tuple(Line(f"head {h + 1}", row) for h, row in enumerate(values))
@@ -46,7 +46,7 @@ print(bias.rows(0, 1, len(keys))[0, :, 0, 0])    # every head, at the furthest d
 
 @torch.no_grad()
 def added(encoding: str, heads: int, furthest: int, seed: int) -> torch.Tensor:
-    """The bias at distances 0 … furthest, of shape ``(heads, furthest + 1)`` in float64."""
+    """Return the bias at distances 0 … ``furthest`` in float64, of shape ``(heads, furthest + 1)``."""
     layer = visible(encoding, _shape(heads, furthest), 1.0, seed)
     if layer.acts_on != ("bias",) or layer.uses_queries or layer.needs_content or layer.axes > 1:
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Shows what ALiBi adds: its slopes, each head's penalty map, and the attention left at each distance."""
+"""Views of ALiBi: the slopes, the penalty map of each head, and the attention at each distance."""
 
 import math
 from typing import Annotated
@@ -16,7 +16,7 @@ from posenc.teaching.views.bounds import Bounds, Length, bounded
 def bias(
     heads: Annotated[int, Bounds(1, 8)] = 4, length: Annotated[int, Bounds(2, 512)] = 8, causal: bool = False
 ) -> View:
-    """The penalty for every query and key, with one map per head, all on one colour scale."""
+    """Show the penalty for every query and key, with one map per head and the same colour scale for all maps."""
     maps = alibi_bias(heads, length).to(torch.float64)
     if causal:
         future = torch.ones(length, length, dtype=torch.bool).triu(1)
@@ -40,7 +40,7 @@ def bias(
 
 @bounded
 def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> View:
-    """The attention of the last token at each distance, if every key is equally relevant."""
+    """Show the attention of the last token at each distance if all keys are equally relevant."""
     keys = posenc.positions.arange(length)
     placed = posenc.ALiBi(heads).at(keys[-1:], keys)
     assert placed.bias is not None

@@ -1,4 +1,4 @@
-"""Attention maps of one small random layer, with and without positions."""
+"""The view of attention maps of a small random layer, with and without positions."""
 
 import math
 
@@ -38,7 +38,7 @@ print(posenc.scores(q, k, here, causal={causal})[0, 0].softmax(-1))"""
 def maps(
     words: str = "dog bites man bites dog", encoding: str = "rotary", causal: bool = False, seed: Seed = 0
 ) -> View:
-    """What each word attends to in one head of a random layer, without positions and with the encoding.
+    """Show the words to which each word attends in one head of a random layer, without and with the encoding.
 
     Repeated words have the same vector, so without positions or a mask their rows are equal.
     """
@@ -62,13 +62,13 @@ def maps(
 
 
 def fitting(name: str, seed: int) -> Encoding:
-    """The encoding for this layer; its learned parameters start as large as a sinusoidal table."""
+    """Return the encoding for this layer, with learned parameters as large as a sinusoidal table."""
     return visible(name, SHAPE, math.sqrt(0.5), seed)
 
 
 @torch.no_grad()
 def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> Float[Tensor, "T T"]:
-    """The softmax of the scores of one random head, in float64; hidden keys are NaN."""
+    """Return the softmax of the scores of one random head in float64; hidden keys are NaN."""
     generator = torch.Generator().manual_seed(seed)
     vocabulary = sorted(set(tokens))
     vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Bounds of a view's settings, stated in its signature: ``width: Annotated[int, Bounds(2, 1024)] = 64``."""
+"""Bounds of a view's settings, which its signature states: ``width: Annotated[int, Bounds(2, 1024)] = 64``."""
 
 import inspect
 import re
@@ -14,14 +14,14 @@ from posenc.pictures.view import View
 P = ParamSpec("P")
 
 FAR = 2**31 - 1
-"""The last position at which the clock's phase is exact."""
+"""The last position at which phases are exact."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The range from ``low`` to ``high``, and below the value of the setting named ``below``, if any.
+    """The range of a setting from ``low`` to ``high``, less than the value of the setting ``below`` if it is given.
 
-    In a setting with several numbers, the bounds apply to each of them.
+    If a setting has several numbers, the bounds apply to every number.
     """
 
     low: float
@@ -38,14 +38,14 @@ Seed = Annotated[int, Bounds(0, FAR)]
 
 
 def bounds(view: Callable[..., View]) -> dict[str, Bounds]:
-    """The bounds of a view's settings by name; a setting that is not a number has none."""
+    """Return the bounds of a view's settings by name; settings that are not numbers have no bounds."""
     hints = get_type_hints(view, include_extras=True)
     notes = {name: getattr(hint, "__metadata__", (None,))[0] for name, hint in hints.items()}
     return {name: note for name, note in notes.items() if isinstance(note, Bounds)}
 
 
 def bounded(view: Callable[P, View]) -> Callable[P, View]:
-    """A decorator that makes a view refuse settings outside their bounds."""
+    """Make a view refuse settings outside their bounds."""
     signature, limits = inspect.signature(view), bounds(view)
 
     @wraps(view)
@@ -59,7 +59,7 @@ def bounded(view: Callable[P, View]) -> Callable[P, View]:
 
 
 def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
-    """Refuse a setting outside its bounds."""
+    """Raise an error if a setting is outside its bounds."""
     for setting, limit in limits.items():
         given = settings[setting]
         for value in given if isinstance(given, tuple) else (given,):
@@ -78,7 +78,7 @@ def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, s
     """Convert settings from strings to the types of the figure's defaults.
 
     Raises:
-        UnknownName: the figure, called ``name``, has no such setting.
+        UnknownName: the figure ``name`` has no setting of this name.
         InvalidArgument: a string is not a value of the setting's type.
     """
     parameters = inspect.signature(figure).parameters
@@ -88,7 +88,7 @@ def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, s
 
 
 def _value(setting: str, word: str, default: object) -> object:
-    """The string converted to the type of the default; a setting without a default stays a string."""
+    """Convert a string to the type of the setting's default; a setting without a default stays a string."""
     if isinstance(default, str) or default is inspect.Parameter.empty:
         return word
     kind = int if default is None else type(default)
@@ -102,11 +102,11 @@ def _value(setting: str, word: str, default: object) -> object:
     try:
         return read(word)
     except (ValueError, KeyError, OverflowError):
-        raise InvalidArgument(f"{setting}={word[:40]!r} is not {expected}") from None
+        raise InvalidArgument(f"{setting}={word[:40]!r} must be {expected}") from None
 
 
 def _whole(word: str) -> int:
-    """The whole number in a string, which may be written as ``1e6``."""
+    """Return the whole number in a string, which may be written as ``1e6``."""
     value = float(word)
     if not value.is_integer():
         raise ValueError(word)
@@ -114,6 +114,6 @@ def _whole(word: str) -> int:
 
 
 def within(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number derived from a view's settings if it is out of range."""
+    """Raise an error if a number that follows from a view's settings is out of range."""
     if not low <= value <= high:
         raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")

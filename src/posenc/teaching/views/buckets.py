@@ -1,4 +1,4 @@
-"""Shows which distances share a bucket in T5: buckets widen with distance."""
+"""The view of T5's buckets, which contain more distances the farther away they are."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ def shared(
     two_sided: bool = False,
     furthest: Annotated[int, Bounds(8, 1024)] = 160,
 ) -> View:
-    """The bucket of each distance behind, and of each distance ahead if both sides have their own buckets."""
+    """Show the bucket of each distance behind the query and, with ``two_sided``, of each distance ahead."""
     t5 = posenc.T5(1, buckets=buckets, max_distance=max_distance, two_sided=two_sided)
     furthest = max(furthest, max_distance)
     away = torch.arange(furthest + 1)

@@ -1,4 +1,4 @@
-"""Shows which cached keys have stale angles after tokens are evicted, shifted or moved, and after re-rotation."""
+"""The view of cached keys with stale angles, after tokens are dropped, shifted or moved, and after re-rotation."""
 
 import math
 from typing import Annotated
@@ -40,7 +40,7 @@ def angles(
     capacity: Annotated[int, Bounds(8, 48)] = 16,
     rerotate: bool = False,
 ) -> View:
-    """The difference between the angle of each cached key and the angle of its position, for every pair.
+    """Show the difference between the angle of each cached key and the angle of its position, for every pair.
 
     A key has the angle of the position at which it was rotated. When keys are renumbered, their positions change
     but their angles do not, until ``posenc.rerotate`` moves them. All keys and the newest query are equal before
@@ -95,7 +95,7 @@ def angles(
 
 
 def _positions(event: str, tokens: int, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The position at which each cached key was rotated, and its current position."""
+    """Return the position at which each cached key was rotated, and its current position."""
     text = torch.arange(tokens)
     if event == "push":
         return text, text

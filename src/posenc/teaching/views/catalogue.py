@@ -1,4 +1,4 @@
-"""All views by name, and views made from settings given as strings."""
+"""All views by name, and a function that makes a view from settings given as strings."""
 
 from collections.abc import Callable, Mapping
 
@@ -56,10 +56,10 @@ VIEWS: dict[str, Callable[..., View]] = {
 
 
 def make(name: str, settings: Mapping[str, str]) -> View:
-    """The view of this name, with settings as strings from a command line or an address.
+    """Return the view with this name for settings that are strings from a command line or an address.
 
     Raises:
-        UnknownName: there is no view, or no setting of it, with that name.
+        UnknownName: there is no view with this name, or the view has no such setting.
         InvalidArgument: a string is not a value of the setting's type, or is out of range.
     """
     one_of("view", name, VIEWS)

@@ -1,4 +1,4 @@
-"""Compares sines with a binary counter: bits and hands for the same positions."""
+"""The view that compares the sinusoidal code with a binary counter at the same positions."""
 
 from typing import Annotated, Literal, get_args
 
@@ -10,7 +10,7 @@ from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
 Frequencies = Literal["halving", "real"]
-"""Whether each hand is half as fast as the previous one, like bits, or the frequencies are those of base 10 000."""
+"""The frequencies of the hands: halved from hand to hand as for bits, or real, with base 10 000."""
 
 PYTHON = """\
 import torch, posenc
@@ -26,7 +26,7 @@ def bits_and_hands(
     positions: Annotated[int, Bounds(2, 256)] = 32,
     frequencies: Frequencies = "halving",
 ) -> View:
-    """The bits of every position, fastest first, above the cosines of the same number of hands.
+    """Show the bits of every position, fastest first, above the cosines of as many hands.
 
     A bit flips when its hand has turned by π: bit i every 2^i positions, and hand i every π/θ_i. The counter jumps,
     but hands move smoothly, so a step is a rotation.

@@ -1,4 +1,4 @@
-"""Shows the error of the float32 angles in public checkpoints at far positions."""
+"""The view of the error of float32 angles, which public checkpoints use, at far positions."""
 
 from decimal import Decimal, localcontext
 from functools import lru_cache
@@ -38,7 +38,7 @@ print(torch.stack([(e - f).abs()[0] for e, f in zip(exact, float32)]).amax(0))  
 def floor(
     position: Annotated[int, Bounds(1, FAR)] = 1_000_000, head_dim: Width = 128, base: Base = 10_000.0
 ) -> View:
-    """The error of each pair's cos and sin at one position, if its angle in radians is a float32 number.
+    """Show the error of cos and sin for each pair at one position if the angle in radians is a float32 number.
 
     An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵, and only slow pairs are accurate.
     """
@@ -62,4 +62,4 @@ def floor(
 
 
 VISIBLE = 1e-3
-"""An error of cos or sin that is still visible in bfloat16, with 8 bits."""
+"""An error of cos or sin that is visible in bfloat16, which has 8 significant bits."""

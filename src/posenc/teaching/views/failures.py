@@ -1,4 +1,4 @@
-"""Shows three ways to number words, how each fails, and the rotation that works."""
+"""Views of three ways to number words that fail, and of the rotation that works."""
 
 from typing import Annotated, Literal, get_args
 
@@ -22,20 +22,20 @@ dog, man = torch.randn(2, {WIDTH}, generator=torch.Generator().manual_seed(0), d
 
 
 def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
-    """Two words as random vectors, which are the same every time."""
+    """Return two words as random vectors with a fixed seed."""
     dog, man = torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return dog, man
 
 
 @bounded
 def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
-    """Three ways of counting and how they fail: the number itself, a share of the text, or binary digits."""
+    """Show why a way of counting fails: the number itself, the share of the text, or binary digits."""
     one_of("way", way, get_args(Way))
     return {"number": _numbers, "share": _shares, "bits": _bits}[way](length)
 
 
 def _numbers(length: int) -> View:
-    """The position itself added to every channel: at far positions it dominates the word."""
+    """Add the position to every channel; at far positions, the position dominates the word."""
     at = torch.arange(length, dtype=torch.float64)
     dog, man = (word + at[:, None] for word in words())
     angles = torch.cosine_similarity(dog, man, -1).acos().rad2deg()
@@ -56,7 +56,7 @@ def _numbers(length: int) -> View:
 
 
 def _shares(length: int) -> View:
-    """The position as a share of the text, from 0 to 1: the size of a step depends on the length of the text."""
+    """Show the position as a share of the text from 0 to 1, whose step depends on the length of the text."""
     texts, points = (11, length), max(11, length)
     codes = [torch.linspace(0, 1, n, dtype=torch.float64) for n in texts]
     lines = (
@@ -72,7 +72,7 @@ def _shares(length: int) -> View:
 
 
 def _bits(length: int) -> View:
-    """The length of each step of the code, which varies for bits and is constant for sinusoidal codes."""
+    """Show the length of each step of a code, which varies for bits and is constant for sinusoidal codes."""
     at = torch.arange(length + 1)
     digits = (at >> torch.arange(10)[:, None] & 1).double().T
     sines = posenc.Sinusoidal(WIDTH).table(at, dtype=torch.float64)
@@ -89,7 +89,7 @@ def _bits(length: int) -> View:
 
 @bounded
 def scores(offset: Annotated[int, Bounds(0, 16)] = 2) -> View:
-    """The score of two words ``offset`` apart at every position, with added codes and with rotated vectors."""
+    """Show the score of two words ``offset`` apart at every position, with added codes and with rotated vectors."""
     dog, man = words()
     at = torch.arange(64)
     table = posenc.Sinusoidal(WIDTH)

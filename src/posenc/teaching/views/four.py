@@ -1,4 +1,4 @@
-"""Measures whether an encoding is unique, is bounded, is aware of distance, and extrapolates."""
+"""The measurement of whether an encoding is unique, is bounded, is aware of distance, and extrapolates."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -20,15 +20,15 @@ NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
 class Four:
     """The measurements of one untrained encoding.
 
-    A row holds the last token's scores when every token is the same word, so that keys differ only by position.
+    A row contains the last token's scores if every token is the same word, so that keys differ only by position.
     There are 4 heads of 64 channels and four random words, and q = k = the embedded word.
 
     Args:
         closest: the smallest difference between two keys of a row within the trained length, over heads and words.
         growth: the largest effect of positions on a score 10⁹ positions away, or in a row 8 times as long, divided
-            by that in the trained row; ``inf`` if the trained row has no effect. A table is measured up to its end.
-        trend: Spearman's rank correlation of score and distance, averaged over heads and words; 0 if all are equal.
-        unseen: the share of attention at untrained distances in a row 8 times as long; 1 if there is no such row.
+            by the effect in the trained row; ``inf`` if this effect is 0. Tables are measured up to their last row.
+        trend: Spearman's rank correlation of distance and the mean score; 0 if all mean scores are equal.
+        unseen: the share of attention at untrained distances in a row 8 times as long; 1 if a table is too short.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Four:
 
     @property
     def has(self) -> tuple[bool, bool, bool, bool]:
-        """Which of the four properties the encoding has, in the order of ``NAMES``."""
+        """Whether the encoding has each of the four properties, in the order of ``NAMES``."""
         return (
             self.closest > DISTINCT,
             self.growth <= GROWTH,
@@ -51,7 +51,7 @@ class Four:
 @cache
 @torch.no_grad()
 def four(name: str) -> Four:
-    """The four properties of an encoding in the catalogue, for 512 trained positions."""
+    """Measure the four properties of an encoding in the catalogue for 512 trained positions."""
     encoding = _build(name)
     generator = torch.Generator().manual_seed(0)
     words = torch.randn(WORDS, 1, WIDTH, generator=generator, dtype=torch.float64)
@@ -70,7 +70,7 @@ def four(name: str) -> Four:
 
 
 def _build(name: str) -> posenc.Encoding:
-    """An untrained encoding, which is the same every time."""
+    """Build an untrained encoding with a fixed seed."""
     shape = {"width": WIDTH, "heads": HEADS, "head_dim": HEAD_DIM}
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
@@ -81,7 +81,7 @@ def _build(name: str) -> posenc.Encoding:
 
 
 def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
-    """The last token's scores when all tokens are the same word, of shape ``(words, heads, keys)``."""
+    """Return the last token's scores if all tokens are the same word, of shape ``(words, heads, keys)``."""
     at = posenc.positions.on_axes(places, encoding.axes)
     placed = encoding.at(at, dtype=words.dtype)
     embedded = placed.embed(words.expand(-1, len(places), -1))
@@ -92,20 +92,20 @@ def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
 
 
 def _closest(keys: Tensor) -> float:
-    """The smallest distance between two rows."""
+    """Return the smallest distance between two rows."""
     # A matrix product would give differences of 1e-7 between equal rows.
     gaps = torch.cdist(keys, keys, compute_mode="donot_use_mm_for_euclid_dist")
     return float(gaps.fill_diagonal_(torch.inf).min())
 
 
 def _change(row: Tensor, words: Tensor) -> float:
-    """The largest difference between a row and the words' scores without positions."""
+    """Return the largest difference between a row and the words' scores without positions."""
     plain = _row(posenc.NoPE(), words, torch.tensor([0]))
     return float((row - plain).abs().max())
 
 
 def _growth(near: float, *far: float) -> float:
-    """The ratio of the largest far effect to the trained one; 1 if both are 0."""
+    """Return the ratio of the largest far effect to the trained effect; 1 if both effects are 0."""
     noise = 1e-12
     if near > noise:
         return max(far) / near
@@ -113,7 +113,7 @@ def _growth(near: float, *far: float) -> float:
 
 
 def spearman(values: Tensor) -> float:
-    """Rank correlation of the values with their index; equal values share their mean rank."""
+    """Return the rank correlation of values with their index; equal values share their mean rank."""
     low, high = (torch.searchsorted(values.sort().values, values, right=right) for right in (False, True))
     both = torch.stack(((low + high).double(), torch.arange(len(values), dtype=torch.float64)))
     centred = both - both.mean(1, keepdim=True)

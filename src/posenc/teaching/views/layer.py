@@ -1,4 +1,4 @@
-"""Builds the encoding of one random layer for figures, from a string."""
+"""The encoding of a random layer for figures, built from a string."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from posenc.errors import InvalidArgument
 
 
 def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
-    """The encoding, with its random numbers fixed by the seed.
+    """Return the encoding, with random numbers determined by the seed.
 
     Learned parameters with a setting ``std`` start with this ``std``, because nothing would be visible at their
     default of 0.02. Custom classes are not imported, because the string may come from a URL.
@@ -27,7 +27,7 @@ def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
 
 
 def python(text: str, shape: ModelShape, std: float) -> str:
-    """The same encoding as a line of public Python."""
+    """Return the encoding as a line of Python that uses only public names."""
     facts = {"width": shape.width, "heads": shape.heads, "head_dim": shape.head_dim}
     given = ", ".join(f"{name}={value}" for name, value in (facts | {"num_positions": shape.num_positions}).items())
     return f'posenc.encoding("{_enlarged(parse(text), std)}", {given}, layers=1)'

@@ -1,5 +1,4 @@
-"""Shows whether attention knows order: the outputs of one attention layer for a sentence and for the same words
-rearranged."""
+"""Views of whether attention knows order: outputs for a sentence and for its words in another order."""
 
 import math
 from functools import reduce
@@ -44,7 +43,7 @@ def attend(words):
 print((attend([words[i] for i in order]) - attend(words)[order]).abs().max())"""
 
 CAT_SAT = {"cat": [0.80, 0.30, 0.50, 0.20], "sat": [0.10, 0.60, 0.90, 0.40]}
-"""The lessons' word vectors."""
+"""The word vectors of the lessons."""
 
 CAT_SAT_PYTHON = """\
 import torch, posenc
@@ -57,7 +56,7 @@ print(posenc.attention(x, x, x, placed))         # Q = K = V = X, scale 1/√4""
 
 
 def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
-    """A pseudorandom vector per word: √2·sin(c·n²) for n = 1 … 8, where c is the word's hash.
+    """Return a pseudorandom vector per word: √2·sin(c·n²) for n = 1 … 8, where c is the word's hash.
 
     In the lab's pages, ``static/own_words.js`` computes the same vectors.
     """
@@ -67,7 +66,7 @@ def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
 
 
 def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Float[Tensor, "T C"]:
-    """One attention layer over the words at positions 0, 1, 2 …; its weights are sin(n²)/2 for n = 121 … 312."""
+    """Compute one attention layer over words at positions 0, 1, 2 …, with weights sin(n²)/2 for n = 121 … 312."""
     numbers = torch.arange(121, 121 + 3 * WIDTH**2, dtype=torch.float64)
     weights = (numbers**2).sin().view(3, WIDTH, WIDTH).float() / 2
     placed = encoding.at(posenc.positions.on_axes(posenc.positions.arange(len(words)), encoding.axes))
@@ -80,7 +79,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
 
 
 def make(name: str) -> posenc.Encoding:
-    """The encoding for the layer, from a string; its learned parameters start as large as after training."""
+    """Return the encoding for the layer, from a string, with learned parameters as large as after training."""
     return visible(name, SHAPE, 0.5, seed=1)
 
 
@@ -91,10 +90,10 @@ def shuffle(
     causal: bool = False,
     remove: bool = False,
 ) -> View:
-    """Attention over a sentence and over its words in another order.
+    """Show attention over a sentence and over its words in another order.
 
     Args:
-        sentence: words separated by spaces; repeated words have the same vector.
+        sentence: words separated by spaces; equal words have the same vector.
         order: a permutation; place t of the new sentence holds word ``order[t]``.
         encoding: a string, such as a name in the catalogue; "nope" removes positions.
         causal: whether a word attends only to itself and the words before it.
@@ -107,8 +106,8 @@ def shuffle(
     within("number of words", len(words), 2, 8)
     if sorted(order) != list(range(len(words))):
         raise InvalidArgument(
-            f"order={'-'.join(map(str, order))} is not an arrangement of {len(words)} words; use each of 0 … "
-            f"{len(words) - 1} once"
+            f"order={'-'.join(map(str, order))} is not an arrangement of {len(words)} words; use each number "
+            f"from 0 to {len(words) - 1} once"
         )
     encoding = "nope" if remove else canonical_text(encoding)
     layer_encoding = make(encoding)
@@ -137,7 +136,7 @@ def shuffle(
 
 
 FOLLOWS = 1e-5
-"""The smallest change that counts. Outputs are of order 1, so float32 rounding over 8 channels is far smaller."""
+"""The smallest change of an output that counts; rounding errors are far smaller."""
 
 
 def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
@@ -145,7 +144,7 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
 
 
 def cat_sat(swap: bool = False) -> View:
-    """The lessons' two words, their attention and its outputs; with ``swap`` the words are in the other order.
+    """Show attention between the lessons' two words and its outputs; ``swap`` exchanges the words.
 
     With Q = K = V = X, scale 1/√4 and no positions, swapping the words swaps the outputs and changes no number.
     """

@@ -1,4 +1,4 @@
-"""Shows the time, row and column of every token of an image or video, as Qwen2-VL counts them."""
+"""The view of the time, row and column of every token of an image or video, counted as in Qwen2-VL."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ def patches(
     row: Annotated[int, Bounds(0, 9, below="rows")] = 1,
     column: Annotated[int, Bounds(0, 11, below="columns")] = 2,
 ) -> View:
-    """The three coordinates of every token of one frame, with text before and after.
+    """Show the three coordinates of every token of one frame, with text before and after the frame.
 
     Args:
         frames: the number of frames in the video; 1 for an image.

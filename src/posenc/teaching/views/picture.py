@@ -1,4 +1,4 @@
-"""Shows an image cut into patches: each patch's number in the sequence, and its position on each axis."""
+"""The view of an image cut into patches, with the number of each patch and its position on each axis."""
 
 import math
 from functools import lru_cache
@@ -39,7 +39,7 @@ def cut(
     column: Annotated[int, Bounds(0, 15, below="side")] = 5,
     before: Annotated[int, Bounds(1, 64)] = 3,
 ) -> View:
-    """One patch of an image of 224 × 224 pixels, its number in the flattened order, and its neighbours.
+    """Show one patch of an image of 224 × 224 pixels, its number in the sequence, and its neighbours.
 
     Args:
         side: patches per side: 16 (of 14 pixels) in Qwen2-VL's vision tower, 14 (of 16) in a ViT, or 8 (of 28) in
@@ -80,7 +80,7 @@ def cut(
 
 
 def _around(numbers: Tensor, row: int, column: int) -> Heatmap:
-    """The numbers of a patch and its neighbours, coloured by their distance in the line; blank off the image."""
+    """Show the numbers of a patch and its neighbours, coloured by their distance in the sequence."""
     framed = pad(numbers.double(), (1, 1, 1, 1), value=math.nan)[row : row + 3, column : column + 3]
     rows, columns = (
         labelled(name, (str(at) * (0 <= at < len(numbers)) for at in range(middle - 1, middle + 2)))
@@ -95,13 +95,13 @@ def _around(numbers: Tensor, row: int, column: int) -> Heatmap:
 
 @lru_cache
 def _with_cuts(patch: int) -> Float[Tensor, "224 224"]:
-    """The image with a line at the start of each patch."""
+    """Draw the image with a line at the start of each patch."""
     at = torch.arange(SIDE) % patch == 0
     return torch.where(at | at[:, None], 2.0, painted())
 
 
 def painted() -> Float[Tensor, "224 224"]:
-    """A cat in front of hills. Each pixel is an index into the colours ``PICTURE``; shape k uses 2k to 2k + 1."""
+    """Draw a cat in front of hills. Each pixel is an index into ``PICTURE``; shape k uses colours 2k and 2k + 1."""
     at = (torch.arange(SIDE, dtype=torch.float64) + 0.5) / SIDE
     y, x = torch.meshgrid(at, at, indexing="ij")
 

@@ -1,4 +1,4 @@
-"""Shows the distance between every query and key, with RoPE alone and with a remapping."""
+"""The view of the distance between every query and key, with RoPE alone and with a remapping."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from posenc.teaching.views.bounds import Bounds, bounded
 
 LONGEST = 128
 ROPE = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear(LONGEST))
-"""One pair that rotates by 1/128 per position: less than half a turn in any text shown."""
+"""A rotation of one pair by 1/128 rad per position, which is less than half a turn in any text shown."""
 
 METHODS: dict[str, Callable[[int, int], Remap]] = {
     "self-extend": lambda trained, window: SelfExtend(ROPE, 4, window),
@@ -45,7 +45,7 @@ def distances(
     trained: Annotated[int, Bounds(8, LONGEST)] = 32,
     window: Annotated[int, Bounds(2, 64, below="trained")] = 16,
 ) -> View:
-    """The distance at which attention sees each key, measured from scores; blank if not seen in training.
+    """Show the distance at which attention sees each key, measured from scores; untrained distances are blank.
 
     The score of two equal vectors of one slow pair is the cosine of the angle between them, which is the distance
     times the frequency. Self-Extend groups four keys. DCA uses chunks of ``trained`` − ``window``, and STRING
@@ -81,7 +81,7 @@ def distances(
 
 
 def measured(encoding: Encoding, length: int) -> Float[Tensor, "T T"]:
-    """The distances computed from the scores of equal vectors; NaN for keys that a query does not see."""
+    """Return the distances computed from the scores of equal vectors; NaN for keys that a query does not see."""
     placed = encoding.at(torch.arange(length), dtype=torch.float64)
     q, k = placed.rotate(*torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 1, 1, length, 2))
     scores = posenc.scores(q, k, placed, causal=True, scale=1.0)[0, 0]

@@ -1,4 +1,4 @@
-"""Shows how RoPE rotates queries and keys: both shifted together, all pairs, and the two pairings."""
+"""Views of how RoPE rotates queries and keys: shifts of both, all pairs, and the two pairings."""
 
 import math
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from posenc.scaling.scaling import TWO_PI
 from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Seed, bounded
 
 Q, K = (1.5, 0.5), (0.8, 1.0)
-"""Vectors with the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn per step."""
+"""The lessons' vectors: q·k is 1.700, and −1.100 at offset 2 with an eighth of a turn per step."""
 
 Turn = Literal["eighth", "radian"]
 STEPS: dict[Turn, Decimal] = {"eighth": TWO_PI / 8, "radian": Decimal(1)}
-"""Radians per position: π/4 as in the lessons, or 1 rad as in the fastest pair of every RoPE model."""
+"""The radians per position: π/4 as in the lessons, or 1 as in the fastest pair of every RoPE model."""
 
 SHIFT_PYTHON = """\
 import math, torch, posenc
@@ -58,9 +58,10 @@ def shift_both(
     offset: Annotated[int, Bounds(-(2**30), 2**30)] = 2,
     turn: Turn = "eighth",
 ) -> View:
-    """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 for comparison.
+    """Show q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 for comparison.
 
-    The offset is key − query. Shifting both does not change the score. At offset 2, a transposed rotation would
+    The offset is key − query. Shifting both positions does not change the score. At offset 2, a transposed rotation
+    would
     give +1.100.
     """
     n = m + offset
@@ -92,18 +93,18 @@ Role = Literal["", "query", "key", "reference"]
 
 
 def arrow(name: str, tip: Tensor, role: Role, **given: Any) -> Arrow:
-    """An arrow to the tip of a vector; other arguments are passed to ``Arrow``."""
+    """Return an arrow to the tip of a vector; other arguments are passed to ``Arrow``."""
     return Arrow(name, float(tip[0]), float(tip[1]), role=role, **given)
 
 
 def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
-    """The tip of the vector at each position ``after`` + value."""
+    """Return the tip of the vector at each position ``after`` + value."""
     points = rotate_pair(vector, [after + value for value in values], turn).tolist()
     return tuple((float(value), x, y) for value, (x, y) in zip(values, points, strict=True))
 
 
 def rotate_pair(vector: Tensor, positions: int | list[int], turn: Turn) -> Tensor:
-    """A vector of one pair, rotated by ``STEPS[turn]`` radians per position: ``(2,)`` or ``(T, 2)``."""
+    """Rotate a vector of one pair by ``STEPS[turn]`` radians per position; the shape is ``(2,)`` or ``(T, 2)``."""
     step = STEPS[turn]
     clock = posenc.Clock(posenc.scaling.Frequencies((step,), (float(step),)))
     cos, sin = clock(torch.tensor(positions), torch.float64)
@@ -118,7 +119,7 @@ def every_pair(
     base: Base = 10_000.0,
     seed: Seed = 0,
 ) -> View:
-    """Every pair of a random q and k at positions m and m + offset; fast pairs rotate far, slow pairs hardly."""
+    """Show every pair of a random q and k at positions m and m + offset; fast pairs rotate more than slow pairs."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
@@ -154,7 +155,7 @@ def every_pair(
 
 @bounded
 def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6) -> View:
-    """One vector rotated with both pairings, and with "half" after the permutation between them."""
+    """Show a vector rotated with both pairings, and with "half" after the permutation between the pairings."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
     order = half_from_interleaved(head_dim)
     half, inter = _rotated(x, position, "half"), _rotated(x, position, "interleaved")

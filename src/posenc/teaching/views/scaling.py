@@ -1,4 +1,4 @@
-"""Draws a scaling: the wavelength of every pair, with the unscaled one and the trained length."""
+"""The view of a scaling: the scaled and unscaled wavelength of every pair, and the trained length."""
 
 import math
 from typing import Annotated
@@ -14,7 +14,7 @@ Factor = Annotated[float, Bounds(1, 1024)]
 Trained = Annotated[int, Bounds(2, FAR)]
 
 LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
-"""Labels of scalings, if they differ from their names."""
+"""The labels of scalings whose labels differ from their names."""
 
 
 @bounded
@@ -25,13 +25,13 @@ def scaled(
     factor: Factor = 8.0,
     original_length: Trained = 4096,
 ) -> View:
-    """The effect of a scaling on the wavelength of every pair."""
+    """Show the effect of a scaling on the wavelength of every pair."""
     fixed = planned(method(scaling, factor, original_length), math.ceil(factor * original_length))
     return drawn(fixed, rotary_dim, base, original_length)
 
 
 def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
-    """Any fixed scaling for these channels and this base, with the unscaled wavelengths."""
+    """Show a fixed scaling for these channels and this base, with the unscaled wavelengths."""
     stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
     slowed = slowing(scaling, rotary_dim, base)
     same = max(slowed) < 1.0 + 1e-9

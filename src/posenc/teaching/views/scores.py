@@ -1,4 +1,4 @@
-"""Shows how a rotary score changes with distance, for different q and k."""
+"""The view of rotary scores by distance, for different q and k."""
 
 from typing import Annotated, Literal, get_args
 
@@ -14,7 +14,7 @@ from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bo
 from posenc.teaching.views.four import spearman
 
 Content = Literal["aligned", "random", "peaked"]
-"""``"aligned"``: q = k = 1. ``"random"``: both from N(0, 1). ``"peaked"``: k scores highest at one distance."""
+"""The choice of q and k: ``"aligned"`` (q = k = 1), ``"random"``, or ``"peaked"`` (highest at one distance)."""
 
 DRAWN: dict[str, str] = {
     "aligned": "q = k = torch.ones(1, 1, 1, D, dtype=torch.float64)",
@@ -35,7 +35,7 @@ print((k @ q.mT).flatten().flip(0))"""
 def scores(
     q: Float[Tensor, " D"], k: Float[Tensor, " D"], furthest: int, base: float = 10_000.0
 ) -> Float[Tensor, " distances"]:
-    """⟨R(n)q, R(n−distance)k⟩ in float64 for keys 0 … furthest positions back."""
+    """Return the scores ⟨R(n)q, R(n−distance)k⟩ in float64 at distances 0 … ``furthest``."""
     rotary = posenc.Rotary(q.shape[-1], pairing="half", base=base)
     keys = posenc.positions.arange(furthest + 1)
     placed = rotary.at(keys[-1:], keys, dtype=torch.float64)
@@ -44,7 +44,7 @@ def scores(
 
 
 def contents(content: Content, head_dim: int, peak: int, seed: int, base: float) -> tuple[Tensor, Tensor]:
-    """q and k of the chosen kind, in float64."""
+    """Return q and k of the chosen kind in float64."""
     generator = torch.Generator().manual_seed(seed)
     q = torch.randn(head_dim, generator=generator, dtype=torch.float64)
     if content == "aligned":
@@ -72,7 +72,7 @@ def distance(
     seed: Seed = 0,
     base: Base = 10_000.0,
 ) -> View:
-    """The score of one q and k as a function of their distance."""
+    """Show the score of one q and k as a function of their distance."""
     q, k = contents(content, head_dim, peak, seed, base)
     values = scores(q, k, furthest, base)
     # Values that are equal up to rounding, such as those left and right of a peak, share a rank.

@@ -1,4 +1,4 @@
-"""Shows the sinusoidal code: its heatmap, hands and waves, and its dot products by distance."""
+"""Views of the sinusoidal code: heatmap, hands, waves, and dot products by distance."""
 
 import math
 from collections.abc import Sequence
@@ -16,14 +16,16 @@ from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane,
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
 MAX_LENGTH, SQUARE = 4096, 64
-"""The largest number of positions drawn, and the number of positions compared with each other."""
+"""The largest number of drawn positions, and the number of positions that are compared with each other."""
 ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
 def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
-    """The code at these positions in float64, with one row per position."""
+    """Return the code at these positions in float64, with one row per position."""
     if width % 2:
-        raise InvalidArgument(f"width={width} must be even here, one sine and one cosine per pair; use {width + 1}")
+        raise InvalidArgument(
+            f"width={width} must be even, because every pair has a sine and a cosine; use width={width + 1}"
+        )
     encoding = posenc.Sinusoidal(width, base=base, order=order)
     return encoding.table(torch.tensor(list(positions)), torch.float64)
 
@@ -38,7 +40,7 @@ def heatmap(
     first: Annotated[int | None, Bounds(0, 4095, below="length")] = None,
     second: Annotated[int | None, Bounds(0, 4095, below="length")] = None,
 ) -> View:
-    """Every value of the code; if two positions are given, they are marked and compared.
+    """Show every value of the code; if two positions are given, mark and compare these positions.
 
     Rows are dimensions and columns are positions; ``transposed`` swaps them but keeps the colours.
     """
@@ -67,7 +69,7 @@ def heatmap(
 
 @bounded
 def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base: Base = 10_000.0) -> View:
-    """A clock with width/2 hands at one position; slower hands are shorter, as on a clock."""
+    """Show a clock with width/2 hands at one position; as on a clock, slower hands are shorter."""
     row = table(width, [position], base)[0].view(-1, 2)
     pairs = len(row)
     arrows = []
@@ -104,7 +106,7 @@ def waves(
     last: Annotated[int, Bounds(1, 1_004_096)] = 20,
     base: Base = 10_000.0,
 ) -> View:
-    """Single columns of the code as functions of position."""
+    """Show single dimensions of the code as functions of position."""
     within("last", last, first + 1, first + MAX_LENGTH)
     within("dimensions", len(dimensions), 1, 8)
     between = SMOOTH if last - first <= FEW else 0
@@ -122,11 +124,11 @@ def waves(
 
 
 SMOOTH, FEW = 7, 130
-"""How many points are drawn between two positions, and for at most how many positions they are drawn."""
+"""The number of points drawn between two positions, and the largest number of positions with such points."""
 
 
 def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tuple[float, ...], Tensor]:
-    """The code at the positions and, to show the waves, at points between them."""
+    """Return the code at the positions and at points between the positions."""
     exact = table(width, positions, base)
     count = (len(positions) - 1) * (between + 1) + 1
     fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
@@ -138,12 +140,12 @@ def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tu
 
 
 def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
-    """The wavelength of every pair, in positions."""
+    """Show the wavelength of every pair in positions."""
     return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
 
 
 def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
-    """The cosine of the codes of every two positions, which depends only on their distance."""
+    """Show the cosine of the codes of every two positions, which depends only on their distance."""
     at = counted("position", len(code))
     return Heatmap("cosine of every two positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 
@@ -155,7 +157,7 @@ def falloff(
     base: Base = 10_000.0,
     pairs: bool = False,
 ) -> View:
-    """The dot product by distance, a downward trend that first rises again at the mark.
+    """Show the dot product by distance, which falls as a trend and first rises again at the mark.
 
     Args:
         width, base: the width and base of the code.
@@ -190,7 +192,7 @@ def falloff(
 def shift(
     width: Annotated[int, Bounds(2, 32)] = 8, by: Annotated[int, Bounds(0, 10_000)] = 5, base: Base = 10_000.0
 ) -> View:
-    """R(k), the matrix that maps every PE(p) to PE(p+k), by formula and by least squares."""
+    """Show R(k), the matrix that maps every PE(p) to PE(p+k), by formula and by least squares."""
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to solve for it.
     at = [997 * i for i in range(4 * width)]
@@ -217,7 +219,7 @@ def shift(
 
 
 def rotation_matrix(width: int, by: int, base: float = 10_000.0) -> Float[Tensor, "C C"]:
-    """R(k), block-diagonal with [[cos, sin], [−sin, cos]] of k·θ_i for every pair (sin, cos)."""
+    """Return R(k), block-diagonal with [[cos, sin], [−sin, cos]] of k·θ_i for every pair (sin, cos)."""
     sin, cos = table(width, [by], base)[0].view(-1, 2).T
     blocks = torch.stack((torch.stack((cos, sin), -1), torch.stack((-sin, cos), -1)), -2)
     return torch.block_diag(*blocks)

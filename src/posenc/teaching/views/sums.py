@@ -1,4 +1,4 @@
-"""Shows how well content and position can be separated after they are added."""
+"""The view of how well content and position can be separated after their addition."""
 
 from functools import lru_cache
 from typing import Annotated
@@ -13,7 +13,7 @@ from posenc.teaching.views.bounds import Bounds, Position, Seed, Width, bounded
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 PARTS = ("word", "position")
 CAT = (0.32, -0.71, 0.55, 0.18)
-"""The lessons' word."""
+"""The word vector of the lessons."""
 
 PYTHON = """\
 import torch, posenc
@@ -35,7 +35,7 @@ def apart(
     seed: Seed = 0,
     position: Position = 0,
 ) -> View:
-    """The shares of the sums word + PE(p) from which a linear layer recovers the word and the position, by width.
+    """Show the shares of sums word + PE(p) from which a linear layer recovers word and position, by width.
 
     Args:
         width: the largest width for which the shares are shown.
@@ -78,7 +78,7 @@ def apart(
 
 
 def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Random words ``(words, width)`` and the sinusoidal code ``(length, width)``, in float64."""
+    """Return random words ``(words, width)`` and the sinusoidal code ``(length, width)`` in float64."""
     generator = torch.Generator().manual_seed(seed)
     content = torch.randn(words, width, generator=generator, dtype=torch.float64)
     return content, posenc.Sinusoidal(width).table(posenc.positions.arange(length), torch.float64)
@@ -86,7 +86,7 @@ def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, T
 
 @lru_cache(maxsize=64)
 def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
-    """The shares of all sums from which the word or the position is recovered without knowing the other.
+    """Return the shares of all sums from which a linear layer recovers the word, and the position.
 
     A linear layer recovers the vector c of a codebook with the largest x·c − |c|²/2.
     """

@@ -1,4 +1,4 @@
-"""Shows the rows of a learned table, and what happens past its end."""
+"""Views of the rows of a learned table, and of positions past its end."""
 
 from typing import Annotated
 
@@ -14,9 +14,9 @@ from posenc.teaching.views.bounds import Bounds, Position, bounded
 
 ROWS, WIDTH = 8, 8
 BLOCK = 2
-"""The number of first rows, which training splits off; only later rows are compared."""
+"""The number of first rows that are left out of comparisons."""
 VISIBLE = 0.2
-"""A difference of mean cosines that the colours show."""
+"""The smallest difference of mean cosines that the colours show."""
 
 TABLE_PYTHON = """\
 import torch, posenc
@@ -27,14 +27,14 @@ print({printed})"""
 
 
 def random_rows(rows: int, width: int) -> Tensor:
-    """A table before training: the rows of ``torch.manual_seed(0)``, without changing torch's global state."""
+    """Return the rows of a table before training, from seed 0, without changing torch's global state."""
     table = posenc.Learned(rows, width)
     torch.nn.init.normal_(table.weight, std=table.std, generator=torch.Generator().manual_seed(0))
     return table.weight.detach()
 
 
 def refusal(rows: int, position: int) -> str:
-    """The error message of a table with this many rows for a position; empty if the table has that row."""
+    """Return the error message of a table with this many rows for a position; empty if the table has that row."""
     try:
         posenc.Learned(rows, WIDTH).table(torch.tensor([position]))
     except PositionOutOfRange as error:
@@ -46,7 +46,7 @@ def refusal(rows: int, position: int) -> str:
 def lookup(
     position: Position = 8, rows: Annotated[int, Bounds(1, 4096)] = ROWS, past_end: PastEnd = "clamp"
 ) -> View:
-    """A table with ``rows`` rows, and the result of looking up one position."""
+    """Show a table with ``rows`` rows, and the result of looking up one position."""
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     with torch.no_grad():
         table.weight.copy_(random_rows(rows, WIDTH))
@@ -68,7 +68,7 @@ def lookup(
 
 
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
-    """The cosine similarity of every two rows of a real ``(rows, width)`` table, before and after training.
+    """Show the cosine similarity of every two rows of a ``(rows, width)`` table, before and after training.
 
     The numbers use the rows from ``BLOCK`` on.
     """

@@ -1,4 +1,4 @@
-"""The maps of queries and the biases that a position table implies, to compare with measured ones."""
+"""The maps of queries and the biases that a position table implies, for comparison with measurements."""
 
 import math
 from typing import Any
@@ -16,7 +16,7 @@ from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
-"""The largest relative residual of queries that one map explains; rounding causes it."""
+"""The largest relative residual, from rounding, of queries that a single map explains."""
 ROUNDING = 1e-5
 """The tolerance for maps, which are fitted in float64 to queries rotated in float32, with at least twice as many
 samples as channels and a condition number of a few tens."""
@@ -32,7 +32,9 @@ def maps_of(
     places: tuple[int, int] | None,
     layout: str,
 ) -> Float[Tensor, "P D D"] | None:
-    """The maps from queries at the first position to those at each position; None if a query has too few channels.
+    """Return the maps from queries at the first position to queries at each position.
+
+    The result is None if a query has too few channels.
 
     Args:
         encoding: the encoding that the layer's string describes; None for a rotary layer.
@@ -62,7 +64,7 @@ def maps_of(
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
-    """The query scale of a layer, relative to the first position; 1 if there is none or only a description."""
+    """Return a layer's query scale relative to the first position, or 1 if no string states the scale."""
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
     scale = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
@@ -71,7 +73,7 @@ def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " 
 
 
 def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding: float) -> list[str]:
-    """Describe how a measured bias differs from an encoding's; empty if it does not.
+    """Describe how a measured bias differs from an encoding's bias, or return an empty list if both are equal.
 
     A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest entry. For a trained
     bias, whose numbers are in the checkpoint, only the buckets in which keys share a number are compared.
@@ -85,11 +87,11 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
     expected = (expected - expected.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
     off = float((expected - measured.tril()).abs().max())
     is_same = off < rounding * max(1.0, float(expected.abs().max()))
-    return [] if is_same else [f"a bias that is off by {off:.1g} from it"]
+    return [] if is_same else [f"a bias that is off by {off:.1g} from the expected bias"]
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:
-    """Describe how a trained bias differs from one distinct number per bucket; an empty string if it does not."""
+    """Describe how a trained bias differs from one distinct number per bucket, or return an empty list."""
     shown = (measured != 0).any(0) | torch.eye(len(bucket), dtype=torch.bool)
     near = float(measured.max() - measured.min()) * 1e-3
     buckets = [measured[:, shown & (bucket == number)] for number in bucket[shown].unique()]

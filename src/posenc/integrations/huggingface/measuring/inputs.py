@@ -18,18 +18,20 @@ from posenc.integrations.huggingface.language_model import text_config
 PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_images", "pixel_values_videos")
 SOUNDS = ("input_features", "input_values")
 CELLS, FRAMES, PERIODS = 4, 64, 40
-"""Patches along a side if the config has no size, frames of a spectrogram, and frames of a waveform."""
+"""The number of patches along a side if the config has no size, and the numbers of frames of a spectrogram and of
+a waveform."""
 STRIDE = 384
-"""Samples per frame if the config does not state strides: a multiple of the numbers in known models."""
+"""The number of samples per frame if the config states no strides: a multiple of all strides in known models."""
 EDGE, HEARD = 3, 24
-"""Frames at each end of a sound that convolutions mix with padding, and the number of measured frames."""
+"""The number of frames at each end of a sound that convolutions mix with padding, and the number of measured
+frames."""
 READ, DECODED = 23, 11
-"""Lengths of a text and of a decoder's text, in tokens; they differ to tell self-attention from cross-attention."""
+"""The lengths of a text and a decoder's text, in tokens. Different lengths identify cross-attention."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way to give a model texts, pictures or sounds.
+    """A way to pass texts, pictures or sounds to a model.
 
     Args:
         name: the name of the argument.
@@ -38,7 +40,7 @@ class Form:
         arguments: a function from a number of rows to the other arguments.
         alone: whether the model gets one row at a time, because its input has no axis for rows.
         merge: the side of a square of patches that the model merges later; those patches may be consecutive.
-        length: tokens in a text; None for pictures and sounds.
+        length: the number of tokens in a text; None for pictures and sounds.
     """
 
     name: str
@@ -50,11 +52,11 @@ class Form:
     length: int | None = None
 
     def given(self, rows: int, alike: bool, seed: int) -> dict[str, Tensor]:
-        """All arguments of a forward pass."""
+        """Return all arguments of a forward pass."""
         return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.arguments(rows)}
 
     def orders(self, tokens: int) -> list[list[int]]:
-        """The indices of the measured tokens, in each order that a model may use.
+        """Return the indices of the measured tokens, in each order that a model may use.
 
         The patches of a picture are the last tokens, row by row or by merged squares. In a sound, frames at both
         ends are left out, because their content differs.
@@ -74,7 +76,7 @@ class Form:
 
 
 class TokenIds:
-    """Which token ids a model accepts, for itself and its decoder, and whether it accepts position ids."""
+    """The token ids that a model and its decoder accept, and whether the model accepts position ids."""
 
     def __init__(self, model: Any) -> None:
         takes, text = inspect.signature(model.forward).parameters, text_config(model.config)
@@ -85,12 +87,12 @@ class TokenIds:
         self.device = next(model.parameters()).device
 
     def draw(self, rows: int, length: int, seed: int = 0) -> Tensor:
-        """Random token ids."""
+        """Return random token ids."""
         draw = torch.Generator().manual_seed(seed)
         return torch.randint(4, self.vocabulary, (rows, length), generator=draw).to(self.device)
 
     def form(self, name: str, length: int) -> Form:
-        """Texts of this length for the argument ``name``, random or with one repeated token each."""
+        """Return texts of this length for the argument ``name``, random or with one repeated token each."""
 
         def make(rows: int, alike: bool, draw: torch.Generator) -> Tensor:
             repeated = 4 + torch.arange(rows) % (self.vocabulary - 4)
@@ -100,12 +102,12 @@ class TokenIds:
 
 
 def forms(model: Any, config: Any = None, names: Sequence[str] = (*PICTURES, *SOUNDS)) -> Iterator[Form]:
-    """Every form of picture or sound that may fit a model, the likeliest first; empty if it accepts neither.
+    """Yield every form of picture or sound that may fit a model, beginning with the likeliest form.
 
     Args:
         model: the model whose ``forward`` gets the input.
         config: the config with the sizes; by default the model's own.
-        names: possible names of the argument; the first one in the signature is used.
+        names: possible names of the argument; the first name in the signature is used.
     """
     takes = {*inspect.signature(model.forward).parameters}
     name = next((name for name in names if name in takes), None)

@@ -23,12 +23,12 @@ def least_squares(
 
 
 def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> tuple[list[int], Tensor | None]:
-    """The index of each channel of a head in the output of its projection, and the factor applied to it afterwards.
+    """Return each channel's index in the output of its projection, and the factor applied to it afterwards.
 
     Args:
         first: a head's queries of the first token, at position 0.
-        outputs: the outputs of earlier modules, latest last. If none of them holds the queries, because these were
-            normed or mixed in between, the order is unchanged and the factors are None.
+        outputs: the outputs of earlier modules, latest last. If no output holds the queries, such as in a model
+            that normalises or mixes queries, the order is unchanged and the factors are None.
     """
     unit = torch.nn.functional.normalize(first.double(), dim=0)
     for output in reversed(outputs):
@@ -56,7 +56,7 @@ class MeasuredRotation:
 
     @property
     def pairing(self) -> str:
-        """``"interleaved"`` if pairs are neighbours, ``"half"`` for another common distance, else ``"other"``."""
+        """The pairing: ``"interleaved"``, ``"half"``, or ``"other"`` if the distances within pairs differ."""
         distances = {b - a for a, b in self.pairs}
         if distances == {1}:
             return "interleaved"
@@ -64,7 +64,7 @@ class MeasuredRotation:
 
 
 def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> MeasuredRotation | None:
-    """The rotation in maps at these positions; None if no pair rotates."""
+    """Return the rotation in maps at these positions, or None if no pair rotates."""
     most, partner = maps.abs().amax(0).fill_diagonal_(0).max(-1)
     pairs = tuple((a, int(b)) for a, b in enumerate(partner) if most[a] > 10 * UNMOVED and a < b)
     if not pairs:
@@ -74,7 +74,7 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Mea
 
 
 def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | None:
-    """Combine the rotations by each axis; the result has axes if no pair rotates by several of them."""
+    """Combine the rotations by each axis. The result has axes if no pair rotates by several axes."""
     turns = [
         (pair, axis, theta)
         for axis, rotation in enumerate(rotations)
@@ -90,7 +90,7 @@ def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | 
 
 
 def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
-    """The rotation over a picture, from its first column and its first row, along which only one axis changes.
+    """Return the rotation over a picture, from its first column and first row, along which only one axis changes.
 
     ``maps`` are the maps of all patches, row by row.
     """
@@ -99,7 +99,7 @@ def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> Measure
 
 
 def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
-    """Frequencies from angles known up to full turns: the estimate at each position gives the turns at the next."""
+    """Return frequencies from angles modulo 2π; the estimate at each position gives the turns at the next."""
     estimate = torch.zeros_like(angles[0])
     for p, angle in zip(positions, angles, strict=True):
         if p:
@@ -114,7 +114,7 @@ class Scores:
 
     Args:
         scale: the factor on q·k, as the mean over queries that see several keys.
-        bias: ``(H, T, T)``, 0 at every query's own key; None if there is none.
+        bias: ``(H, T, T)``, 0 at every query's own key; None if there is no bias.
         follows_content: whether the bias depends on the tokens.
         window: the number of keys that the last query sees, including its own; None for all keys and for chunks.
         chunk: the largest number of keys that a query sees, if earlier queries see more than later ones; else None.
@@ -130,7 +130,7 @@ class Scores:
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
-    """Scale, bias and mask from several texts; a bias that is equal for all texts does not depend on content."""
+    """Return scale, bias and mask from several texts. Only a bias that differs between texts depends on content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
     products = (q.double() @ keys.double().mT)[:, : scores.shape[1]]
     values = scores.double()

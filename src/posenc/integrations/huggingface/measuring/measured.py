@@ -1,7 +1,7 @@
 """The result of ``measure``, as a position table to compare with the table of the config.
 
 A value that was not measured, or that the measurement cannot distinguish from the config's, is copied from the
-config's table, so ``differences`` of the two tables lists only what was measured to differ.
+config's table. ``differences`` of the two tables therefore lists only measured differences.
 """
 
 import math
@@ -35,14 +35,14 @@ from posenc.integrations.position_table import LayerTable, PositionTable, of
 from posenc.integrations.words import sentences
 
 AXES = 3
-"""The axes of position ids in all released models with several: one for text, and rows and columns of pictures."""
+"""The number of axes of position ids in released models with several axes: text, rows and columns."""
 WITHOUT = LayerTable(encoding="nope")
 SOURCES = ("what was read", "the measured model")
 
 
 @dataclass(frozen=True)
 class MeasuredLayer:
-    """One attention layer.
+    """The measurement of an attention layer.
 
     Args:
         module: the path of its module in the model.
@@ -71,12 +71,12 @@ class MeasuredLayer:
 
     @property
     def place(self) -> tuple[str, int]:
-        """The tower that the layer belongs to, and its number in that tower."""
+        """The tower to which the layer belongs, and the layer's number in this tower."""
         match = re.match(r"(.*?)\.?(?:\w*(?:layers?|blocks?|h|groups?|stages?))\.(\d+)\b", self.module)
         return (match[1], int(match[2])) if match else (self.module, 0)
 
     def beside(self, like: LayerTable, family: Family, layout: str = "") -> LayerTable:
-        """The layer as measured, with the values of ``like`` for everything that was not measured.
+        """Return the layer as measured, with the values of ``like`` for everything that was not measured.
 
         Args:
             family, layout: the family and the layout of the table that contains ``like``.
@@ -90,7 +90,7 @@ class MeasuredLayer:
             further = [
                 "positions that could not be measured"
                 if self.maps is None
-                else "queries that depend on positions in another way than by rotation"
+                else "queries that depend on positions, but not by a rotation"
             ]
         else:
             expected = maps_of(like, encoding, self.positions, self.channels, self.places, layout)
@@ -99,7 +99,7 @@ class MeasuredLayer:
             is_measured = like.frequencies and like.scaling is None  # such frequencies are known only to EXACT
             if off.max() > ROUNDING and not is_measured and replace(like, **values) == like:
                 further = [
-                    f"queries that are off by {float(off.max()):.1g} from it at position "
+                    f"queries that are off by {float(off.max()):.1g} from the expected queries at position "
                     f"{self.positions[int(off.argmax())]}"
                 ]
         values |= self._factors(like, encoding, family) | self._mask(like)
@@ -112,7 +112,7 @@ class MeasuredLayer:
         return replace(like, **values)
 
     def _rotary(self, like: LayerTable) -> dict[str, Any]:
-        """The fields about rotation and the query scale; frequencies only if they differ from those of ``like``."""
+        """Return the fields about rotation and query scale; frequencies only if they differ from ``like``."""
         rotation, before, last = self.rotation, like.frequencies, self.positions[-1]
         values: dict[str, Any] = {}
         if not torch.allclose(self.growth, growth_of(like, self.positions), rtol=EXACT, atol=0):
@@ -149,7 +149,7 @@ class MeasuredLayer:
         return values
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
-        """The factors of cos and sin and of scores, if they differ from those of ``like``."""
+        """Return the factors of cos and sin and of scores that differ from the factors of ``like``."""
         hidden = family.scales_before_rotation or family.norm_after_rotation or not like.frequencies
         a = like.attention_factor if hidden or self.factor is None else self.factor
         scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
@@ -169,7 +169,7 @@ class MeasuredLayer:
         }
 
     def _mask(self, like: LayerTable) -> dict[str, Any]:
-        """Windows and chunks that are narrower than the inputs, if they differ from those of ``like``."""
+        """Return windows and chunks that are narrower than the inputs and differ from ``like``."""
         seen = {"window": self.scores.window, "chunk": self.scores.chunk}
         read = {name: getattr(like, name) or math.inf for name in seen}
         return {
@@ -179,7 +179,7 @@ class MeasuredLayer:
         }
 
     def _bias(self, encoding: Encoding | None, rounding: float) -> list[str]:
-        """The measured bias in words, if it differs from the encoding's."""
+        """Return the measured bias in words if it differs from the encoding's bias."""
         bias = self.scores.bias
         if self.scores.follows_content:
             return [] if encoding is not None and encoding.uses_queries else ["a bias that reads tokens"]
@@ -192,7 +192,7 @@ class MeasuredLayer:
 class Table:
     """A table of position embeddings that the model read: its module, its rows, and the row of position 0.
 
-    If ``resized``, the model interpolated rows for a picture of another size.
+    If ``resized``, the model interpolated rows for a picture of a different size.
     """
 
     module: str
@@ -205,7 +205,7 @@ class Table:
         return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
 
     def beside(self, text: str) -> str:
-        """``text``, which builds a table, if this table has the same rows; else a description of this table."""
+        """Return ``text``, which builds a table, if this table has the same rows, or else a description."""
         recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
         if self.weight.requires_grad or recipe.name != "sinusoidal":
             expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
@@ -214,7 +214,7 @@ class Table:
         ours = build(recipe, ModelShape()).at(torch.arange(len(weight))).embed(torch.zeros_like(weight)[None])[0]
         off = float((ours - weight).abs().max())
         rounded = len(weight) * 2.0**-23 + ROUNDING  # some code computes the angles in float32
-        return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from it"
+        return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from the expected table"
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class Measured:
         return [first[tower] + i for tower, i in places]
 
     def table(self, like: PositionTable | None = None) -> PositionTable:
-        """The measurement as a table; values that were not measured, such as lengths, are those of ``like``.
+        """Return the measurement as a table. Values that were not measured, such as lengths, come from ``like``.
 
         Layers that differ from their type in ``like`` become separate types, named by their numbers.
         """
@@ -265,7 +265,7 @@ class Measured:
         return _table_of(like, both)
 
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
-        """Descriptions of tables that differ from ``like``, keyed by the string there, or None if there is none."""
+        """Return descriptions of tables that differ from ``like``, by the table's string in ``like`` or None."""
         layers = like.layers.values()
         texts = [*(layer.encoding for layer in layers), *dict.fromkeys(layer.added_table for layer in layers)]
         read = [text for text in texts if text and parse(text).get("width")]
@@ -284,17 +284,17 @@ class Measured:
         }
 
     def describe(self) -> str:
-        """The layers in words."""
+        """Describe the layers in words."""
         return " ".join(sentences(self.table()))
 
 
 def carried(measured: PositionTable, small: PositionTable, whole: PositionTable) -> PositionTable:
-    """The table of the whole model, with the changes that were measured in a shrunk model.
+    """Return the table of the whole model, with the changes that were measured in a shrunk model.
 
     Layers of the shrunk model represent the first layers of the same type in the whole model.
 
     Args:
-        measured, small: the tables of the shrunk model, as measured and by its config.
+        measured, small: the tables of the shrunk model, as measured and as stated by its config.
     """
     layers = [(name, whole.layers[name]) for name in whole.layer_types]
     kinds = [name.partition(" within ")[0] for name in whole.layer_types]
@@ -309,7 +309,7 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
-    """A table of these layers, each given with its type; if layers of a type differ, their numbers are added."""
+    """Return a table of these layers with their types. If layers of a type differ, their numbers are added."""
     names = {typed: _named(typed, both) for typed in both}
     return replace(
         like,
@@ -321,14 +321,14 @@ def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> Positi
 def _laid_out(
     layer: MeasuredLayer, read: LayerTable, before: list[LayerTable], family: Family, layout: str
 ) -> LayerTable:
-    """A layer as measured, or a layer of ``before`` from which the measurement cannot distinguish it."""
+    """Return a layer as measured, or a layer of ``before`` from which measuring cannot distinguish the layer."""
     measured = layer.beside(read, family, layout)
     rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
     return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)
 
 
 def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) -> str:
-    """The name of a layer type, with numbers if its layers differ, such as ``rotary in layers 0 to 2, 4``."""
+    """Return the name of a layer type, with numbers if its layers differ: ``rotary in layers 0 to 2, 4``."""
     name = typed[0]
     numbers = [i for i, other in enumerate(both) if other == typed]
     if name and len(numbers) == sum(layer_type == name for layer_type, _ in both):
@@ -339,6 +339,6 @@ def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) ->
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
-    """Each difference between a measured model and the reading of its config; empty if they agree."""
+    """Return all differences between a measured model and the reading of its config, as sentences."""
     read = of(positions)
     return [str(difference) for difference in tables.differences(read, measured.table(read), names=SOURCES)]

@@ -1,9 +1,9 @@
-"""``measure``: the positions of every layer of a model, measured by running it.
+"""Measures the positions of every layer of a model by running the model.
 
 The model runs on the same content at several positions. If queries at position p are R·(queries at 0), least
 squares over a few hundred queries give R, which shows which channels form pairs, how many rotate, how fast, and in
-which layers. A model that accepts position ids gets them. Any other model gets rows of one repeated token, pictures
-of equal patches or constant sounds, and counts their positions itself.
+which layers. A model that accepts position ids gets position ids. Any other model gets rows of one repeated token,
+pictures of equal patches or constant sounds, and counts the positions itself.
 """
 
 import inspect
@@ -40,7 +40,7 @@ POSITIONS = (0, 1, 2, 5, 13, 34, 89, 233, 610, 1597, 4181, 10946, 28657)
 TEXTS, SCENES = 6, 4
 """The number of texts, and of pictures or sounds, from which windows and biases are computed."""
 SQUARE = 1e-2
-"""The largest entry of MᵀM − 1 for which a map M counts as a rotation; more than rounding, less than other maps."""
+"""The largest entry of MᵀM − 1 for which a map M counts as a rotation. Rounding gives smaller entries."""
 
 
 def measure(model: Any) -> Measured:
@@ -67,7 +67,7 @@ def measure(model: Any) -> Measured:
 
 
 def stacks(model: Any) -> list[Form]:
-    """Return inputs that measure a model, and for a model with a decoder also those that measure the decoder.
+    """Return inputs that measure a model, and if the model has a decoder, also inputs that measure the decoder.
 
     Raises:
         InvalidArgument: the model runs on none of the known inputs.
@@ -85,7 +85,7 @@ def shown(model: Any) -> Form:
     """Return the first form of pictures or sounds on which a model runs.
 
     Raises:
-        InvalidArgument: the model runs on none of them.
+        InvalidArgument: the model runs on no known form.
     """
     reasons, decoder = [], TokenIds(model)
     for form in forms(model):
@@ -131,7 +131,7 @@ class Probe:
         return recordings[0] if len(recordings) == 1 else _joined(recordings)
 
     def layers(self) -> list[MeasuredLayer]:
-        """Every attention layer."""
+        """Return the measurement of every attention layer."""
         layers = self.at_position_ids() if self.ids.takes_positions else []
         if layers and not any(layer.exact and layer.rotation is None for layer in layers):
             return layers
@@ -142,7 +142,7 @@ class Probe:
         ]
 
     def at_position_ids(self) -> list[MeasuredLayer]:
-        """Every layer, on the same texts with different position ids; empty if the model refuses them."""
+        """Measure every layer on the same texts with different position ids, if the model accepts position ids."""
         at = tuple(p for p in POSITIONS if p < self.ids.longest)
         rows = int(2 * self.channels / (self.form.length or 1)) + 1
         ids = torch.tensor(at, device=self.ids.device).repeat_interleave(rows)[:, None]
@@ -160,18 +160,18 @@ class Probe:
         return [_with_axes(layer, [axis[i] for axis in moved[1:]]) for i, layer in enumerate(layers)]
 
     def matched(self, recording: Recording, moved: list[Any]) -> list[Any]:
-        """``moved``, or None for every plain attention if the recording does not have the same attentions."""
+        """Return ``moved``, or a list of None if the recording and the plain attentions have different modules."""
         names = [x.module for x in self.plain.attentions]
         return moved if [x.module for x in recording.attentions] == names else [None] * len(names)
 
     def at_places(self) -> list[MeasuredLayer]:
-        """Every layer, on content that is the same at every place; the model counts the places itself."""
+        """Measure every layer on content that is the same at every place; the model counts the places itself."""
         recording = self.record(int(2 * self.channels) + 1, alike=True)
         both = zip(self.plain.attentions, self.matched(recording, recording.attentions), strict=True)
         return [self._at_places(plain, moved) for plain, moved in both]
 
     def _at_places(self, plain: Attention, moved: Attention | None) -> MeasuredLayer:
-        """A layer, with its tokens in the order in which rows and columns rotate independently."""
+        """Measure a layer with its tokens in the order in which rows and columns rotate independently."""
         layers = [
             layer_of(
                 plain,
@@ -185,7 +185,7 @@ class Probe:
         return min(layers, key=_uneven, default=layer_of(plain, None, ()))
 
     def tables(self) -> dict[str, Table]:
-        """Tables of positions by module: read in order, a row per token or patch, or resized for the picture."""
+        """Return tables of positions by module: read with a row per token or patch, or resized for the picture."""
         tables: dict[str, Table] = {}
         patches = 0 if self.form.cells is None else math.prod(self.form.cells)
         for name, weight, index in self.plain.lookups:
@@ -201,10 +201,10 @@ class Probe:
 def layer_of(
     plain: Attention, later: Tensor | None, at: tuple[int, ...], cells: tuple[int, int] | None = None
 ) -> MeasuredLayer:
-    """A layer, from its attention over several texts, and from queries of the same content at every position.
+    """Measure a layer from its attention over several texts, and from queries of equal content at every position.
 
     Args:
-        later: queries, ``(P, n, D)``, at every position of ``at``; None if there are none.
+        later: queries, ``(P, n, D)``, at every position of ``at``; None if there are no such queries.
         cells: rows and columns of the picture, if ``at`` counts its patches.
     """
     layer = MeasuredLayer(plain.module, plain.q.shape[-1], at, scores_of(plain.q, plain.k, plain.scores), cells)
@@ -228,7 +228,7 @@ def layer_of(
 
 
 def _uneven(layer: MeasuredLayer) -> float:
-    """The largest difference between the map of a patch and the product of the maps of its row and its column."""
+    """Return the largest difference between a patch's map and the product of its row's and its column's maps."""
     if layer.maps is None or layer.places is None:
         return 0.0
     laid = layer.maps.unflatten(0, layer.places)
@@ -236,7 +236,7 @@ def _uneven(layer: MeasuredLayer) -> float:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
-    """A layer with the axis of each pair, if each pair rotates by one axis and there are several axes."""
+    """Return a layer with the axis of each pair, if each pair rotates by one axis and there are several axes."""
     turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
     rotation, turned = layer.rotation, by_axis(turns)
     if rotation is None or turned is None or turned.pairs != rotation.pairs or len({*(turned.axes or ())}) < 2:
@@ -245,7 +245,7 @@ def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLaye
 
 
 def _joined(recordings: list[Recording]) -> Recording:
-    """Join recordings of one row each into one of many rows."""
+    """Join recordings of one row each into a recording of many rows."""
     rows = [
         Attention(
             alike[0].module,
@@ -259,7 +259,7 @@ def _joined(recordings: list[Recording]) -> Recording:
 
 
 def _measure_small(config: Any) -> Measured:
-    """Measure a small random model of a config; widths are kept if the model does not run with smaller ones."""
+    """Measure a small random model of a config. Widths are kept if the model does not run with smaller widths."""
     whole = config if hasattr(config, "to_dict") else class_form(mapping_of(config))
     text = text_config(whole)
     reasons: list[str] = []

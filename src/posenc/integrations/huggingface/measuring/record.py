@@ -19,14 +19,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 @dataclass(frozen=True)
 class Attention:
-    """One attention of a forward pass.
+    """The record of an attention in a forward pass.
 
     Args:
-        module: the path of the module that computed it.
+        module: the path of the module that computed the attention.
         q, k: queries and keys as they are multiplied, ``(B, heads, T, D)``, so after rotation.
         scores: the softmax's input, ``(B, heads, T, T)``, including bias, window and scale.
-        outputs: outputs of earlier modules with at least as many numbers as q. One may hold the queries before
-            rotation, alone or joined with keys and values.
+        outputs: outputs of earlier modules with at least as many numbers as q. An output may hold the queries
+            before rotation, alone or joined with keys and values.
     """
 
     module: str
@@ -108,7 +108,7 @@ class _Recorder(TorchFunctionMode):
         return result
 
     def _square(self, result: Any) -> bool:
-        """Whether these are the scores of all tokens for all tokens, with one more column if there is a sink."""
+        """Return whether these are the scores of all tokens for all tokens, with or without a column for a sink."""
         if not isinstance(result, Tensor) or result.dim() < 3:
             return False
         length = result.shape[-2] if self.length is None else self.length
@@ -167,11 +167,11 @@ class _Recorder(TorchFunctionMode):
 def recorded(
     model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, without_tables: bool = False
 ) -> Iterator[Recording]:
-    """Record all attention of ``model`` inside the block, and compute it with zero weights.
+    """Record all attention of ``model`` inside the block, and compute attention with zero weights.
 
     Args:
         batch, length: rows and tokens of the input; the length of pictures and sounds is None.
-        tokens: the token ids, to distinguish their look-up from that of positions.
+        tokens: the token ids, which distinguish look-ups of tokens from look-ups of positions.
         without_tables: whether tables of positions are replaced by zeros.
     """
     recorder = _Recorder(batch, length, tokens, without_tables)
@@ -194,7 +194,7 @@ def _in_products(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """torch's ``scaled_dot_product_attention`` as two products and a softmax."""
+    """Compute torch's ``scaled_dot_product_attention`` as two products and a softmax."""
     keys, values = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
     scores = query @ keys.mT * (scale or query.shape[-1] ** -0.5)
     if is_causal:

@@ -1,4 +1,4 @@
-"""Builds a small random model with the positions of a large one, from a config that is shrunk by rules for the
+"""Builds a small random model with the positions of a large model, from a config that is shrunk by rules for the
 names of its keys.
 
 Everything that determines positions is kept: channels per head, bases, factors, lengths, and the order of layer
@@ -63,11 +63,11 @@ PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|ev
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower that state the text model's width; so does hidden_size if the tower's own width is embed_dim."""
+"""Keys of a tower that state the text model's width. In a tower with embed_dim, hidden_size also states this."""
 
 
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
-    """A copy of the config with smaller sizes; if ``widths`` is False, widths and heads are kept."""
+    """Return a copy of the config with smaller sizes. If ``widths`` is False, widths and heads are kept."""
     heads = next((config[key] for key in QUERY_HEADS if type(config.get(key)) is int and config[key] > 0), 1)
     few = min(HEADS, heads) if widths else heads
     depths = [v for k, v in config.items() if DEPTH.search(k) and type(v) is int]
@@ -89,8 +89,8 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
 
 
 def _ended(config: Mapping[str, Any], depth: int) -> int:
-    """The depth, large enough for a layer of each type; if layer types have settings, reduced until the last layer
-    has its type in the whole model."""
+    """Return a depth that is large enough for a layer of each type. If layer types have settings, reduce the depth
+    until the last layer has its type in the whole model."""
     kinds = config.get("layer_types") or config.get("layers_block_type") or [None]
     depth = 1 + max(depth - 1, min(config.get("attn_layer_indices") or [0]), *map(kinds.index, kinds))
     ends = [i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1]]
@@ -131,7 +131,7 @@ def built(config: Any) -> nn.Module:
         size = sum(p.numel() for p in model_type(config).parameters())
     if size > LARGEST:
         raise InvalidArgument(
-            f"this {model_type.__name__} has {size:,} parameters even when shrunk, too many to run here"
+            f"this {model_type.__name__} has {size:,} parameters even when shrunk, which are too many to run here"
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
@@ -147,7 +147,7 @@ def built(config: Any) -> nn.Module:
 
 
 def model_class(config: Any) -> Any:
-    """The model class of a config: the base model, else the first class of its module that accepts it."""
+    """Return the model class of a config: the base model, or else the first class that accepts the config."""
     import transformers
 
     mapping = transformers.models.auto.modeling_auto.MODEL_MAPPING

@@ -1,4 +1,4 @@
-"""The rooms of the lab, one TOML file each, in order."""
+"""The rooms of the lab in order, read from one TOML file per room."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ ORDER = ("order", "count", "clock", "table", "rotation", "bias", "longer", "pict
 
 @dataclass(frozen=True)
 class Try:
-    """A suggestion: what to look for, and the state of the stage that shows it."""
+    """A suggestion of what to look for, with the state of the stage to look at."""
 
     words: str
     state: Mapping[str, str]
@@ -28,14 +28,14 @@ class Try:
 
 @dataclass(frozen=True)
 class Guess:
-    """A question before the answer is shown.
+    """A question that the reader answers before the picture shows the answer.
 
     Args:
         asks: the question, about the picture in the state ``before``.
         answers: the possible answers, each with the reason why it is right or wrong.
-        right: the index of the right answer.
-        before: the state in which the picture does not show the answer yet.
-        after: the state that shows the answer; the picture moves to it.
+        right: the index of the correct answer.
+        before: the state of the picture before the answer.
+        after: the state to which the picture moves, which shows the answer.
     """
 
     asks: str
@@ -47,17 +47,17 @@ class Guess:
 
 @dataclass(frozen=True)
 class Stage:
-    """One picture and its controls.
+    """A picture of the lab and its controls.
 
     Args:
-        question: its address, which names the question to the library.
-        short: its entry in the list of the room's stages.
-        more: whether it is optional, under *More*; such stages are last in their room.
-        view: the function that computes it, ``module:function`` in ``posenc.teaching``.
-        words: its text, at most two lines.
+        question: the address of the stage, by which the library finds the stage.
+        short: the entry of the stage in the list of the room's stages.
+        more: whether the stage is optional, under *More*; such stages are last in their room.
+        view: the function that computes the picture, as ``module:function`` in ``posenc.teaching``.
+        words: the text of the stage, at most two lines.
         guess: a question that is shown before the controls.
         number: the readout that matters most, shown first and largest.
-        picks: controls that are set, one after the other, by touching a column (or row) of the picture.
+        picks: the controls that are set in turn by touching a column or row of the picture.
         fresh: whether the answer to the same texts may change, as with a growing ledger.
     """
 
@@ -75,7 +75,7 @@ class Stage:
     controls: tuple[Control, ...] = ()
 
     def answer(self, texts: Mapping[str, str]) -> "View":
-        """The view for the texts of a query; raises a PosencError if one is unknown or out of bounds."""
+        """Return the view for the texts of a query. Raise a PosencError if a text is unknown or out of bounds."""
         from posenc.teaching.views.bounds import arguments
 
         known = {control.name: control for control in self.controls}
@@ -97,7 +97,7 @@ class Stage:
 
     @property
     def function(self) -> Callable[..., "View"]:
-        """The function of the view, imported on first use."""
+        """The function that computes the view, imported on first use."""
         module, name = self.view.split(":")
         view: Callable[..., View] = getattr(import_module(f"posenc.teaching.{module}"), name)
         return view
@@ -105,7 +105,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Room:
-    """``name`` is its address, ``short`` its entry in the list of rooms; a formula is its words and its TeX."""
+    """A room of the lab. ``name`` is its address; a formula is a pair of text and TeX."""
 
     name: str
     short: str
@@ -132,22 +132,22 @@ def _room(text: str) -> Room:
 
 ROOMS = tuple(_room((files("posenc.teaching.lab") / "rooms" / f"{name}.toml").read_text("utf-8")) for name in ORDER)
 BY_NAME = {room.name: room for room in ROOMS}
-"""Every room by its address."""
+"""All rooms by their addresses."""
 
 
 @lru_cache
 def stages() -> dict[str, tuple[Room, Stage]]:
-    """Every stage by its address, with its room."""
+    """Return all stages by their addresses, with their rooms."""
     return {stage.question: (room, stage) for room in ROOMS for stage in room.stages}
 
 
 def find(name: str) -> Stage:
-    """The stage at this address."""
+    """Return the stage at this address."""
     if name not in stages():
         raise UnknownName("question", name[:40], stages())
     return stages()[name][1]
 
 
 def place(stage: Stage) -> str:
-    """The path of a stage, ``room/stage``."""
+    """Return the path of a stage, ``room/stage``."""
     return f"{stages()[stage.question][0].name}/{stage.question}"
