@@ -228,29 +228,32 @@ META = {
     [
         (
             {"k": torch.randn(1, 2, 5, 8), "v": torch.randn(1, 2, 5, 8)},
-            "q has batch size 2, k 1 and v 1; they must",
+            "q has batch size 2, k has 1 and v has 1; expand",
         ),
-        ({"k": torch.randn(2, 3, 5, 8), "v": torch.randn(2, 3, 5, 8)}, "q has 4 heads, k 3 and v 3; k and v need"),
+        (
+            {"k": torch.randn(2, 3, 5, 8), "v": torch.randn(2, 3, 5, 8)},
+            "q has 4 heads, k has 3 and v has 3; k and v must",
+        ),
         ({"q": torch.randn(4, 4, 8)}, r"q has shape \(4, 4, 8\); expected .*; add a batch axis: q\[None\]"),
-        ({"k": torch.randn(2, 2, 5, 6)}, "q has 8 channels per head and k 6; they must agree"),
+        ({"k": torch.randn(2, 2, 5, 6)}, "q has 8 channels per head and k has 6; q and k must"),
         (
             {"q": torch.randn(2, 4, 4, 8)},
             r"q has length 4 but the encoding was placed at 3 positions; with a cache",
         ),
         ({"placed": placed(3, 6)}, "k has length 5 but the encoding was placed at 6 positions"),
-        ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs all 4; a rank"),
+        ({"placed": placed(heads=8)}, "q has 4 heads but the bias has 8; build the encoding with heads=4"),
         (
             {"placed": SSMax(8).at(arange(3, offset=2), arange(5))},
-            "q has 4 heads and the scale 8; the encoding needs",
+            "q has 4 heads but the scale has 8; build the encoding",
         ),
         (
             {"k": torch.randn(2, 2, 5, 8).bfloat16()},
-            r"q is torch.float32 and k is torch.bfloat16 and v is torch.float32; they must agree: cast",
+            r"q is torch.float32 and k is torch.bfloat16 and v is torch.float32; q, k and v must have",
         ),
         *(
             (
                 {"placed": posenc.encoding(name, heads=4, head_dim=6, width=4).at(arange(3, offset=2), arange(5))},
-                r"has 8 channels per head and the bias reads 6; make the encoding with head_dim=8",
+                r"has 8 channels per head but the bias reads 6; build the encoding with head_dim=8",
             )
             for name in ("shaw", "cope", "deberta", "transformer-xl")
         ),
@@ -266,13 +269,13 @@ META = {
         ({"segments": torch.zeros(3, 5, dtype=torch.int64)}, r"q_segments has shape \(3, 3\); expected"),
         (
             {"segments": torch.zeros(5)},
-            r"q_segments is torch.float32; expected integers: pass q_segments.long\(\)",
+            r"q_segments is torch.float32; expected integers; pass q_segments.long\(\)",
         ),
         ({"segments": torch.zeros(5) == 0}, "q_segments is torch.bool; expected integers"),
-        (META, "q is on meta and the encoding was placed on cpu"),
-        ({"k": torch.empty(2, 2, 5, 8, device="meta")}, "q is on cpu and k on meta; move one"),
+        (META, "q is on meta but the encoding was placed on cpu"),
+        ({"k": torch.empty(2, 2, 5, 8, device="meta")}, "q is on cpu but k is on meta; move k"),
         *(
-            ({"placed": placed, name: mask.to("meta")}, f"{name} is on meta and q on cpu; move it")
+            ({"placed": placed, name: mask.to("meta")}, f"{name} is on meta but q is on cpu; move")
             for placed in (placed(), NoPE().at(arange(3, offset=2), arange(5)))
             for name, mask in (("key_mask", torch.ones(2, 5) > 0), ("segments", arange(5)))
         ),
@@ -313,11 +316,13 @@ def test_dropout_drops_weights_and_is_refused_where_it_would_be_lost() -> None:
     dropped = posenc.attention(q, k, torch.ones_like(v), at, causal=True, dropout=0.5)
     assert dropped.std() > 0.1, "weights no longer add up to one"
     for wrong in (-0.1, 1.0, math.nan):
-        with pytest.raises(InvalidArgument, match="must be a number of at least 0 and below 1"):
+        with pytest.raises(InvalidArgument, match="a number of at least 0 and below 1"):
             posenc.attention(q, k, v, at, causal=True, dropout=wrong)
-    with pytest.raises(InvalidArgument, match=r"dropout=0.5 with return_logsumexp.* rows are merged"):
+    with pytest.raises(InvalidArgument, match=r"dropout=0.5 cannot be combined with return_logsumexp"):
         posenc.attention(q, k, v, at, causal=True, dropout=0.5, return_logsumexp=True)
-    with pytest.raises(InvalidArgument, match="dropout and function transforms at once on cpu; omit one"):
+    with pytest.raises(
+        InvalidArgument, match="no backend on cpu supports dropout and function transforms in one call; omit one"
+    ):
         torch.func.grad(lambda q: posenc.attention(q, k, v, at, causal=True, dropout=0.5).sum())(q)
 
 

@@ -111,7 +111,7 @@ def test_a_broken_encoding_is_told_what_it_breaks() -> None:
     told = {v.law: v for v in report.broken}
     assert told["whole_is_pieces"].outcome == "broken"
     assert "read in pieces of 1 at (" in told["whole_is_pieces"].detail
-    assert "BROKEN  whole_is_pieces\n          A sequence read at once" in str(report)
+    assert "BROKEN  whole_is_pieces\n          A sequence gives the same outputs at once" in str(report)
 
 
 def test_an_error_inside_a_law_is_no_broken_law() -> None:
@@ -174,7 +174,7 @@ def test_float64_angles_serve_as_many_positions_as_they_say(
 
 
 def test_what_is_no_encoding_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"encoding=3 is not an encoding; pass a posenc\.Encoding"):
+    with pytest.raises(InvalidArgument, match=r"encoding=3 must be a posenc\.Encoding, its class"):
         posenc.check(3)
     with pytest.raises(InvalidArgument, match="kv_heads=3 must divide heads=4"):
         posenc.check("nope", heads=4, kv_heads=3)
@@ -189,7 +189,7 @@ def test_a_verdict_says_it_in_words() -> None:
 
 
 def test_a_counterexample_says_where_and_how_far() -> None:
-    with pytest.raises(Broken, match=r"row at \(1, 0\): got 2.5, wanted 2, off by 0.5 where 0.25 is allowed"):
+    with pytest.raises(Broken, match=r"row at \(1, 0\): got 2.5, expected 2; the error 0.5 must be at most 0.25"):
         near(torch.tensor([[1.0], [2.5]]), torch.tensor([[1.0], [2.0]]), 0.25, "row")
     with pytest.raises(Broken, match="got nan"):
         near(torch.tensor([float("nan")]), torch.tensor([0.0]))
@@ -256,9 +256,9 @@ class WideLogSlopes(LogSlopes):
         (
             lambda: LogFrequencies(8),
             lambda: WideLogFrequencies(8),
-            "for a rotation to float64, as in ``self.a.double",
+            "for a rotation, to float64, as in ``self.a.double",
         ),
-        (LogSlopes, WideLogSlopes, "for a bias to the dtype given to ``place``, as in ``self.a.to(dtype).exp()``"),
+        (LogSlopes, WideLogSlopes, "for a bias, to the dtype given to ``place``, as in ``self.a.to(dtype).exp()``"),
     ],
     ids=["rotation", "bias"],
 )

@@ -81,8 +81,11 @@ def test_the_narrower_of_two_windows_holds() -> None:
         ({"q_segments": torch.ones(3, dtype=torch.bool)}, "q_segments is torch.bool; expected integers"),
         ({"key_mask": torch.ones(1, 3)}, r"key_mask is torch.float32 with shape \(1, 3\); expected bool"),
         ({"key_mask": torch.ones(3, dtype=torch.bool)}, r"expected bool \(B, S\)"),
-        ({"q_order": torch.tensor(3)}, "q_order is one number, 3; expected one per query"),
-        ({"bidirectional_groups": torch.tensor(3)}, "bidirectional_groups is one number, 3; expected one per key"),
+        ({"q_order": torch.tensor(3)}, "q_order is a single number, 3; expected one number per query"),
+        (
+            {"bidirectional_groups": torch.tensor(3)},
+            "bidirectional_groups is a single number, 3; expected one number per key",
+        ),
         ({"chunk": 0}, "chunk=0 must be at least 1, or None for no chunk"),
         ({"bidirectional_groups": torch.ones(3)}, r"pass bidirectional_groups.long\(\)"),
         ({"dense": torch.zeros(1, 1, 3, 3)}, "pass dense == 0"),
@@ -106,11 +109,11 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
         ),
         (Mask(q_segments=torch.zeros(3, 3, dtype=torch.int64)), r"q_segments has shape \(3, 3\)"),
         (Mask(key_mask=torch.ones(2, 4, dtype=torch.bool)), r"key_mask has shape \(2, 4\); .* one per key"),
-        (Mask(q_order=torch.arange(3, device="meta")), "q_order is on meta and q on cpu; move it"),
-        ("causal", r"mask='causal' is str; expected posenc.Mask\(…\), or causal=True by name"),
-        (True, r"mask=True is bool; expected posenc.Mask\(…\), or causal=True by name"),
-        (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\): posenc"),
-        (torch.ones(1, 1, 3, 3), r"posenc.Mask\(dense=…\) for \(B, H, T, S\)"),
+        (Mask(q_order=torch.arange(3, device="meta")), "q_order is on meta but q is on cpu; move q_order"),
+        ("causal", r"mask='causal' is str; expected posenc.Mask\(…\); pass causal=True by name"),
+        (True, r"mask=True is bool; expected posenc.Mask\(…\); pass causal=True by name"),
+        (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\): use posenc"),
+        (torch.ones(1, 1, 3, 3), r"posenc.Mask\(dense=…\) for a tensor \(B, H, T, S\)"),
         (Mask(dense=torch.ones(1, 3, 3, 3).bool()), r"dense has shape \(1, 3, 3, 3\); expected \(2, 2, 3, 3\)"),
         (
             Mask(bidirectional_groups=torch.zeros(2).long()),
@@ -120,7 +123,7 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
         with pytest.raises(InvalidArgument, match=message):
             attention(q, q, q, at, mask)
     for short in ({"causal": True}, {"window": 2}):
-        with pytest.raises(InvalidArgument, match="are given together with a mask; set them in it"):
+        with pytest.raises(InvalidArgument, match="cannot be combined with a mask; set causal and window"):
             attention(q, q, q, at, Mask(), **short)
     with pytest.raises(InvalidArgument, match="causal=1 must be True or False"):
         attention(q, q, q, at, causal=1)
@@ -168,9 +171,7 @@ def test_empty_slots_of_a_cache_are_not_where_sequences_end() -> None:
     """A static cache with a mask alone would let its queries stand at the last slots, and see the wrong keys."""
     q, k, v = torch.randn(3, 1, 2, 8, 4)
     at, mask = NoPE().at(arange(2), arange(8)), (arange(8) < 4)[None]
-    with pytest.raises(
-        InvalidArgument, match="key_mask hides the last of 8 keys, which should be the last query's"
-    ):
+    with pytest.raises(InvalidArgument, match="key_mask hides the last of 8 keys, which must be the last query's"):
         attention(q[:, :, 2:4], k, v, at, Mask(causal=True, key_mask=mask))
     told = Mask(causal=True, q_order=arange(2, offset=2), k_order=arange(8), key_mask=mask)
     want = attention(q[:, :, :4], k[:, :, :4], v[:, :, :4], NoPE().at(arange(4)), causal=True)[:, :, 2:]

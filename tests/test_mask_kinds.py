@@ -221,7 +221,7 @@ def test_layers_say_which_of_them_see_chunks() -> None:
         placed = Layers({"one": wrapped}, ("one",), chunks={"one": 4}).at(arange(9))[0].slice_heads(0, 2)
         want = attention(q, k, v, wrapped.at(arange(9)).slice_heads(0, 2), Mask(causal=True, chunk=4))
         torch.testing.assert_close(attention(q, k, v, placed, causal=True), want)
-    with pytest.raises(InvalidArgument, match="chunk=5 of the mask is not the layer's 4; omit it"):
+    with pytest.raises(InvalidArgument, match="chunk=5 of the mask differs from chunk=4 of the layer; omit"):
         attention(q, k, v, layers.at(arange(9))[0], Mask(causal=True, chunk=5))
 
 
@@ -253,5 +253,5 @@ def test_a_layer_without_a_window_breaks_no_graph(window: int | None) -> None:
 def test_groups_of_a_shard_are_refused() -> None:
     q, k, v = torch.randn(3, 1, 2, 4, 8)
     mask = Mask(causal=True, q_order=arange(2), k_order=arange(4), bidirectional_groups=torch.zeros(4).long())
-    with pytest.raises(InvalidArgument, match="with q_order it is unknown which keys the 2 queries are"):
+    with pytest.raises(InvalidArgument, match="it is unknown which keys belong to the 2 queries"):
         attention(q[:, :, :2], k, v, NoPE().at(arange(2), arange(4)), mask)

@@ -162,9 +162,7 @@ def test_parts_take_a_sink_once(sinks: Tensor | None) -> None:
         parts.append(attention(q, k[:, :, keys], v[:, :, keys], here, part, return_logsumexp=True))
     torch.testing.assert_close(merge(parts, sinks=sinks)[0], want, rtol=0, atol=1e-12)
     if sinks is not None:
-        with pytest.raises(
-            InvalidArgument, match=r"must include the sinks only once.*posenc.merge\(parts, sinks=…\)"
-        ):
+        with pytest.raises(InvalidArgument, match=r"must include sinks only once.*posenc.merge\(parts, sinks=…\)"):
             attention(q, k, v, placed, mask, sinks=sinks, return_logsumexp=True)
 
 
@@ -201,16 +199,19 @@ def test_a_logsumexp_far_from_all_keys_keeps_the_gradient() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"dropout": None}, "dropout=None must be a number of at least 0 and below 1"),
-    ({"dropout": "a"}, "dropout='a' must be a number of at least 0 and below 1"),
+    ({"dropout": None}, "dropout=None must be the share of dropped weights, a number of at least 0 and below 1"),
+    ({"dropout": "a"}, "dropout='a' must be the share of dropped weights, a number of at least 0 and below 1"),
     ({"softcap": 0.0}, "softcap=0.0 must be a finite number above 0"),
-    ({"sinks": torch.zeros(3)}, r"sinks is torch.float32 of shape \(3,\); expected one for each of 4 heads"),
+    (
+        {"sinks": torch.zeros(3)},
+        r"sinks is torch.float32 of shape \(3,\); expected one number for each of the 4 heads",
+    ),
     ({"sinks": torch.zeros(4, dtype=torch.long)}, "sinks is torch.int64"),
     (
         {"sinks": torch.zeros(4), "dropout": 0.1},
-        "dropout=0.1 with return_logsumexp, sinks or remapped positions: rows are merged by their logsumexp",
+        "dropout=0.1 cannot be combined with return_logsumexp, sinks or remapped positions, because",
     ),
-    ({"softcap": 1.0, "dropout": 0.1}, "no backend has dropout and softcap at once"),
+    ({"softcap": 1.0, "dropout": 0.1}, "no backend on cpu supports dropout and softcap in one call"),
     ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' does not support this call: it has no softcap"),
 ]
 

@@ -58,7 +58,7 @@ def test_facts_can_be_declared_where_nobody_may_look() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_facts_that_are_wrong_are_refused() -> None:
     _, segments = packed([3, 2])
-    with pytest.raises(InvalidArgument, match=r"document_lengths=\(\(4, 1\),\) contradicts q_segments"):
+    with pytest.raises(InvalidArgument, match=r"document_lengths=\(\(4, 1\),\) does not match q_segments"):
         Mask(q_segments=segments, document_lengths=((4, 1),))
     with pytest.raises(InvalidArgument, match=r"left_padding=\(1,\) is given without key_mask, which it describes"):
         Mask(left_padding=(1,))
@@ -132,7 +132,9 @@ class InHalf(posenc.Bias):
 
 def test_rows_of_16_bits_are_refused() -> None:
     _, q, k, v = inputs(1)
-    with pytest.raises(InvalidArgument, match=r"rows of InHalf returned torch.float16 .* in float32 or wider"):
+    with pytest.raises(
+        InvalidArgument, match=r"rows of InHalf must return .* in float32 or wider.*; got torch.float16"
+    ):
         attention(q, k, v, posenc.Placed(arange(T), arange(T), bias=InHalf()), causal=True)
 
 

@@ -1,4 +1,6 @@
-"""posenc: positional encodings for transformers. Modules, and torch, are imported when a name is first used."""
+"""posenc provides positional encodings for transformers. Modules, including torch, are imported when a name is
+first used.
+"""
 
 import ast
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""``python -m posenc`` is the ``posenc`` command."""
+"""``python -m posenc`` runs the ``posenc`` command."""
 
 from posenc.cli import main
 

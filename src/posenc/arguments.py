@@ -1,4 +1,4 @@
-"""Argument checks: each error message names the argument, its value, the expected form and the fix."""
+"""Checks of arguments. Each error message names the argument, its value, the expected form and the fix."""
 
 import inspect
 import math
@@ -17,31 +17,32 @@ T = TypeVar("T")
 
 
 def shown(value: object) -> str:
-    """Return the repr of the value, or its type if that is long."""
+    """Return the repr of a value, or its type if the repr is long."""
     text = repr(value)
     return text if len(text) < 100 and "\n" not in text else f"{type(value).__name__}(…)"
 
 
 def form(value: object) -> str:
-    """Return the dtype, shape and device of a tensor; for any other value, like ``shown``."""
+    """Return the dtype, shape and device of a tensor, or the result of ``shown`` for any other value."""
     return f"{value.dtype} {tuple(value.shape)} on {value.device}" if isinstance(value, Tensor) else shown(value)
 
 
 def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
-    """Return the error for an argument that a function does not have; it suggests the right name."""
+    """Return the error for an argument that a function does not have. The error suggests the correct name."""
     return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))
 
 
 def parameters_of(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the named parameters of a function or class; a class without its own ``__init__`` has none."""
+    """Return the named parameters of a function or class. A class without its own ``__init__`` has no
+    parameters.
+    """
     open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = inspect.signature(call).parameters
     return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
 
 
 def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any]) -> inspect.BoundArguments:
-    """Return the arguments bound to the parameters of a function or class; raise an error for any that do not
-    fit."""
+    """Bind arguments to the parameters of a function or class, and raise an error for arguments that do not fit."""
     name, known = call.__name__, parameters_of(call)
     for word in given:
         if word not in known:
@@ -49,9 +50,7 @@ def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[s
     try:
         result = inspect.signature(call).bind_partial(*arguments, **given)
     except TypeError as error:
-        raise InvalidArgument(
-            f"{name}: {error}; its arguments are {', '.join(known)}; pass them by name"
-        ) from error
+        raise InvalidArgument(f"{name}: {error}; pass arguments by name: {', '.join(known)}") from error
     for word in (word for word, x in known.items() if word not in result.arguments and x.default is x.empty):
         choices = [f"{word}={choice!r}" for choice in get_args(known[word].annotation) if isinstance(choice, str)]
         hint = f": {HINTS[word]}" if word in HINTS else ""
@@ -60,7 +59,7 @@ def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[s
 
 
 def one_of(kind: str, value: T, known: Iterable[object]) -> T:
-    """Return the value if it is known; otherwise raise an error that suggests the nearest known name."""
+    """Return the value if it is a known name, or else raise an error that suggests the nearest known name."""
     names = tuple(known)
     if value not in names:
         raise UnknownName(kind, value, map(str, names))
@@ -73,7 +72,7 @@ def is_number(value: object) -> bool:
 
 
 def as_integer(value: Any, name: str) -> int:
-    """Return the value, of any integer type, as a Python int."""
+    """Convert a value of any integer type to a Python int."""
     try:
         if not isinstance(value, bool):
             return operator.index(value)
@@ -83,14 +82,14 @@ def as_integer(value: Any, name: str) -> int:
 
 
 def as_number(value: Any, name: str) -> float:
-    """Return the value, of any real type, as a Python int or float."""
+    """Convert a value of any real type to a Python int or float."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidArgument(f"{name}={shown(value)} must be a number; use float(…)")
     return int(value) if isinstance(value, int) else float(value)
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """Return the value, of any boolean type, as a Python bool."""
+    """Convert a value of any boolean type to a Python bool."""
     flag = value.item() if hasattr(value, "item") else value
     if not isinstance(flag, bool):
         raise InvalidArgument(f"{name}={shown(value)} must be True or False")
@@ -101,7 +100,7 @@ def as_scale(value: float | None, name: str) -> float | None:
     """Return the value, which must be a number above 0, or None for the default."""
     # isfinite is not used, because torch.compile cannot trace it for symbolic numbers.
     if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
-        raise InvalidArgument(f"{name}={shown(value)} must be a finite number above 0; omit it for the default")
+        raise InvalidArgument(f"{name}={shown(value)} must be a finite number above 0; omit {name} for the default")
     return value
 
 
@@ -115,7 +114,7 @@ def tensors(**given: object) -> None:
 
 
 def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
-    """Return a check for integers of at least ``least``; ``known`` ends the message."""
+    """Return a check for integers of at least ``least``. ``known`` is the end of the error message."""
 
     def check(value: Any, name: str) -> int:
         if as_integer(value, name) < least:
@@ -126,7 +125,7 @@ def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
 
 
 def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], None]:
-    """Return a check that uses a predicate; ``must`` completes the message "name=value must"."""
+    """Return a check that uses a predicate. ``must`` is the end of the error message "name=value must …"."""
 
     def check(value: Any, name: str) -> None:
         if not holds(value):
@@ -136,23 +135,23 @@ def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], N
 
 
 def even_from(least: int, known: str) -> Callable[[Any, str], None]:
-    """Return a check for even integers of at least ``least``; ``known`` ends the message."""
+    """Return a check for even integers of at least ``least``. ``known`` is the end of the error message."""
     return such_that(lambda n: n >= least and n % 2 == 0, f"be even and at least {least}; {known}")
 
 
 Size = Annotated[int, at_least(1)]
 PLAIN: dict[Any, Callable[[Any, str], Any]] = {int: as_integer, float: as_number, bool: as_flag}
-"""The conversion function for each type."""
+"""The conversion functions by type."""
 
 
 def plain_types(annotation: Any) -> tuple[Any, ...]:
-    """Return the types in an annotation, without its checks."""
+    """Return the types in an annotation, without the checks."""
     plain = annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
     return get_args(plain) if isinstance(plain, UnionType) else (plain,)
 
 
 def checked(annotation: Any, value: Any, name: str) -> Any:
-    """Return the value after checking it against its annotation: a ``Literal``, or a type to convert it to."""
+    """Check a value against its annotation, and return the value converted to the annotated type."""
     if get_origin(annotation) is Literal:
         return one_of(name, value, get_args(annotation))
     types = [PLAIN[kind] for kind in plain_types(annotation) if kind in PLAIN]
@@ -163,7 +162,7 @@ def checked(annotation: Any, value: Any, name: str) -> Any:
 
 
 def argument(parameter: inspect.Parameter, value: Any) -> Any:
-    """Return a parameter's value, checked against its annotation; None is accepted if it is the default."""
+    """Return the value of a parameter, checked against its annotation. None is accepted if it is the default."""
     if value is None and parameter.default is None:
         return None
     return checked(parameter.annotation, value, parameter.name)

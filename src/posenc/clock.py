@@ -1,13 +1,13 @@
-"""The clock with d/2 hands: the exact phase of every hand at any integer position below 2^31.
+"""The clock with d/2 hands, which computes the exact phase of every hand at any integer position below 2^31.
 
 A hand that rotates by θ radians per position makes θ/2π turns per position. That fraction is stored as a 64-bit
 integer, F = round(θ/2π · 2^64), so the phase
 
     phase(p) = p · F  mod 2^64        (units of 2^−64 turn)
 
-is one integer multiplication that wraps around. Only the error from rounding F grows with p, to at most p · 2^−65
-turn, or 4e-10 rad at p = 2^31. Otherwise cos and sin are as exact as their dtype. Integer buffers also pass
-through ``.half()`` and ``.to(torch.bfloat16)`` unchanged, while float frequencies would be corrupted.
+is one integer multiplication that wraps around. Only the error from rounding F grows with p: it is at most p ·
+2^−65 turn, which is 4e-10 rad at p = 2^31. Apart from this error, cos and sin are as exact as their dtype.
+``.half()`` and ``.to(torch.bfloat16)`` leave integer buffers unchanged, but would round float frequencies.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,15 +24,16 @@ from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
 
 Phases = Literal["exact", "float32"]
-"""``"exact"`` computes integer turns; ``"float32"`` computes the float32 angles that public checkpoints were
-trained with."""
+"""``"exact"`` computes integer turns; ``"float32"`` computes the float32 angles with which public checkpoints
+were trained.
+"""
 
 RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 
 @exact
 def turn_words(frequencies: tuple[Decimal, ...]) -> Int[Tensor, " pairs"]:
-    """F = round(θ/2π · 2^64) for every frequency: unsigned 64-bit values, stored as int64."""
+    """Return F = round(θ/2π · 2^64) for every frequency, as unsigned 64-bit values stored in int64."""
     words = [int((f / TWO_PI * 2**64).to_integral_value()) % 2**64 for f in frequencies]
     return torch.tensor([w - 2**64 if w >= 2**63 else w for w in words], dtype=torch.int64, device="cpu")
 
@@ -40,10 +41,11 @@ def turn_words(frequencies: tuple[Decimal, ...]) -> Int[Tensor, " pairs"]:
 def cos_sin(
     phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
+    """Return cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
 
-    The error is at most half a unit in the last place of ``dtype`` at ``scale``: 2^−25 in float32 without a scale.
-    In float64 it is the error of the trigonometric functions, 2e-16, plus that of the phase.
+    The error is at most half a unit in the last place of ``dtype`` at ``scale``, which is 2^−25 in float32 if
+    ``scale`` is 1. In float64, the error is the error of the trigonometric functions, 2e-16, plus the error of
+    the phase.
     """
     angle = phases.double() * RADIANS_PER_UNIT
     cos, sin = angle.cos(), angle.sin()
@@ -53,24 +55,26 @@ def cos_sin(
 
 
 FASTEST_FLOAT32 = 2.0**127 / 2**31
-"""Below this many radians per position, an angle stays within the range of float32 at every position."""
+"""The frequency in radians per position below which angles at all positions are within the range of float32."""
 
 
 class ConstantBuffers(nn.Module):
-    """A module whose buffers are computed from its arguments, so they are not saved and can be refilled."""
+    """A module whose buffers are not saved, because they can be computed again from its arguments."""
 
     constants: Mapping[str, Tensor] = {}
     """The contents of this module's own buffers, on the CPU."""
 
     def register_constants(self, **constants: Tensor) -> None:
-        """Register these integers as buffers; casting the module to another float type leaves them unchanged."""
+        """Register these integers as buffers. Casting the module to another float type leaves such buffers
+        unchanged.
+        """
         self.constants = constants
         for name, numbers in constants.items():
             self.register_buffer(name, torch.empty(numbers.shape, dtype=numbers.dtype), persistent=False)
         self.reset_buffers()
 
     def reset_buffers(self, device: torch.device | str | None = None) -> None:
-        """Refill the buffers of this module and its submodules, optionally on another device; parameters are
+        """Refill the buffers of this module and its submodules, optionally on another device. Parameters are
         unchanged.
 
         Pass the device if a module was built on meta and only its weights were loaded, by ``load_state_dict(…,
@@ -81,7 +85,7 @@ class ConstantBuffers(nn.Module):
                 setattr(module, name, numbers.to(device or module.get_buffer(name).device, copy=True))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConstantBuffers":
-        """Apply ``fn`` as ``nn.Module`` does, and fill buffers that leave the meta device."""
+        """Apply ``fn`` as ``nn.Module`` does, and fill buffers that are moved from the meta device."""
         empty = any(buffer.is_meta for buffer in self.buffers(recurse=False))
         super()._apply(fn, recurse)
         if empty:
@@ -97,10 +101,11 @@ class Clock(ConstantBuffers):
         phases: ``"exact"`` (integer turns, accurate at any position below 2^31) or ``"float32"`` (the same angles
             as in public checkpoints, wrong by 6e-2 rad at position one million).
 
-        axis_of_hand: which coordinate every hand uses, if positions have a leading axis of coordinates.
+        axis_of_hand: the coordinate that each hand uses, if positions have a leading axis of coordinates.
 
-    ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)``, times ``scale``,
-    with one more axis for the pairs. The attention factor is applied only if you pass it as ``scale``.
+    ``forward(positions)`` accepts int64 positions of any shape and returns float32 ``(cos, sin)``, multiplied by
+    ``scale``, with an additional last axis for the pairs. The attention factor is applied only if you pass it as
+    ``scale``.
     """
 
     turns: Tensor
@@ -114,11 +119,11 @@ class Clock(ConstantBuffers):
         super().__init__()
         one_of("phases", phases, get_args(Phases))
         if len(frequencies) == 0:
-            raise InvalidArgument("frequencies is empty; pass at least one")
+            raise InvalidArgument("frequencies is empty; pass at least one frequency")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
             raise InvalidArgument(
-                f"a frequency of {max(frequencies.float32):g} radians per position overflows float32 at large "
-                "positions; use phases='exact'"
+                f"the frequency {max(frequencies.float32):g} radians per position is too large for "
+                "phases='float32', because its angles would overflow; use phases='exact'"
             )
         self.frequencies, self.phases, self.by_axis = frequencies, phases, any(axis_of_hand)
         float32 = torch.tensor(frequencies.float32, dtype=torch.float32, device="cpu").view(torch.int32)
@@ -128,7 +133,7 @@ class Clock(ConstantBuffers):
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*tokens pairs"], Float[Tensor, "*tokens pairs"]]:
-        """cos and sin of every hand at ``positions``, times ``scale``, in ``dtype``."""
+        """Return cos and sin of every hand at ``positions``, multiplied by ``scale``, in ``dtype``."""
         if self.by_axis:
             positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)
         else:

@@ -1,4 +1,4 @@
-"""Exceptions: each message names the argument, its value, the expected form and the fix."""
+"""Exceptions of posenc. Each message names the argument, its value, the expected form and the fix."""
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
@@ -8,10 +8,12 @@ from posenc.names import MEANT
 
 
 class PosencError(Exception):
-    """The base class of posenc's errors; the command line prints them as one line and exits with status 2."""
+    """The base class of posenc's errors. The command line prints such an error as one line and exits with status
+    2.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the message, so that a worker can send errors of a class with any ``__init__``."""
+        """Pickle only the message, so that a worker process can send errors whose classes have any ``__init__``."""
         return _again, (type(self), self.args), self.__dict__
 
 
@@ -24,7 +26,7 @@ class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is 
 
 
 class PositionOutOfRange(PosencError, IndexError):  # noqa: N818
-    """The encoding has no value for a position."""
+    """A position is outside the range of the encoding."""
 
 
 class BackendUnavailable(PosencError, RuntimeError):  # noqa: N818
@@ -39,7 +41,7 @@ class MissingExtra(PosencError, ImportError):  # noqa: N818
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or the name of its class if the message is empty."""
+    """Return the first line of an error's message, or the name of its class if the message is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -66,7 +68,7 @@ class UnknownName(InvalidArgument):
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:
-    """Return the known name for this word or its nearest synonym; None if there is none."""
+    """Return the known name for this word or for its nearest synonym, or None if no name is near."""
     near = [word] if word in MEANT else get_close_matches(word, [*known, *MEANT], n=1, cutoff=0.5)
     names = (name if name in known else MEANT.get(name) for name in near)
     return next((name for name in names if name in known), None)

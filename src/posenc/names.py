@@ -1,7 +1,7 @@
-"""Other names: aliases of posenc's names, and the words that papers, authors and models use for them."""
+"""Aliases of posenc's names, and the words that papers, authors and models use instead of these names."""
 
 ALIASES = {"rope": "rotary"}
-"""Alternative names that are accepted, and the name that each stands for."""
+"""Alternative names that are accepted, each with the name for which it stands."""
 
 WORDS = {
     "rotary": ("rope", "roformer", "rotary-embedding", "rotation"),
@@ -21,7 +21,7 @@ WORDS = {
     "dropout": ("dropout_p",),
     "softcap": ("logits_soft_cap",),
 }
-"""For each name, the unknown words for which error messages suggest this name."""
+"""For each name, the unknown words for which error messages suggest the name."""
 
 MEANT = {word: name for name, words in WORDS.items() for word in words}
 
@@ -45,4 +45,4 @@ HINTS = {
     **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
     **dict.fromkeys(("device", "dtype"), "move or cast the module with .to(…)"),
 }
-"""Hints that error messages give for unknown or missing arguments with these names."""
+"""The hints of error messages about unknown or missing arguments with these names."""

@@ -1,4 +1,4 @@
-"""Objects made of tensors, as pytrees: for torch.export, ``tree_map`` and copies."""
+"""Objects that contain tensors, as pytrees for torch.export, ``tree_map`` and copies."""
 
 import copy
 import weakref
@@ -12,8 +12,9 @@ Kind = TypeVar("Kind", bound="Pytree")
 
 
 class Fact:
-    """Facts about the values of tensors; all instances compare equal, so that a compiler does not recompile for
-    new facts."""
+    """Facts about the values of tensors. All instances of this class compare equal, so that a compiler does not
+    recompile for new facts.
+    """
 
     def __init__(self, value: object, tensors: Iterable[Tensor] = ()) -> None:
         self.value, self.tensors = value, tuple(weakref.ref(x) for x in tensors)
@@ -22,7 +23,7 @@ class Fact:
         return Fact, (self.value,)
 
     def is_of(self, tensors: list[Tensor]) -> bool:
-        """Whether this fact was computed from these tensors."""
+        """Return whether these facts were computed from these tensors."""
         return [id(x) for x in tensors] == [id(known()) for known in self.tensors]
 
     def __eq__(self, other: object) -> bool:
@@ -33,27 +34,27 @@ class Fact:
 
 
 class Pytree:
-    """An object whose leaves are the tensors in its attributes, also inside pytrees, tuples, lists and dicts. A
-    tensor that several attributes share is one leaf.
+    """An object whose leaves are the tensors in its attributes, including tensors inside pytrees, tuples, lists
+    and dicts. A tensor that several attributes share is one leaf.
 
-    Everything else is the structure, which must be the same in all calls of an exported program.
+    All other attributes are the structure, which must be the same in all calls of an exported program.
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
     """Attributes that are derived from the tensors and are not part of a program's structure."""
 
     transient: ClassVar[dict[str, Any]] = {}
-    """Attributes that are not copied, and the values that copies get."""
+    """The attributes that are not copied, with the values that they have in copies."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
 
     def look_again(self) -> None:
-        """Recompute the facts after the tensors were replaced."""
+        """Recompute the facts after tensors were replaced."""
 
     def changed(self: Kind, **attributes: Any) -> Kind:
-        """A copy with these attributes replaced."""
+        """Return a copy of the object with these attributes replaced."""
         other = copy.copy(self)
         for name, value in attributes.items():
             setattr(other, name, value)
@@ -63,7 +64,7 @@ class Pytree:
         return {**vars(self), **{name: value for name, value in self.transient.items() if name in vars(self)}}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A deep copy; tensors that were computed with gradients lose their history."""
+        """Return a deep copy. Tensors that were computed with gradients are copied without their history."""
         for tensor in tree_leaves(self):
             if isinstance(tensor, Tensor) and not tensor.is_leaf:
                 memo[id(tensor)] = tensor.detach().clone()
@@ -76,8 +77,9 @@ Structure = tuple[Any, ...]
 
 
 def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
-    """The tensor attributes, and the structure: the class, their names, attributes that share the tensor of an
-    earlier attribute, other attributes, and facts."""
+    """Return the tensor attributes, and the structure: the class, the names of these attributes, the attributes
+    that share the tensor of an earlier attribute, all other attributes, and facts.
+    """
     state = tree.__getstate__()
     parts: dict[str, Any] = {}
     same, others = [], []
@@ -95,7 +97,7 @@ def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
 
 
 def _own(tree: Pytree) -> list[Tensor]:
-    """The attributes that are tensors themselves."""
+    """Return the attributes whose values are tensors."""
     return [x for x in vars(tree).values() if isinstance(x, Tensor)]
 
 
@@ -118,8 +120,9 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """Slice a tensor along its named last axes, by slices with two ends. Axes of size 1 other than ``q`` (queries)
-    and ``k`` (keys) are not sliced."""
+    """Slice a tensor along its named last axes, with slices that have a start and a stop. Axes of size 1, except
+    ``q`` (queries) and ``k`` (keys), are not sliced.
+    """
     for axis, name in enumerate(reversed(axes), 1):
         place = places.get(name)
         if place is not None and axis <= x.dim() and (name in "qk" or x.shape[-axis] != 1):

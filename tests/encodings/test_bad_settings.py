@@ -53,7 +53,7 @@ CHUNKED = Rotary(8, pairing="half", axes=chunked(2, 1, 1))
 LAYERED = Layers({"rope": ROPE, "nope": NoPE()}, ("rope", "nope"))
 XPOS, LAST = XPos(16, pairing="half"), 26_156
 """⌊64·512/ln(1.4/0.4)⌋ is the last position of xPos."""
-PAST = f"holds {LAST + 1}; the last position here is {LAST}"
+PAST = f"contains {LAST + 1}; the last position of this encoding is {LAST}"
 
 ADDED = "cannot be moved: positions were added to the token embeddings"
 IMMOVABLE: list[tuple[Encoding, Encoding, str]] = [
@@ -74,38 +74,38 @@ IMMOVABLE: list[tuple[Encoding, Encoding, str]] = [
     (
         ROPE,
         Rotary(8, pairing="interleaved"),
-        "from_ has pairing='half' and to has pairing='interleaved'; which channels rotate together",
+        "from_ has pairing='half' and to has pairing='interleaved'; both encodings must have the same",
     ),
-    (Stack(ROPE, ALiBi(2)), Rotary(8, pairing="interleaved"), "which channels rotate together"),
-    (Stack(ROPE, ALiBi(2)), Stack(Rotary(8, pairing="interleaved"), ALiBi(2)), "which channels rotate together"),
-    (Stack(LearnedRotary(8, pairing="half", rotary_dim=4)), ROPE, "which channels rotate together"),
+    (Stack(ROPE, ALiBi(2)), Rotary(8, pairing="interleaved"), "both encodings must have the same"),
+    (Stack(ROPE, ALiBi(2)), Stack(Rotary(8, pairing="interleaved"), ALiBi(2)), "both encodings must have the same"),
+    (Stack(LearnedRotary(8, pairing="half", rotary_dim=4)), ROPE, "both encodings must have the same"),
 ]
 """Encodings between which cached keys cannot be moved."""
 
 NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: ALiBi(0), "heads=0 must be at least 1"),
-    (lambda: ALiBi(8, max_exponent=0.0), r"max_exponent=0.0 must be between 0 and 100; the paper uses 8"),
+    (lambda: ALiBi(8, max_exponent=0.0), r"max_exponent=0.0 must be between 0 and 100; use 8, as in the paper"),
     (lambda: CoPE(0, 2), "head_dim=0 must be at least 1"),
     (lambda: CoPE(8, 2, positions=1), "positions=1 must be at least 2"),
     (lambda: DeBERTa(8, 0), "heads=0 must be at least 1"),
     (lambda: DeBERTa(8, 2, buckets=7), "buckets=7 must be even and at least 4; DeBERTa-v3 has 256"),
     (lambda: DeBERTa(8, 2, max_distance=129), "max_distance=129 must be above 129"),
-    (lambda: Decomposed(8, 2, size=(7,)), r"size=\(7,\) must be two whole numbers"),
+    (lambda: Decomposed(8, 2, size=(7,)), r"size=\(7,\) must be two or more whole numbers"),
     (lambda: Decomposed(0, 2), "head_dim=0 must be at least 1"),
-    (lambda: Decomposed(8, 2, size=(3, 3)).resized(2, 2, 2), r"size=\(2, 2, 2\) must have 2 axes"),
+    (lambda: Decomposed(8, 2, size=(3, 3)).resized(2, 2, 2), r"size=\(2, 2, 2\) must have 2 numbers"),
     (lambda: FIRE(0), "heads=0 must be at least 1"),
     (lambda: FIRE(2, units=0), "units=0 must be at least 1"),
     (lambda: FIRE(2, nearest=0.0), "nearest=0.0 must be a finite number of positions above 0"),
     (
         lambda: FoPE(8, 10, pairing="half", kept=5),
-        r"kept=5 frequencies must be between 1 and head_dim/2=4; 1 of these",
+        r"kept=5 must be between 1 and head_dim/2=4; 1 of the frequencies",
     ),
-    (lambda: FoPE(8, 4, pairing="half"), "kept=0 frequencies must be between 1 and"),
+    (lambda: FoPE(8, 4, pairing="half"), "kept=0 must be between 1 and"),
     (lambda: FoPE(8, 64, pairing="half", spread="much"), "spread='much' must be a number"),
     (lambda: FoX(0, 4), "width=0 must be at least 1"),
     (
         lambda: FoX(6, 4).at(arange(3)).with_content(torch.randn(1, 3, 5)),
-        r"x has shape \(1, 3, 5\); expected \(B, length, channels\), width=6",
+        r"x has shape \(1, 3, 5\); expected \(B, length, width=6\)",
     ),
     (lambda: Inkling(0, 2), "width=0 must be at least 1"),
     (lambda: Inkling(8, 2, extent=0), "extent=0 must be at least 1"),
@@ -113,34 +113,34 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Inkling(8, 2, clip=0.0), "clip=0.0 must be a length above 0, or None for no limit"),
     (lambda: Inkling(8, 2, log_amount=-1.0), "log_amount=-1.0 must be finite and not negative"),
     (lambda: Kerple(0), "heads=0 must be at least 1"),
-    (lambda: Layers({"nope": NoPE()}, ()), "layer_types is empty; name the type of every layer"),
+    (lambda: Layers({"nope": NoPE()}, ()), "layer_types is empty; pass the type of every layer"),
     (
         lambda: Layers({"fox": FoX(8, 2)}, ("fox",)),
-        "layers=None; fox has parameters in every layer: pass the number",
+        "layers=None must be the number of layers, because fox has parameters",
     ),
     (lambda: Learned(0, 4), "num_positions=0 must be at least 1"),
     (lambda: encoding("learned", width=8), "Learned needs num_positions; add num_positions=…"),
     (
         lambda: LearnedRotary(8, pairing="half", rotary_dim=6, axes=2),
-        r"rotary_dim=6 must be a multiple of 2·axes=4, at most head_dim=8",
+        r"rotary_dim=6 must be a multiple of 2·axes=4 and at most head_dim=8",
     ),
     (lambda: LearnedRotary(8, pairing="half", axes=0), "axes=0 must be at least 1"),
     (
         lambda: LearnedRotary(8, pairing="half", groups=2).at(arange(2)).rotate(THREE_HEADS, THREE_HEADS),
-        "there are 3 heads and groups=2; the heads of queries and of keys",
+        "q or k has 3 heads; the number of heads must be a multiple of groups=2",
     ),
     (
         lambda: LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1),
-        "heads=None with groups=2: to slice heads for a rank, pass heads= of the whole model",
+        "heads=None must be the number of query heads in the whole model, because groups=2",
     ),
     (lambda: PoPE(8, 2, rotary_dim=9), r"rotary_dim=9 must be between 1 and head_dim=8"),
     (
         lambda: PoPE(8, 2).at(arange(2)).rotate(THREE_HEADS, THREE_HEADS),
-        r"q has 3 heads and the angles are for 2; .*slice_heads",
+        r"q has 3 heads but the encoding has angles for 2 heads; .*slice_heads",
     ),
     (
         lambda: attention(THREE_HEADS, THREE_HEADS, THREE_HEADS, PoPE(8, 3).at(arange(2))),
-        r"q has 8 channels per head, but this encoding's rotate\(\) adds 8",
+        r"q has 8 channels per head, but rotate\(\) of this encoding adds 8",
     ),
     (lambda: QueryScale(floor=0), "floor=0 must be a whole number of positions, at least 1; Llama 4"),
     (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; released models use 0.1"),
@@ -149,14 +149,14 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Sandwich(2, first=2), "first=2 must be 1, as in the paper, or 0"),
     (lambda: Sandwich(2, base=1.0), "base=1.0 must be finite and above 1"),
     (lambda: Shaw(0, 2), "head_dim=0 must be at least 1"),
-    (lambda: Shaw(8, 2, behind=-1), "behind=-1 and ahead=8 must not be negative, nor both 0"),
-    (lambda: Shaw(8, 2, behind=0, ahead=0), "behind=0 and ahead=0 must not be negative"),
+    (lambda: Shaw(8, 2, behind=-1), "behind=-1 and ahead=8 must be at least 0, and one of the two"),
+    (lambda: Shaw(8, 2, behind=0, ahead=0), "behind=0 and ahead=0 must be at least 0"),
     (lambda: Sinusoidal(0), "width=0 must be at least 1"),
     (lambda: Sinusoidal(7, base=0.5), "base=0.5 must be finite and above 1"),
     (lambda: Sinusoidal(8, base=0.5), "base=0.5 must be finite and above 1"),
     (
         lambda: Sinusoidal(7, spacing="tensor2tensor"),
-        "width=7 must be even with spacing='tensor2tensor'; use 8",
+        "width=7 must be even if spacing='tensor2tensor'; use width=8",
     ),
     (lambda: SSMax(4, length=1), "length=1 must be a whole number of positions, at least 2"),
     (lambda: SSMax(0), "heads=0 must be at least 1"),
@@ -167,54 +167,57 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         "scale_base=8 must be a whole number of positions, at least 64; the paper",
     ),
     (lambda: XPos(8, pairing="half", gamma=0), "gamma=0 must be a number above 0; the paper uses"),
-    (lambda: AxisMap((0, 2)), r"axis_of_pair=\(0, 2\) must use every axis from 0 to the largest"),
+    (lambda: AxisMap((0, 2)), r"axis_of_pair=\(0, 2\) must contain every axis from 0 to the largest"),
     (
         lambda: AxisMap((0, 1), (0,)),
         r"index_of_pair=\(0,\) must be 2 numbers, each below the number of pairs of its axis",
     ),
     (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
     (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
-    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be whole numbers of pairs, at least 1 for every axis"),
-    (lambda: strided(1, 2), r"strided\(1, 2\) cannot be interleaved; the first section must be the larg"),
-    (lambda: alternating(2, 5), r"alternating\(2, 5\) needs pairs to be a multiple of axes"),
+    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be numbers of pairs: one whole number of at least 1 per axis"),
+    (lambda: strided(1, 2), r"strided\(1, 2\) cannot be interleaved: the first section must be the larg"),
+    (lambda: alternating(2, 5), r"alternating\(2, 5\): the number of pairs must be a multiple of"),
     (
         lambda: first_last(2, 1, 2),
-        r"first_last\(2, 1, 2\) needs a section for time and equal ones for the other",
+        r"first_last\(2, 1, 2\) must have a section for time and equal sections for the other",
     ),
-    (lambda: dealt(2, 5), r"dealt\(2, 5\) needs pairs to be a multiple of axes"),
-    (lambda: axial(2, 2, order=(0, 2)), r"order=\(0, 2\) must name every axis from 0 to 1 once"),
+    (lambda: dealt(2, 5), r"dealt\(2, 5\): the number of pairs must be a multiple of"),
+    (lambda: axial(2, 2, order=(0, 2)), r"order=\(0, 2\) must contain every axis from 0 to 1 exactly once"),
     (lambda: axial(2, 2, units=("1/14",)), "must be 2 positive fractions, one per axis"),
     (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
-    (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels, but rotary_dim=10"),
+    (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs of channels, but rotary_dim=10"),
     (
         lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(arange(4)),
-        r"positions has shape \(4,\); this encoding has 2 axes: expected \(2, T\) or \(2, B, T\)",
+        r"positions has shape \(4,\); this encoding has 2 axes, so positions must be \(2, T\) or \(2, B, T\)",
     ),
     (lambda: Window(0), "heads=0 must be at least 1"),
-    (lambda: Window(2, size=(7,)), r"size=\(7,\) must be two whole numbers of at least 1"),
-    (lambda: Window(2, size=(7, 0)), r"size=\(7, 0\) must be two whole numbers"),
-    (lambda: LayoutLM(2, buckets=(32, 64)), r"buckets=\(32, 64\) and max_distance=\(128, 256, 256\) must each"),
+    (lambda: Window(2, size=(7,)), r"size=\(7,\) must be two or more whole numbers of at least 1"),
+    (lambda: Window(2, size=(7, 0)), r"size=\(7, 0\) must be two or more whole numbers"),
+    (lambda: LayoutLM(2, buckets=(32, 64)), r"buckets=\(32, 64\) and max_distance=\(128, 256, 256\) must have"),
     (lambda: LayoutLM(2, buckets=(32, 7, 64)), "buckets=7 must be even"),
-    (lambda: Stack(), r"stack takes encodings; got \[\]"),
-    (lambda: Stack(ROPE, "nope"), r"stack takes encodings; got \['Rotary', 'str'\]"),
+    (lambda: Stack(), r"stack must be built from encodings; got \[\]"),
+    (lambda: Stack(ROPE, "nope"), r"stack must be built from encodings; got \['Rotary', 'str'\]"),
     (lambda: ALiBi(4).at(arange(3)).slice_heads(0, "2"), "last='2' must be an integer"),
-    (lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
+    (
+        lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2),
+        "first=2 and last=2 must be query heads with 0 ≤ first < last",
+    ),
     (
         lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
-        "encodings in this stack have 4 and 8 heads; build all",
+        "encodings in this stack have 4 and 8 heads; build each",
     ),
     (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack have 1 and 8 heads"),
     (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack have 4 and 8 heads"),
     (
         lambda: ALiBi(8).at(arange(3)).slice_heads(4, 12),
-        "first=4 and last=12 are outside the 8 heads of the bias",
+        "first=4 and last=12 must be within the 8 heads of the bias",
     ),
     (
         lambda: SSMax(8).at(arange(3)).slice_heads(4, 12),
-        "first=4 and last=12 are outside the 8 heads of the scale",
+        "first=4 and last=12 must be within the 8 heads of the scale",
     ),
-    (lambda: SinusoidalGrid(10), "width=10 must be a multiple of 4 for two axes; or give axes"),
-    (lambda: SinusoidalGrid(16, axes=axial(2, 2)), r"axes=axial\(2, 2\) has 4 pairs, 8 channels; width=16"),
+    (lambda: SinusoidalGrid(10), "width=10 must be a multiple of 4 for two axes of equal width; for other"),
+    (lambda: SinusoidalGrid(16, axes=axial(2, 2)), r"axes=axial\(2, 2\) has 4 pairs of channels, but width=16"),
     (lambda: SinusoidalGrid(16, order="rows"), "unknown order 'rows'"),
     (lambda: SinusoidalGrid(16).at(torch.arange(3)), r"positions has shape \(3,\); this encoding has 2 axes"),
     (lambda: Rotary(64.0, pairing="half"), "head_dim=64.0 must be an integer"),
@@ -222,36 +225,39 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Sinusoidal(8.0), "width=8.0 must be an integer"),
     (lambda: Sinusoidal(8, scale=float("nan")), "scale=nan must be a finite number"),
     (lambda: Learned(8.0, 4), "num_positions=8.0 must be an integer"),
-    (lambda: Rotary(4, pairing="half", scaling=NTK(1e200)), r"factor=1e\+200 makes the base overflow"),
+    (
+        lambda: Rotary(4, pairing="half", scaling=NTK(1e200)),
+        r"factor=1e\+200 is too large, because the base overflows",
+    ),
     (
         lambda: Rotary(4, pairing="half", phases="float32", scaling=PerPair((1e-45, 1.0))),
         "use phases='exact'",
     ),
-    (lambda: ROPE.at(3), "positions=3 is not a tensor"),
-    (lambda: ROPE.at([0, 1]), r"positions=\[0, 1\] is not a tensor"),
+    (lambda: ROPE.at(3), "positions=3 must be a tensor"),
+    (lambda: ROPE.at([0, 1]), r"positions=\[0, 1\] must be a tensor"),
     (
         lambda: ROPE.at(arange(3), dtype=torch.int64),
         "dtype=torch.int64 must be a floating",
     ),
     (
         lambda: Rotary(7, pairing="half"),
-        "head_dim=7 must be even and at least 2: channels rotate in pairs; use 8",
+        "head_dim=7 must be even and at least 2, because channels rotate in pairs; use 8",
     ),
     (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
     (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be at least 2"),
-    (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* has no frequencies of its own"),
+    (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* must be a Scaling"),
     (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
     (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must be above 0"),
     (
         lambda: Kerple(2, kernel="power").set(torch.ones(2), torch.full((2,), 2.0)),
-        r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code replaces",
+        r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code raises smaller",
     ),
     (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
-    (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2; every"),
+    (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2, but every"),
     (lambda: from_cu_seqlens(torch.tensor([0.0, 2.0])), "cu_seqlens is torch.float32 of shape"),
     (
         lambda: from_cu_seqlens(torch.tensor([1, 2])),
-        r"cu_seqlens is torch.int64 of shape \(2,\) and begins \[1, 2\]",
+        r"cu_seqlens is torch.int64 of shape \(2,\) and starts with \[1, 2\]",
     ),
     (lambda: sharded(16.0, 0, 2), "length=16.0 must be an integer"),
     (lambda: from_bthd(torch.zeros(2, 3, 4)), r"x has shape \(2, 3, 4\); expected \(B, T, H, D\)"),
@@ -259,16 +265,16 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: packed([2.5, 1]), r"lengths\[0\]=2.5 must be an integer"),
     (
         lambda: ROPE.at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, dtype=torch.int64)),
-        "q is torch.int64; expected a floating type",
+        "q is torch.int64; expected a floating-point dtype",
     ),
     (
         lambda: Rotary(8, pairing="half").to("meta").at(arange(3)),
-        "positions is on cpu and the encoding's",
+        "positions is on cpu but the encoding's",
     ),
-    (lambda: Learned(8, 4).to("meta").at(arange(3)), "positions is on cpu and the encoding's"),
+    (lambda: Learned(8, 4).to("meta").at(arange(3)), "positions is on cpu but the encoding's"),
     (
         lambda: ROPE.at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, device="meta")),
-        "q is on meta and the encoding was placed on cpu",
+        "q is on meta but the encoding was placed on cpu",
     ),
     (
         lambda: ROPE.at(arange(6).view(2, 3)).rotate(*torch.ones(2, 2, 2, 4, 3, 8)),
@@ -276,7 +282,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Sinusoidal(8).at(arange(6).view(2, 3)).embed(torch.zeros(2, 2, 3, 8)),
-        r"x has shape \(2, 2, 3, 8\); expected \(B, length, channels\)",
+        r"x has shape \(2, 2, 3, 8\); expected \(B, length, width=8\)",
     ),
     (lambda: Sinusoidal(8).at(arange(2)).embed(torch.zeros(2, 8)), r"x has shape \(2, 8\); expected"),
     (
@@ -290,30 +296,33 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: ALiBi(2, slopes=(0.5,)),
-        r"slopes=\(0.5,\) must be a list of 2 finite numbers of at least 0, one per head; 0 for no bias",
+        r"slopes=\(0.5,\) must be a list of 2 finite numbers of at least 0, one per head; use 0",
     ),
     (lambda: ALiBi(2, slopes=(0.5, -0.5)), "must be a list of 2 finite numbers"),
     (lambda: ALiBi(2, slopes=(0.5, float("nan"))), "must be a list of 2 finite numbers"),
     (lambda: ALiBi(2, slopes=0.5), "must be a list of 2 finite numbers"),
-    (lambda: ALiBi(2, slopes=(0.5, 0), max_exponent=4), "max_exponent=4 and slopes were both given; pass one"),
+    (lambda: ALiBi(2, slopes=(0.5, 0), max_exponent=4), "max_exponent=4 and slopes cannot be combined"),
     (lambda: T5(heads=0), "heads=0 must be at least 1"),
     (lambda: T5(heads=2, buckets=2), "buckets=2 must be even and at least 4; T5 has 32"),
     (lambda: T5(heads=2, buckets=31), "buckets=31 must be even and at least 4; T5 has 32"),
-    (lambda: T5(heads=2, max_distance=16), "max_distance=16 must be above 16; nearer keys have their own buckets"),
+    (lambda: T5(heads=2, max_distance=16), "max_distance=16 must be above 16, because every smaller distance has"),
     (lambda: T5(heads=2, max_distance=8, two_sided=True), "max_distance=8 must be above 8"),
     (lambda: LearnedGrid(0, 8), "num_positions=0 must be at least 1"),
     (lambda: LearnedGrid(4, 8, tables="rows"), "unknown tables 'rows'"),
     (lambda: LearnedGrid(4, 8, resize="timn"), "unknown resize 'timn'; did you mean 'timm'"),
-    (lambda: LearnedGrid(4, 8).resized(2, 2), "resize is missing; name the convention that"),
+    (lambda: LearnedGrid(4, 8).resized(2, 2), "resize=None must be the convention with which"),
     (lambda: LearnedGrid(4, 8).resized(0, 2, "vit"), "rows=0 must be at least 1"),
     (
         lambda: gathered(torch.zeros(4, 4, 8), grid(2, 2), grid(2, 2), "timm"),
-        r"reads a number of cells that depends on the size; resize the table first, with LearnedGrid.resized",
+        r"the number of cells depends on the size of the image; resize the table first with LearnedGrid.resized",
     ),
-    (lambda: LearnedGrid(4, 8).to("meta").at(grid(2, 2)), "positions is on cpu and the encoding's weight on meta"),
+    (
+        lambda: LearnedGrid(4, 8).to("meta").at(grid(2, 2)),
+        "positions is on cpu but the encoding's weight is on meta",
+    ),
     (
         lambda: Rotary(8, pairing="half", rotary_dim=10),
-        "rotary_dim=10 is more than head_dim=8; use head_dim or less",
+        "rotary_dim=10 must be at most head_dim=8",
     ),
     (lambda: Rotary(8, pairing="half", rotary_dim=0), "rotary_dim=0 must be even and at least 2"),
     (lambda: Rotary(8, pairing="half", rotary_dim=-2), "rotary_dim=-2 must be even and at least 2"),
@@ -321,10 +330,10 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Clock(Frequencies((), ())), "frequencies is empty; pass at least one"),
     (
         lambda: NoPE().at(arange(3), arange(3, device="meta")),
-        r"positions is on cpu and k_positions on meta; move one: k_positions.to",
+        r"positions is on cpu but k_positions is on meta; use k_positions.to",
     ),
     *(
-        (act, r"pass the one of this layer: placed\[layer\]")
+        (act, r"use the placed encoding of one layer: placed\[layer\]")
         for act in (
             lambda: LAYERED.at(arange(3)).rotate(HEADS, HEADS),
             lambda: LAYERED.at(arange(3)).with_content(torch.zeros(1, 3, 32)),
@@ -332,16 +341,16 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, LAYERED.at(arange(3))),
-        r"differs from layer to layer, .* placed\[layer\].with_content",
+        r"depends on the layer or on the tokens.* placed\[layer\].with_content",
     ),
     (
         lambda: LAYERED.at(arange(5)).slice_heads(0, 4),
-        r"heads can be sliced only in one layer .* placed\[layer\]",
+        r"heads can be sliced only in a single layer.* placed\[layer\]",
     ),
     (lambda: Stack(ROPE, FoX(16, 4)).at(arange(5)).slice_heads(0, 2), r"then here\.slice_heads"),
     (
         lambda: Layers({"rope": CHUNKED, "alibi": ALiBi(4)}, ("rope", "alibi")).at(arange(5)),
-        r"this encoding has 3 axes: expected \(3, T\) or \(3, B, T\)",
+        r"this encoding has 3 axes, so positions must be \(3, T\) or \(3, B, T\)",
     ),
     (lambda: Decomposed(8, 2, size=(4, 5)).enlarged(6), r"places=\(6,\) must be 2 numbers, one per axis"),
     (
@@ -351,8 +360,8 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         "from_ has axis_map=",
     ),
     (lambda: ROPE.at(arange(7)).unrotate(HEADS), "placed at 7 positions"),
-    (lambda: Stack(XPOS, Shaw(8, 2)), "xPos shrinks queries and grows keys"),
-    (lambda: Stack(XPOS, XPos(8, pairing="half")), "xPos shrinks queries and grows keys"),
+    (lambda: Stack(XPOS, Shaw(8, 2)), "xPos multiplies queries and keys by factors"),
+    (lambda: Stack(XPOS, XPos(8, pairing="half")), "xPos multiplies queries and keys by factors"),
     *(
         (
             lambda old=old, new=new: rerotate(torch.zeros(1, 3, 9, 16), arange(9), old, new),
@@ -362,7 +371,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: ROPE.at(arange(3)).rotate(torch.zeros(2, 4, 3, 6), HEADS),
-        r"q has shape \(2, 4, 3, 6\); its last axis must be head_dim=8",
+        r"q has shape \(2, 4, 3, 6\); its last axis must have size head_dim=8",
     ),
     (lambda: ROPE.at(arange(3)).rotate(HEADS, HEADS[:, :, :2]), "k has length 2 but the encoding was"),
     (
@@ -371,7 +380,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Sinusoidal(8).at(arange(3)).embed(torch.zeros(1, 3, 6)),
-        r"\(1, 3, 6\); expected \(B, length, channels\), width=8",
+        r"\(1, 3, 6\); expected \(B, length, width=8\)",
     ),
     (lambda: Sinusoidal(8).at(arange(3)).embed(torch.zeros(1, 4, 8)), "x has length 4 but the encoding was placed"),
     (
@@ -380,7 +389,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, FoX(6, 4).at(arange(3)), causal=True),
-        r"or depends on the tokens; call layer_placed, state = placed\[layer\].with_content",
+        r"depends on the layer or on the tokens; call layer_placed, state = placed\[layer\].with_content",
     ),
     (
         lambda: attention(
@@ -390,9 +399,9 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
             FoX(6, 4).at(arange(1, offset=2), arange(3)).with_content(torch.zeros(2, 1, 6))[0],
             causal=True,
         ),
-        "gates of 1 keys, but there are 3; pass the state of the cached keys to with_content",
+        "gates of 1 keys, but attention got 3 keys; pass the state of the cached keys to with_content",
     ),
-    (lambda: CoPE(4, 2).at(arange(3)).bias.rows(0, 3, 3), "this bias is made from scores: call"),
+    (lambda: CoPE(4, 2).at(arange(3)).bias.rows(0, 3, 3), "this bias is computed from scores: call"),
 ]
 
 NAMES: list[tuple[Callable[[], object], str]] = [
@@ -414,29 +423,29 @@ NAMES: list[tuple[Callable[[], object], str]] = [
 POSITIONS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: Decomposed(8, 2, size=(9, 3)).at(grid(2, 5)),
-        r"q?_?positions\[1\] holds 4; the last position here is 2",
+        r"q?_?positions\[1\] contains 4; the last position of this encoding is 2",
     ),
     (lambda: LearnedRotary(8, pairing="half").at(torch.tensor([-1])), "-1"),
     (
         lambda: Learned(512, 8).at(arange(513)),
-        "positions holds 512, but the learned table has 512 rows: its last position is 511",
+        "positions contains 512, but the learned table has 512 rows: its last position is 511",
     ),
     (lambda: Learned(512, 8).at(arange(600)), "train a longer table, or pass past_end='clamp'"),
-    (lambda: Learned(512, 8).at(arange(3), arange(600)), "k_positions holds 599"),
+    (lambda: Learned(512, 8).at(arange(3), arange(600)), "k_positions contains 599"),
     *(
         (
             lambda past_end=past_end: Learned(8, 4, past_end=past_end).at(torch.tensor([-1, 99])),
-            "positions holds -1; positions start at 0",
+            "positions contains -1; the first position is 0",
         )
         for past_end in ("error", "clamp")
     ),
     (
         lambda: Learned(8, 4, past_end="clamp").at(torch.tensor([2**31])),
-        "positions holds 2147483648; the last position here is 2147483647",
+        "positions contains 2147483648; the last position of this encoding is 2147483647",
     ),
     (
         lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(torch.tensor([[-LAST], [0]])),
-        f"positions holds -{LAST}; positions start at 0",
+        f"positions contains -{LAST}; the first position is 0",
     ),
     (lambda: XPOS.at(torch.tensor([LAST + 1])), PAST),
     (lambda: XPOS.at(torch.tensor([5]), torch.tensor([LAST + 1])), PAST),
@@ -446,16 +455,16 @@ POSITIONS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: LearnedGrid(4, 8, columns=5).at(grid(3, 6)),
-        r"positions\[1\] holds 5, but this table is for pictures of 4 rows and 5 columns; call resized",
+        r"positions\[1\] contains 5, but this table is for pictures of 4 rows and 5 columns; call resized",
     ),
-    (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), "holds -1; positions start at 0"),
+    (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), "contains -1; the first position is 0"),
     (
         lambda: Window(2, size=(3, 4)).at(torch.tensor([[3], [0]])),
-        r"positions\[0\] holds 3; the last position here is 2",
+        r"positions\[0\] contains 3; the last position of this encoding is 2",
     ),
     (
         lambda: Window(2, size=(3, 4)).at(torch.tensor([[0], [4]])),
-        r"positions\[1\] holds 4; the last position here is 3",
+        r"positions\[1\] contains 4; the last position of this encoding is 3",
     ),
 ]
 

@@ -168,7 +168,7 @@ def test_values_of_another_form_are_refused(function: Callable[[Tensor], Tensor]
     """Along a line, from a table, and block by block; with two heads."""
     q = torch.zeros(2, 2, 5, 4)
     with pytest.raises(
-        InvalidArgument, match=r"values of Own returned .*; expected \(H, \*offsets\) = \(2, .*float32"
+        InvalidArgument, match=r"values of Own must return \(H, \*offsets\) = \(2, .*float32 or wider; got"
     ):
         posenc.attention(q, q, q, Placed(at, at, bias=Own(2, at, at, function=function)))
 
@@ -188,7 +188,9 @@ class OwnRows(posenc.Bias):
 )
 def test_rows_of_another_form_are_refused(rows: Tensor) -> None:
     q, at = torch.zeros(1, 2, 5, 4), arange(5)
-    with pytest.raises(InvalidArgument, match=r"rows of OwnRows returned .*the last three \(2, 5, 5\), in float32"):
+    with pytest.raises(
+        InvalidArgument, match=r"rows of OwnRows must return .*last three sizes are \(2, 5, 5\), in float32"
+    ):
         posenc.attention(q, q, q, Placed(at, at, bias=OwnRows(rows)))
 
 
@@ -201,6 +203,6 @@ def test_place_returns_a_placed_encoding() -> None:
             return q_positions - k_positions
 
     with pytest.raises(
-        InvalidArgument, match=r"place of Forgets returned torch.int64 \(5,\) on cpu; return posenc.Pl"
+        InvalidArgument, match=r"place of Forgets must return posenc.Placed.*, got torch.int64 \(5,\) on cpu"
     ):
         Forgets().at(arange(5))

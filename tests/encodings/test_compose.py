@@ -54,7 +54,7 @@ def test_parts_are_reset_and_carries_are_told_apart() -> None:
     x = torch.randn(1, 3, 16)
     here, state = stack.at(arange(3)).with_content(x)
     assert state.shape == (1, 4, 3)
-    with pytest.raises(InvalidArgument, match="state has 3 values per key; these encodings keep 4"):
+    with pytest.raises(InvalidArgument, match="state has 3 values per key; it must have 4"):
         here.with_state(state[:, :3])
 
 
@@ -77,7 +77,7 @@ def test_a_layer_beyond_those_that_there_are_is_refused() -> None:
     for ask in (own.layer, own.at(arange(3)).__getitem__):
         assert ask(-1) is ask(1) is not ask(0)
         with pytest.raises(
-            InvalidArgument, match="layer=2 is beyond layers=2, which these positions were made for"
+            InvalidArgument, match="layer=2 is not a layer of this encoding, which was built for layers=2"
         ):
             ask(2)
     assert Layers({"nope": NoPE(), "rope": rope()}, ("nope", "rope")).layer(7).name == "rotary"

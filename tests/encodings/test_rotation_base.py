@@ -116,10 +116,9 @@ def test_tables_of_another_form_are_refused_where_they_are_placed(wrong: str, ke
     with pytest.raises(InvalidArgument) as refused:
         late.rotate(None, k) if keys else Returns(WRONG[wrong]).at(at)
     told = str(refused.value)
-    assert told.startswith("tables of Returns returned ")
-    assert told.endswith(
-        "; expected cos, sin, both torch.float32 on cpu, (T, pairs) = (5, at most 4), (B, T, pairs) or "
-        "(#B, groups, T, pairs)"
+    assert told.startswith(
+        "tables of Returns must return cos and sin, both torch.float32 on cpu, of shape (T, pairs) = (5, at most "
+        "4), (B, T, pairs) or (#B, groups, T, pairs); got "
     )
 
 

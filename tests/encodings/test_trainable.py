@@ -99,7 +99,7 @@ def test_a_bias_that_holds_a_module_is_refused_when_it_attends() -> None:
     q, bias = torch.randn(1, 2, 4, 8), Anything(torch.ones(2))
     bias.network = nn.Linear(1, 1)  # type: ignore[assignment]
     placed = Placed(arange(4), arange(4), bias=bias)
-    with pytest.raises(InvalidArgument, match=r"network of Anything is a module.*keep its tensors as attributes"):
+    with pytest.raises(InvalidArgument, match=r"network of Anything is a module.*store its tensors as attributes"):
         posenc.attention(q, q, q, placed, causal=True)
     bias.network.requires_grad_(False)
     posenc.attention(q, q, q, placed, causal=True)

@@ -201,7 +201,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
                 "original_max_position_embeddings": 64,
             }
         },
-        "factors has 1 numbers and rotary_dim=64 needs 32",
+        "factors has 1 numbers but must have 32 for rotary_dim=64",
     ),
     (
         {"rope_scaling": {"type": "dynamic", "factor": 2, "original_max_position_embeddings": 64}},

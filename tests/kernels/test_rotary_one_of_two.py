@@ -39,7 +39,7 @@ class TestOneOfTwo:
         assert torch.equal(fresh, want[0])
 
     def test_neither_is_refused(self, backend: str, pairing: str) -> None:
-        with pytest.raises(InvalidArgument, match="q and k are both None; pass at least one"):
+        with pytest.raises(InvalidArgument, match="q and k are both None; pass q or k"):
             placed(backend, pairing).rotate(None, None)
 
 

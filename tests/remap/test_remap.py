@@ -273,16 +273,16 @@ def test_texts_build_and_come_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dca", "lacks the encoding that rotates"),
+        ("dca", "needs the rotary encoding to remap"),
         ("dca(rotary, chunk=3)", "needs local"),
         ("dca(rotary, chunk=3, local=2, x=1)", "unknown setting of dca"),
         ("dca(rotary, 3, 2)", "settings by name"),
-        ("dca(rotary, chunk=3, local=4)", "more than chunk=3"),
-        ("dca(alibi, chunk=3, local=2)", "expected posenc.Rotary"),
+        ("dca(rotary, chunk=3, local=4)", "must be at most chunk=3"),
+        ("dca(alibi, chunk=3, local=2)", "expected a posenc.Rotary"),
         ("rerope(rotary, window=0)", "at least 1"),
-        ("string(rotary, shift=2, window=5)", "distances would grow"),
-        ("stack(rerope(rotary, window=4), rotary)", "nothing else in the stack"),
-        ("stack(rerope(rotary, window=4), deberta)", "nothing else in the stack"),
+        ("string(rotary, shift=2, window=5)", "would increase distances"),
+        ("stack(rerope(rotary, window=4), rotary)", "no other encoding in the stack"),
+        ("stack(rerope(rotary, window=4), deberta)", "no other encoding in the stack"),
         ("rerope(rotary(axes=axial(2, 2)), window=4)", "one axis"),
     ],
 )
@@ -298,7 +298,7 @@ def test_what_attention_cannot_do_in_parts_is_refused() -> None:
         attended(encoding, q, k, v, at, Mask())
     for few in (2, 12):  # also where nothing is far yet, so that training meets it in its first step
         tokens = (x[:, :, :few] for x in (q, k, v))
-        with pytest.raises(InvalidArgument, match=r"dropout=0.5 .*remapped positions: .* attention_dropout=0"):
+        with pytest.raises(InvalidArgument, match=r"dropout=0.5 .*remapped positions, .* attention_dropout=0"):
             attended(encoding, *tokens, at[:few], dropout=0.5)
 
 

@@ -65,32 +65,35 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Linear(float("nan")), r"factor=nan must be"),
     (lambda: Linear(True), r"factor=True must be"),
     (lambda: NTK(2, form="bas"), r"unknown form 'bas'; did you mean 'base'"),
-    (lambda: NTK(2).frequencies(2, 1e4), r"rotary_dim=2 has one pair"),
+    (lambda: NTK(2).frequencies(2, 1e4), r"rotary_dim=2 must be at least 4 for NTK"),
     (lambda: DynamicNTK(2, 1), r"original_length=1 must be at least 2"),
     (lambda: DynamicNTK(2, 4096).plan(0), r"total_length=0 must be at least 1"),
     (lambda: YaRN(2, 4096, beta_fast=1, beta_slow=2), r"beta_fast=1 must be above beta_slow=2"),
     (lambda: YaRN(2, 4096, beta_fast=1, beta_slow=1, ramp="rotations"), r"beta_fast=1 must be above beta_slow=1"),
     (lambda: YaRN(2, 4096, beta_slow=0), r"beta_slow=0 must be a finite number above 0"),
     (lambda: YaRN(2, 4096, ramp="dimensions"), r"did you mean 'dimension'"),
-    (lambda: YaRN(2, 4096, ramp="rotations", truncate=False), r"truncate=False belongs to ramp='dimension'"),
-    (lambda: YaRN(2, 4096, mscale=1.0), r"mscale=1.0 and mscale_all_dim=None: pass both or neither"),
+    (lambda: YaRN(2, 4096, ramp="rotations", truncate=False), r"truncate=False requires ramp='dimension'"),
+    (lambda: YaRN(2, 4096, mscale=1.0), r"mscale=1.0 and mscale_all_dim=None must be passed together"),
     (
         lambda: YaRN(2, 4096, attention_factor=1.0, mscale=1.0, mscale_all_dim=1.0),
-        r"attention_factor=1.0 contradicts mscale=1.0",
+        r"attention_factor=1.0 cannot be combined with mscale=1.0",
     ),
-    (lambda: YaRN(2, 10**7).frequencies(64, 100.0), r"every pair is on one side of it; use ramp='rotations'"),
+    (
+        lambda: YaRN(2, 10**7).frequencies(64, 100.0),
+        r"every pair is on the same side of the ramp; use ramp='rotations'",
+    ),
     (
         lambda: Llama3(low_freq_factor=4, high_freq_factor=1),
         r"low_freq_factor=4 must be at most high_freq_factor=1",
     ),
-    (lambda: LongRoPE((1.0,), (1.0, 2.0), 4096, 2), r"short_factors has 1 numbers and long_factors 2"),
+    (lambda: LongRoPE((1.0,), (1.0, 2.0), 4096, 2), r"short_factors has 1 numbers but long_factors has 2"),
     (lambda: LongRoPE((), (), 4096, 2), r"short_factors=\(\) must be a list of positive numbers"),
     (lambda: PerPair((1.0, -2.0)), r"factors\[1\]=-2.0 must be a finite number above 0"),
-    (lambda: PerPair((1.0, 2.0)).frequencies(8, 1e4), r"factors has 2 numbers and rotary_dim=8 needs 4"),
+    (lambda: PerPair((1.0, 2.0)).frequencies(8, 1e4), r"factors has 2 numbers but must have 4 for rotary_dim=8"),
     (lambda: Proportional(1.5), r"fraction=1.5 must be in 0 … 1"),
     (lambda: from_dict({"scaling": "yarn", "factor": 2, "original_lenght": 5}), r"did you mean 'original_length'"),
     (lambda: from_dict({"scaling": "yarm"}), r"unknown scaling 'yarm'; did you mean 'yarn'"),
-    (lambda: from_dict({"factor": 2}), r"no 'scaling' among \['factor'\]"),
+    (lambda: from_dict({"factor": 2}), r"the keys \['factor'\] do not include 'scaling'"),
     (lambda: from_dict({"scaling": "linear"}), "Linear needs factor; add factor=…"),
     (lambda: to_dict("yarn"), r"unknown scaling 'str'"),
     (lambda: NTK(8, form="fixed").base(128, 1e4), "form='fixed' has no equivalent base"),
@@ -101,7 +104,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Default().frequencies(0, 1e4),
-        "rotary_dim=0 must be even and at least 2: channels rotate in pairs; use 2",
+        "rotary_dim=0 must be even and at least 2, because channels rotate in pairs; use 2",
     ),
     *(
         (lambda base=base: Default().frequencies(8, base), f"base={base} must be finite and above 1")
@@ -109,7 +112,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: posenc.Rotary(8, pairing="half", scaling=DynamicNTK(2, 16)),
-        r"has no frequencies of its own; .* scaling.plan\(total_length\)",
+        r"must be a Scaling; .* scaling.plan\(total_length\)",
     ),
 ]
 

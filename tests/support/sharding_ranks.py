@@ -148,8 +148,8 @@ def refused(_: str, zigzag: bool) -> None:
     cope = posenc.CoPE(D, H).at(own, everyone)[0]
     for here, seen, message in (
         (posenc.NoPE().at(own), mask, "place it at the keys of all ranks: encoding.at"),
-        (placed, Mask(causal=True), "pass their places"),
-        (cope, mask, "reads the scores of all keys, which no rank has; gather keys instead"),
+        (placed, Mask(causal=True), "needs the places of this rank"),
+        (cope, mask, "reads the scores of all keys, which no rank has; gather the keys"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             posenc.ring_attention(q, k, v, here, seen)

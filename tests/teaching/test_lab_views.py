@@ -57,7 +57,7 @@ def test_float32_angles_drift_far_out() -> None:
 
 def test_one_past_the_table_is_the_librarys_error() -> None:
     assert str(table.lookup(8, past_end="error").readouts["answer"]).startswith(
-        "PositionOutOfRange: positions holds 8, but the"
+        "PositionOutOfRange: positions contains 8, but the"
     )
     assert table.lookup(7).readouts["answer"] == "its own row"
     assert table.lookup(12, past_end="clamp").readouts["answer"] == "the last row again, row 7"

@@ -20,7 +20,7 @@ def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path)
     assert [r.task.name for r in outcome.results] == ["ordering", "needle"]
     rows = {row.encoding: row for row in outcome.results[0].rows}
     assert set(rows) == set(TINY.encodings)
-    assert rows["learned"].refusal.startswith("positions holds 31, but the learned table has 16 rows")
+    assert rows["learned"].refusal.startswith("positions contains 31, but the learned table has 16 rows")
     assert set(rows["learned"].values) == {16}
     assert rows["rotary"].values == {r.encoding: r for r in again.results[0].rows}["rotary"].values
     weights = {path.stem for path in (tmp_path / "checkpoints").iterdir()}

@@ -30,7 +30,9 @@ def test_tables_are_resized_to_larger_grids_or_refuse_them(tmp_path: Path) -> No
     with Ledger(tmp_path, write=True) as ledger:
         (found,) = Comparison(GRID, python_text(), ledger).run(inline).results
     rows = {row.encoding: row for row in found.rows}
-    assert rows.pop(TABLE).refusal.startswith("positions[0] holds 3, but this table is for pictures of 3 rows and")
+    assert rows.pop(TABLE).refusal.startswith(
+        "positions[0] contains 3, but this table is for pictures of 3 rows and"
+    )
     assert len(rows) == 4
     assert all(set(row.values) == {9, 18} for row in rows.values())
 

@@ -103,7 +103,7 @@ def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_ou
     [
         ("alibi(slopes=(1, 0))", "must be a list of 4 finite numbers"),
         ("rotary(base=0.5)", r"base=0\.5 must be finite and above 1"),
-        ("rotary(rotary_dim=64)", "rotary_dim=64 is more than head_dim=16"),
+        ("rotary(rotary_dim=64)", "rotary_dim=64 must be at most head_dim=16"),
         ("nowhere:Mine", "no module 'nowhere' is found from here; run in the folder of its file"),
     ],
 )

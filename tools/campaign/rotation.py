@@ -16,7 +16,7 @@ from posenc.errors import InvalidArgument
 
 Array = np.ndarray
 HEADED = {"PoPE", "FoPE", "LearnedRotary"}
-REFUSALS = ("cannot be interleaved", "needs pairs to be a multiple of axes")
+REFUSALS = ("cannot be interleaved", "the number of pairs must be a multiple of the number of axes")
 """Parts of the messages that refuse invalid random axis maps."""
 
 

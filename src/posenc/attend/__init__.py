@@ -2,8 +2,8 @@
 
     y = softmax(scores) v,   scores = capped(q·kᵀ · scale · placed.scale) + placed.bias, −∞ where ``mask`` hides
 
-Attention applies ``placed.bias`` and ``placed.scale``; rotate q and k first, with ``placed.rotate``. ``scores``
-computes this formula directly; ``attention`` computes the same result without an L×L tensor.
+Attention applies ``placed.bias`` and ``placed.scale``. Rotate q and k with ``placed.rotate`` before the call.
+``scores`` computes this formula directly; ``attention`` computes the same result without an L×L tensor.
 """
 
 from posenc.attend.attend import attention as attention

@@ -1,5 +1,5 @@
-"""Attention without an L×L tensor; a call uses the first backend in a list that supports it. The list is in
-``ways.py``; every backend computes softmax(``scores``)·v. ``explain`` reports which backend a call uses, and
+"""Attention without an L×L tensor. A call uses the first backend of the list in ``ways.py`` that supports the
+call. Every backend computes softmax(``scores``)·v. ``explain`` reports which backend a call uses, and
 ``backend=`` forces a backend.
 """
 
@@ -28,10 +28,10 @@ from posenc.mask import Mask
 Backend = Literal[
     "auto", "documents", "reach", "low_rank", "dense", "sdpa", "toeplitz", "flex", "blocks", "operators"
 ]
-"""The name of an attention backend; results differ only in the last digits.
+"""The name of an attention backend. The results of backends differ only in the last digits.
 
-- ``"documents"``: documents, or rows without their padding, one at a time; each uses the backend that suits it.
-- ``"reach"``: heads whose bias falls so fast that distant keys have no weight are computed without those keys.
+- ``"documents"``: documents, or rows without their padding, one at a time, each with its own backend.
+- ``"reach"``: without distant keys, in heads whose bias falls so fast that these keys have no weight.
 - ``"low_rank"``: the bias as extra channels of queries and keys, in one call of torch's attention.
 - ``"dense"``: all scores in one tensor, if there are few scores and the bias is trained.
 - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
@@ -40,9 +40,9 @@ Backend = Literal[
 - ``"blocks"``: blocks of rows, with mask and bias computed for each block.
 - ``"operators"``: basic PyTorch operators, in float32 or wider, block by block.
 
-``"auto"`` uses the first backend that supports the call. It uses ``"low_rank"`` only for at least 1024 tokens if
-``"toeplitz"`` supports the call too, and only for at least 128 tokens if the bias is trained. ``explain`` says
-which backend is used, and why the backends before it are not."""
+``"auto"`` uses the first backend that supports the call. ``"auto"`` uses ``"low_rank"`` only for at least 1024
+tokens if ``"toeplitz"`` supports the call too, and only for at least 128 tokens if the bias is trained.
+``explain`` names the backend of a call, and gives the reason why each earlier backend is not used."""
 
 Result = TypeVar("Result")
 
@@ -102,37 +102,38 @@ def attention(
     backend: Backend = "auto",
     **unknown: object,
 ) -> Float[Tensor, "B H T V"] | tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
-    """Attention of T queries over S keys, with the encoding's bias and scale.
+    """Compute attention of T queries over S keys, with the encoding's bias and scale.
 
     Args:
         q: queries, ``(B, heads, length, channels)``.
-        k: keys; their number of heads may be a divisor of q's (grouped-query attention).
+        k: keys; the number of key heads may be a divisor of the number of query heads (grouped-query attention).
         v: values, with as many heads as the keys.
         placed: ``encoding.at(q_positions, k_positions)``. For ``Layers``, pass ``placed[layer]``, whose window
-            applies in addition to that of the mask.
-        mask: which keys each query may see. A query that sees no key returns zeros.
-        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees its own key and earlier keys,
-            where the last query and the last key are the same token. With a window, it sees only the last
-            ``window`` of those keys.
+            applies in addition to the window of the mask.
+        mask: the keys that each query may see. The output for a query that sees no key is zero.
+        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees its own key and earlier keys;
+            the last query and the last key are the same token. With a window, a query sees only the last
+            ``window`` of these keys.
         scale: the factor of the scores before the bias is added; by default 1/√D (D excludes channels that
             ``rotate`` added), unless the encoding's ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
-        softcap: limits scores to ±softcap, by softcap·tanh(score/softcap), before the bias is added (Gemma 2).
-        sinks: a learned logit per query head, included in every row's softmax without a value (gpt-oss): y = Σ
-            exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
-        dropout: the probability that a weight is set to zero; the others are multiplied by 1/(1 − dropout). Pass 0
-            outside training.
-        return_logsumexp: whether to also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider,
-            −∞ if a row sees no key. ``merge`` uses it to combine parts of a sequence that were attended to
-            separately (ring attention); pass sinks to ``merge`` instead of here.
-        backend: the name of a backend, as described in ``Backend``; ``explain`` says which one ``"auto"`` uses.
+        softcap: limits scores to ±softcap before the bias is added, as softcap·tanh(score/softcap) (Gemma 2).
+        sinks: a learned logit per query head, which every row's softmax includes without a value (gpt-oss): y =
+            Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
+        dropout: the probability that a weight is set to zero; the other weights are multiplied by 1/(1 −
+            dropout). Pass 0 outside training.
+        return_logsumexp: whether to also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or
+            wider, −∞ if a row sees no key. ``merge`` uses these values to combine attention over several parts
+            of a sequence (ring attention). Pass sinks to ``merge``, not to this call.
+        backend: the name of a backend, as described in ``Backend``; ``explain`` reports which backend ``"auto"``
+            uses.
 
     Raises:
         InvalidArgument: shapes, devices or head counts do not fit together, or the backend does not support this
             call.
-        UnknownName: there is no backend with this name.
+        UnknownName: no backend has this name.
 
-    Second derivatives work on the CPU. On other devices torch's kernels do not support them, so use
-    ``scores(…).softmax(-1) @ v``.
+    Second derivatives work on the CPU. On other devices, torch's kernels do not support second derivatives, so
+    use ``scores(…).softmax(-1) @ v``.
     """
     settings = _settings(softcap, sinks, dropout, return_logsumexp, backend, unknown)
     take = operated if torch.compiler.is_compiling() else computed
@@ -158,10 +159,11 @@ def explain(
     backend: Backend = "auto",
     **unknown: object,
 ) -> Explanation:
-    """Explain which backend ``attention`` would use with these arguments, and why; nothing is computed.
+    """Explain which backend ``attention`` would use with these arguments, and why. This function computes no
+    attention.
 
     As in ``attention``, the choice depends on whether gradients are enabled. With remapped positions, the result
-    names the backend of the first part, and its reason lists the backends of all parts.
+    names the backend of the first part, and the reason lists the backends of all parts.
 
     Raises:
         InvalidArgument, UnknownName: as in ``attention``.
@@ -182,20 +184,20 @@ def _settings(
     backend: str,
     unknown: Mapping[str, object],
 ) -> Settings:
-    """The checked settings of a call; raises an error for arguments with unknown names."""
+    """Return the checked settings of a call; raise an error for arguments with unknown names."""
     for word in unknown:
         raise no_argument("attention", word, parameters_of(attention))
     as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(
-            f"dropout={dropout!r} must be a number of at least 0 and below 1, the share of dropped weights"
+            f"dropout={dropout!r} must be the share of dropped weights, a number of at least 0 and below 1"
         )
     if backend != "auto" and backend not in WAYS:
         raise UnknownName("backend", backend, ("auto", *WAYS))
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
-            "with return_logsumexp, the result is one part of a larger softmax, which must include the sinks only "
-            "once; omit them here, and pass them to posenc.merge(parts, sinks=…)"
+            "sinks and return_logsumexp cannot be combined, because the larger softmax must include sinks only "
+            "once; pass sinks to posenc.merge(parts, sinks=…) instead"
         )
     return Settings(return_logsumexp or sinks is not None, softcap, dropout, backend)
 
@@ -211,8 +213,9 @@ def _prepared(
     sinks: Tensor | None,
     settings: Settings,
 ) -> list[Result]:
-    """Check the arguments and apply ``take`` to them with autocast off. Returns one result, or for a remapped
-    encoding one result per part that sees any key."""
+    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result, or
+    for an encoding with remapped positions one result for each part that sees any key.
+    """
     mask = check(q, k, v, placed, mask)
     if sinks is not None:
         check_sinks(sinks, q)
@@ -221,8 +224,8 @@ def _prepared(
     autocast = device != "meta" and torch.is_autocast_enabled(device)
     if settings.dropout and (settings.needs_logsumexp or placed.remaps):
         raise InvalidArgument(
-            f"dropout={settings.dropout} with return_logsumexp, sinks or remapped positions: rows are merged by "
-            "their logsumexp, which torch's kernels do not return with dropout; use dropout=0, or "
+            f"dropout={settings.dropout} cannot be combined with return_logsumexp, sinks or remapped positions, "
+            "because torch's kernels do not return the logsumexp with dropout; use dropout=0, or "
             "attention_dropout=0 in a config of transformers"
         )
     calls = remapped(q, k, placed, mask) if placed.remaps else [(q, k, placed, mask)]
@@ -235,7 +238,9 @@ def _prepared(
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         if not q.dtype == k.dtype == v.dtype:
             dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"
-            raise InvalidArgument(f"{dtypes}; they must agree: cast tensors from a cache, k.to(q.dtype)")
+            raise InvalidArgument(
+                f"{dtypes}; q, k and v must have the same dtype: cast tensors from a cache with k.to(q.dtype)"
+            )
         if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.needs_logsumexp):
             k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         with torch.autocast(device, enabled=False) if autocast else nullcontext():

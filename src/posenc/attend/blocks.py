@@ -1,8 +1,8 @@
-"""Attention in blocks of query rows, and its gradients; masks and biases are recomputed instead of stored.
+"""Attention in blocks of query rows, with gradients. Masks and biases are recomputed instead of stored.
 
-Forward and backward need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets needs no
-extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's mask is a
-view of the line with strides (1, 1). The rows are reversed back afterwards.
+The forward and backward pass need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets
+needs no extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's
+mask is a view of the line with strides (1, 1). Afterwards, the rows are put back in order.
 """
 
 import math
@@ -32,33 +32,36 @@ from posenc.kernels.attention.softmax import (
 )
 
 ROWS = 128
-"""Query rows per block: few enough to keep the mask small, but enough that keys are not read too often."""
+"""The number of query rows in a block. More rows make the mask larger; fewer rows read the keys more often."""
 
 WINDOW_ROWS = 64
-"""Query rows per block with a window, if all blocks are computed in one call; few, so that little outside the
-window is computed."""
+"""The number of query rows in a block, if all blocks with a window are computed in one call. With few rows, few
+scores outside the window are computed.
+"""
 
 FEW_SCORES = 1 << 24
 """The largest number of scores or mask elements that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
-"""Query rows per block with gradients; more than ``ROWS``, because each block adds to the gradients of all its
-keys and values."""
+"""The number of query rows in a block with gradients, which is larger than ``ROWS``, because each block adds to
+the gradients of all its keys and values.
+"""
 
 BLOCK_SCORES = 1 << 25
-"""Scores per block on a GPU, which waits for the host between blocks: 128 MB in float32. About four such tensors
-exist at a time."""
+"""The number of scores in a block on a GPU, which waits for the host between blocks: 128 MB in float32. About
+four tensors of this size exist at a time.
+"""
 
 
 def training_rows(q: Tensor, k: Tensor) -> int:
-    """Query rows per block with gradients, and of any block on a GPU."""
+    """Return the number of query rows in a block with gradients, or in any block on a GPU."""
     if q.is_cpu:
         return TRAINING_ROWS
     return max(TRAINING_ROWS, BLOCK_SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
 
 
 class Masks:
-    """The masks of a call's blocks: views of a line of offsets, or computed by ``call``."""
+    """The masks of the blocks in a call. A mask is a view of a line of offsets, or ``call`` computes it."""
 
     def __init__(self, call: AttentionCall, rows: int) -> None:
         self.call, self.size, self.line = call, rows, None
@@ -74,9 +77,9 @@ class Masks:
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
-        """The blocks as (first row, last row, first key, last key), excluding the last row and key.
+        """Yield the blocks as (first row, last row, first key, last key), excluding the last row and key.
 
-        The rows of a block see only its keys. Without rows, there is one empty block.
+        The rows of a block see only the keys of the block. If there are no rows, yield one empty block.
         """
         mask, T, S = self.call.mask, self.call.queries, self.call.all_keys
         for first in range(0, max(T, 1), self.size):
@@ -85,10 +88,11 @@ class Masks:
             yield first, last, min(start, max(keys - 1, 0)), keys
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
-        """The mask of a block from key ``start`` on; its rows are reversed if it is a view of a line.
+        """Return the mask of a block from key ``start`` on. The rows are reversed if the mask is a view of a
+        line.
 
         If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
-        Otherwise, a large common value (in rows far from all keys) would cost digits.
+        Without this subtraction, a large common value (in rows far from all keys) would reduce precision.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
@@ -99,12 +103,12 @@ class Masks:
         return mask, None
 
     def flipped(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Put rows in the order of the mask's rows; applying this twice restores the original order."""
+        """Put rows in the order of the mask's rows. A second call restores the original order."""
         return tensors if self.line is None or self.call.queries == 1 else tuple([x.flip(2) for x in tensors])
 
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
-    """Compute every block with torch's attention; used for inference and with dropout."""
+    """Compute every block with torch's attention, for inference and with dropout."""
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else _rows_alike(call, WINDOW_ROWS)
@@ -128,8 +132,9 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """The first rows of the blocks that see a full window of keys with the same mask and bias; an empty range if
-    there are too few such blocks."""
+    """Return the first rows of all blocks that see a full window of keys with the same mask and bias, or an
+    empty range if there are too few such blocks.
+    """
     window, behind = call.mask.window, call.all_keys - call.queries
     slides = window is not None and call.mask.causal and call.mask.by_offset and call.device.type == "cpu"
     if window is None or not slides or (call.bias is not None and call.bias.toeplitz is None):
@@ -140,10 +145,11 @@ def _rows_alike(call: AttentionCall, rows: int) -> range:
 
 
 def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:
-    """Write the output of all blocks in ``alike``, with one call per sequence and per query head of a group.
+    """Write the output of all blocks in ``alike``, with one call for each sequence and each query head of a
+    group.
 
-    Blocks take the place of heads, and heads that of the batch; the keys of neighbouring blocks are overlapping
-    views.
+    The axis for heads contains the blocks, and the axis for the batch contains the heads. The keys of
+    neighbouring blocks are overlapping views.
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys
@@ -166,8 +172,9 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
 
 
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp by basic operators, which support every function transform; in one block during export,
-    where the length may be dynamic."""
+    """Compute output and logsumexp with basic operators, which support every function transform. During export,
+    compute a single block, because the length may be dynamic.
+    """
     if torch.compiler.is_exporting():  # no grouped views, because an exporter cannot determine their sizes
         k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         return plain_forward(block_scores(q, k, call, 0), v)
@@ -180,7 +187,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
 
 
 def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp, with gradients for q, k, v and the trained tensors of the bias."""
+    """Compute output and logsumexp, with gradients for q, k, v and the trained tensors of the bias."""
     q, k, v = readable(q, k, v)
     out, lse = _Recomputed.apply(call, q, k, v, *call.trained)
     return out, lse
@@ -189,7 +196,7 @@ def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Te
 def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
-    """q·kᵀ·scale + mask of a block by basic operators, as in the eager specification."""
+    """Compute q·kᵀ·scale + mask of a block with basic operators, as in the eager specification."""
     scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
     read = scores if call.needs_scores else None
     return scores + call.additive_mask(first, first + q.shape[2], start + k.shape[2], start, read)
@@ -284,7 +291,7 @@ def _by_autograd(
     first: int,
     start: int,
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and the trained tensors for one block, whose scores autograd differentiates.
+    """Return the gradients of q, k, v and the trained tensors for one block; autograd differentiates its scores.
 
     ``first`` is the block's first row and ``start`` its first key.
     """
@@ -304,7 +311,7 @@ def _by_autograd(
 def _differentiable(
     grad: Tensor | None, grad_lse: Tensor | None, inputs: tuple[Tensor, ...], call: AttentionCall
 ) -> tuple[Tensor | None, ...]:
-    """The gradients by basic operators, which autograd can differentiate again."""
+    """Compute the gradients with basic operators, which autograd can differentiate again."""
     # Views that do not depend on each other, so that a table that also affects q, through earlier layers, is not
     # counted twice.
     q, k, v, *trained = inputs = tuple(x.view_as(x) for x in inputs)

@@ -1,4 +1,4 @@
-"""A call of attention: checks of its inputs, the bias and mask of a block of rows, and shortcuts."""
+"""A call of attention, with checks of its inputs, the bias and mask of a block of rows, and shortcuts."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -17,26 +17,27 @@ from posenc.mask import Mask
 from posenc.mask.fields import per
 
 LONG = 1024
-"""With at least this many tokens, it is faster to leave out distant keys of some heads, and to use extra channels
-instead of blocks along a line of offsets."""
+"""The number of tokens from which it is faster to omit distant keys of some heads, and to use extra channels
+instead of blocks along a line of offsets.
+"""
 
 
 @dataclass(eq=False)
 class Settings:
-    """The settings of a call that do not concern its scores."""
+    """The settings of an attention call that do not change its mask, bias or scale."""
 
     needs_logsumexp: bool
-    """Whether the logsumexp is requested; a constant added to a whole row then matters."""
+    """Whether the logsumexp is requested. The logsumexp depends on constants that are added to a whole row."""
     softcap: float | None
-    """The limit of scores, ±softcap, before the bias is added."""
+    """The number to which the absolute values of scores are limited before the bias is added."""
     dropout: float
     backend: str
-    """The requested backend; during the computation, the chosen backend."""
+    """The requested backend, and during the computation the chosen backend."""
 
 
 @dataclass(eq=False)
 class AttentionCall(Settings):
-    """Mask, bias and scale of one call."""
+    """The mask, the bias and the scale of one call of attention."""
 
     mask: Mask
     bias: Bias | None
@@ -45,13 +46,14 @@ class AttentionCall(Settings):
     all_keys: int
     device: torch.device
     dtype: torch.dtype
-    """The dtype of masks."""
+    """The dtype of additive masks."""
     q_dtype: torch.dtype
     trained: tuple[Tensor, ...]
-    """The tensors of the bias that need a gradient; stored here because autograd runs backward with gradients
-    disabled."""
+    """The tensors of the bias that need a gradient, stored because autograd runs the backward pass with
+    gradients disabled.
+    """
     known: dict[str, Tensor] | None = field(default=None, init=False)
-    """The tensors of the mask, once one of its blocks has been computed."""
+    """The tensors of the mask, after one of its blocks has been computed."""
 
     @classmethod
     def of(
@@ -102,13 +104,13 @@ class AttentionCall(Settings):
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Whether gradients of q, k, v or the bias are computed by our own backward pass, block by block."""
+        """Return whether our own backward pass computes gradients of q, k, v or the bias, block by block."""
         if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return False
         return bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
-        """The call for one span of tokens."""
+        """Return the call restricted to the tokens ``first`` to ``last`` (excluded) of one row, or of all rows."""
         tokens = slice(first, last)
         bias = None if self.bias is None else self.bias.cut(row=row, queries=tokens, keys=tokens)
         trained = bias.trained if bias is not None and self.trained else ()
@@ -116,14 +118,16 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """The call with these tensors in place of ``trained``, so that a nested gradient stops at them."""
+        """Return the call with these tensors in place of ``trained``, so that a nested gradient stops at the
+        tensors.
+        """
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
 
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
-        """For each key head, the number of last keys (including the query's own) that can affect the output; empty
-        if all keys can, or if this is unknown.
+        """Return, for each key head, the number of last keys (including the query's own key) that can affect the
+        output. The list is empty if all keys can affect the output, or if the number is unknown.
 
         Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
         all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
@@ -145,17 +149,19 @@ class AttentionCall(Settings):
         return reaches if min(reaches) <= S // 2 else []
 
     def heads(self, some: slice, window: int) -> "AttentionCall":
-        """The call for some heads within a window; a window as long as the keys has no effect."""
+        """Return the call restricted to these heads and this window. The mask is unchanged if the window
+        contains all keys.
+        """
         assert self.bias is not None
         mask = self.mask if window >= self.all_keys else self.mask.within(window)
         return replace(self, mask=mask, bias=self.bias.cut(heads=some), backend="auto")
 
     def sdpa_mask(self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None) -> Tensor:
-        """``additive_mask`` for torch's attention, in a dtype that it accepts on the call's device.
+        """Return ``additive_mask`` in a dtype that torch's attention accepts on the call's device.
 
-        Without a bias, this is a boolean mask for all heads. GPU kernels do not accept a float32 mask with 16-bit
-        queries, so it is rounded to the queries' dtype. The maximum of each row is subtracted first, so that
-        nearby keys still differ after rounding.
+        Without a bias, the result is a boolean mask for all heads. GPU kernels do not accept a float32 mask with
+        16-bit queries, so the mask is rounded to the queries' dtype. Before rounding, the maximum of each row is
+        subtracted, so that nearby keys still differ after rounding.
         """
         if self.bias is None:
             visible = self.visible(first, last, keys, start)
@@ -170,9 +176,10 @@ class AttentionCall(Settings):
     def additive_mask(
         self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
     ) -> Float[Tensor, "#B #H #rows near"]:
-        """The bias, with −∞ at hidden keys, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``.
+        """Return the bias for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``, with −∞ at
+        hidden keys.
 
-        ``scores`` are the block's scores, for a bias that reads them.
+        ``scores`` are the scores of the block, which only a bias like CoPE's reads.
         """
         visible = self.visible(first, last, keys, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
@@ -185,30 +192,31 @@ class AttentionCall(Settings):
         shape = self.bias.heads, last - first, keys - start
         if tuple(bias.shape[1:]) != shape or bias.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"rows of {type(self.bias).__name__} returned {form(bias)}; expected (#B, H, rows, keys), the last "
-                f"three {shape}, in float32 or wider, because 16 bits merge far distances"
+                f"rows of {type(self.bias).__name__} must return a tensor (#B, H, rows, keys) whose last three "
+                f"sizes are {shape}, in float32 or wider, because in 16 bits neighbouring large distances become "
+                f"equal; got {form(bias)}"
             )
         # Adding −∞ takes a tenth of the time of masked_fill with a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
 
     def visible(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
-        """Which keys a block of rows sees; None for all keys."""
+        """Return a mask of the keys that each row of a block sees; None if every row sees all keys."""
         if self.known is None:
             self.known = self.mask.known(self.queries, self.all_keys, self.device)
         return self.mask.block(self.known, first, last, keys, start)
 
 
 def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) -> Mask:
-    """Check all inputs and return the mask, narrowed to the layer's window; ``v`` is None if only scores are
+    """Check all inputs, and return the mask narrowed to the layer's window. ``v`` is None if only scores are
     computed.
 
     Raises:
-        InvalidArgument: an input does not fit the others; the message says which.
+        InvalidArgument: an input does not fit the other inputs; the message names the input.
     """
     if not isinstance(placed, Placed):
         raise InvalidArgument(
             f"placed is {None if placed is None else type(placed).__name__}; place the encoding first: "
-            "encoding.at(positions), or without positions posenc.NoPE().at(positions)"
+            "encoding.at(positions), or posenc.NoPE().at(positions) for no positions"
         )
     if placed.stamps:
         placed.check_current()
@@ -216,14 +224,15 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     for name, x in given:
         check_bhtd(name, x)
         if x.device != q.device:
-            raise InvalidArgument(f"q is on {q.device} and {name} on {x.device}; move one with .to(…)")
+            raise InvalidArgument(f"q is on {q.device} but {name} is on {x.device}; move {name} with .to(…)")
     q_shape, k_shape = q.shape, k.shape
     _sizes(q_shape, k_shape, k_shape if v is None else v.shape)
     _fits(q, k, placed)
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
-            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added}; pass its result"
+            f"q has {D} channels per head, but rotate() of this encoding adds {placed.added} channels; pass the "
+            "result of rotate()"
         )
     if placed.window is not None or placed.chunk is not None:
         mask = mask.within(placed.window, placed.chunk)
@@ -239,7 +248,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
-    """The factor of q·k for this number of channels: ``scale``, or by default that of the encoding.
+    """Return the factor of q·k for this number of channels: ``scale``, or by default the factor of the encoding.
 
     Raises:
         InvalidArgument: the scale is not a finite number above 0.
@@ -252,32 +261,39 @@ def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
 
 
 def check_sinks(sinks: Tensor, q: Tensor) -> None:
-    """Raise an error unless sinks are one logit per head."""
+    """Raise an error unless ``sinks`` contains one logit per query head."""
     if sinks.shape != q.shape[1:2] or not sinks.is_floating_point():
         raise InvalidArgument(
-            f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected one for each of {q.shape[1]} heads"
+            f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected one number for each of the "
+            f"{q.shape[1]} heads of q"
         )
     if sinks.device != q.device:
-        raise InvalidArgument(f"sinks is on {sinks.device} and q on {q.device}; move one with .to(…)")
+        raise InvalidArgument(f"sinks is on {sinks.device} but q is on {q.device}; move sinks with .to(…)")
 
 
 def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
     if not q[0] == k[0] == v[0]:
         raise InvalidArgument(
-            f"q has batch size {q[0]}, k {k[0]} and v {v[0]}; they must agree: expand the smaller"
+            f"q has batch size {q[0]}, k has {k[0]} and v has {v[0]}; expand these tensors to the same batch size"
         )
     if k[1] != v[1] or k[1] < 1 or q[1] % k[1]:
-        raise InvalidArgument(f"q has {q[1]} heads, k {k[1]} and v {v[1]}; k and v need the same, a divisor of q's")
+        raise InvalidArgument(
+            f"q has {q[1]} heads, k has {k[1]} and v has {v[1]}; k and v must have the same number of heads, a "
+            "divisor of the heads of q"
+        )
     if q[3] != k[3] or q[3] < 1:
-        raise InvalidArgument(f"q has {q[3]} channels per head and k {k[3]}; they must agree, and be at least 1")
+        raise InvalidArgument(
+            f"q has {q[3]} channels per head and k has {k[3]}; q and k must have the same number of channels, at "
+            "least 1"
+        )
     if k[2] != v[2]:
-        raise InvalidArgument(f"k has {k[2]} keys and v {v[2]}; they must agree")
+        raise InvalidArgument(f"k has {k[2]} keys but v has {v[2]} values; pass one value per key")
 
 
 def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.awaits_content:
         raise InvalidArgument(
-            "this encoding differs from layer to layer, or depends on the tokens; call layer_placed, state = "
+            "this encoding depends on the layer or on the tokens; call layer_placed, state = "
             "placed[layer].with_content(x, state) and pass layer_placed instead of placed"
         )
     placed.check_tokens("q", q, placed.q_positions)
@@ -287,8 +303,8 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     for what, heads in head_counts(placed).items():
         if heads != q.shape[1]:
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}; a rank "
-                "with some heads of a model uses placed.slice_heads(first, last)"
+                f"q has {q.shape[1]} heads but the {what} has {heads}; build the encoding with "
+                f"heads={q.shape[1]}, or on a rank with some heads of a model use placed.slice_heads(first, last)"
             )
 
 
@@ -300,8 +316,8 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         _check_field(name, x, mask.rows[name]["axes"], sizes, device)
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
-            "bidirectional_groups gives the group of every key, and with q_order it is unknown which keys the "
-            f"{T} queries are; omit q_order, or omit bidirectional_groups in steps after the images"
+            "bidirectional_groups and q_order cannot be combined, because it is unknown which keys belong to the "
+            f"{T} queries; omit q_order, or omit bidirectional_groups in steps after the images"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
         raise InvalidArgument(f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order")
@@ -310,8 +326,8 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         return
     if keys.device.type == "cpu" and is_concrete(keys) and not bool(keys[:, -1].any()):
         raise InvalidArgument(
-            f"key_mask hides the last of {S} keys, which should be the last query's own; if the "
-            "cache has empty slots, pass the order of all tokens: Mask(causal=True, q_order=…, k_order=…)"
+            f"key_mask hides the last of {S} keys, which must be the last query's own key; if the cache has empty "
+            "slots, pass the order of all tokens: Mask(causal=True, q_order=…, k_order=…)"
         )
 
 
@@ -325,4 +341,6 @@ def _check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device:
         expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
     if x.device != device:
-        raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")
+        raise InvalidArgument(
+            f"{name} is on {x.device} but q is on {device}; move {name} with .to({str(device)!r})"
+        )

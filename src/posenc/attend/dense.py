@@ -1,4 +1,4 @@
-"""The eager specification of attention: the scores that softmax is applied to, as one dense formula."""
+"""The eager specification of attention, which computes the scores before softmax with one dense formula."""
 
 import math
 
@@ -26,10 +26,10 @@ def scores(
     softcap: float | None = None,
     sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T keys"]:
-    """The dense scores before softmax, in float32 or wider: the specification that every backend must match.
+    """Return the dense scores before softmax, in float32 or wider. Every backend must match this specification.
 
-    Computes capped(q·kᵀ·scale) + bias, with −∞ at hidden keys. With ``sinks``, their logits are an additional last
-    column. Arguments and errors are those of ``attention``.
+    The scores are capped(q·kᵀ·scale) + bias, with −∞ at hidden keys. The logits of ``sinks`` are an additional
+    last column. Arguments and errors are those of ``attention``.
     """
     mask = check(q, k, None, placed, Mask.of(mask, causal, window))
     T, S = q.shape[2], k.shape[2]

@@ -1,4 +1,4 @@
-"""The list of attention backends, what each backend offers for a call, and the explanation of the choice."""
+"""The list of attention backends, the offers that backends make for a call, and the explanation of the choice."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,27 +8,29 @@ from torch import Tensor
 from posenc.attend.call import AttentionCall
 
 Output = tuple[Tensor, Tensor | None]
-"""softmax(scores)·v, and the logsumexp of the scores if the backend returns it."""
+"""softmax(scores)·v, and the logsumexp of the scores if the backend returns the logsumexp."""
 
 Offer = tuple[str, Callable[[], Output] | None]
-"""Why a backend supports a call, and the function that computes it; or why it does not, and None."""
+"""A reason and a function. If a backend supports a call, the function computes the call; if not, the function is
+None.
+"""
 Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
 
 class Way(NamedTuple):
-    """A backend: its features in addition to masks and biases, and the function that makes its offers."""
+    """A backend, with its features in addition to masks and biases, and the function that makes its offers."""
 
     has: frozenset[str]
     offer: Ask
 
 
 class Explanation(NamedTuple):
-    """The backend of a call and the reasons for it; printed with one line per backend.
+    """The backend of a call and the reasons for this choice. ``print`` shows one line per backend.
 
     Attributes:
         backend: the name of the backend.
-        reason: why it supports the call.
-        declined: the backends before it in the list, each with the reason why it is not used.
+        reason: why the backend supports the call.
+        declined: the earlier backends in the list, each with the reason why it is not used.
     """
 
     backend: str
@@ -41,12 +43,14 @@ class Explanation(NamedTuple):
 
 
 WAYS: dict[str, Way] = {}
-"""The backends by name, in the order of ``ways.py``. A call uses the first that supports it. Sinks need the
-logsumexp, which torch's kernels return only on the CPU; other devices use FlexAttention or operators."""
+"""The backends by name, in the order of ``ways.py``. A call uses the first backend that supports the call. Sinks
+need the logsumexp, which torch's kernels return only on the CPU; on other devices, calls with sinks use
+FlexAttention or operators.
+"""
 
 
 def way(*has: str) -> Callable[[Ask], Ask]:
-    """Register a function that makes offers as the next backend, under the function's name."""
+    """Decorate a function that makes offers, to register it as the next backend under the function's name."""
 
     def put(offer: Ask) -> Ask:
         WAYS[offer.__name__] = Way(frozenset(has), offer)

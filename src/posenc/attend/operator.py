@@ -1,8 +1,8 @@
 """An attention call wrapped as a single operator that is opaque to a compiler.
 
-An operator takes only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask)
-are therefore serialised as a Python expression over their tensors, integers and floats. Evaluating this expression
-rebuilds them when the operator runs and values can be read. The backward pass recomputes the call.
+Operators accept only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask)
+are therefore serialised as a Python expression over their tensors, integers and floats. When the operator runs
+and values can be read, evaluating this expression rebuilds the arguments. The backward pass recomputes the call.
 """
 
 import ast
@@ -29,13 +29,17 @@ from posenc.mask import Mask
 from posenc.pytrees import Pytree
 
 COMPILES_OBJECTS = torch.__version__ >= "2.13"
-"""Whether torch's compiler can trace this module; in 2.8 it cannot list the attributes of an object."""
+"""Whether torch's compiler can trace this module; the compiler of torch 2.8 cannot list the attributes of an
+object.
+"""
 
 
 def operated(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
-    """``computed`` under a compiler: a single operator, if that is needed and the call can be serialised."""
+    """Run ``computed`` under a compiler, as a single operator if an operator is needed and the call can be
+    serialised.
+    """
     if COMPILES_OBJECTS and _is_one_operator(q, k, placed, mask, settings):
         # Only what attention reads from a placed encoding.
         placed_for_compiler = Placed(
@@ -52,8 +56,9 @@ def operated(
 
 
 def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
-    """Whether the call becomes one operator under a compiler: on the CPU, if torch's attention alone is not
-    enough."""
+    """Return whether the call becomes one operator under a compiler. On the CPU, a call becomes an operator if
+    torch's attention alone cannot compute it.
+    """
     if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
         return False
     if placed.bias is not None or settings.needs_logsumexp or settings.softcap is not None:
@@ -62,9 +67,10 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
 
 
 class Writing:
-    """Serialises a value for an operator: a string, and the tensors, integers and floats that it refers to.
+    """Serialises a value for an operator, as a string and the tensors, integers and floats that the string
+    refers to.
 
-    A compiler traces this code, so it distinguishes types of values by ``isinstance``.
+    A compiler traces this code, so the code uses ``isinstance`` to distinguish types of values.
     """
 
     def __init__(self, value: object) -> None:
@@ -72,7 +78,7 @@ class Writing:
         self.integers: list[int] = []
         self.floats: list[float] = []
         self.unknown = False
-        """Whether something in the value cannot be serialised, such as a function or a local class."""
+        """Whether a part of the value cannot be serialised, such as a function or a local class."""
         self.text = self.write(value)
 
     def write(self, value: Any) -> str:
@@ -97,7 +103,7 @@ class Writing:
         return f"made({self.name(type(value))}, {self.write(attributes)})"
 
     def name(self, value: Any) -> str:
-        """The name with which ``named`` finds a class or a function."""
+        """Return the name by which ``named`` finds a class or a function."""
         name = f"{value.__module__}:{value.__qualname__}"
         if "<" in name or not is_named(value, name):
             self.unknown = True
@@ -118,7 +124,7 @@ def named(name: str) -> Any:
 
 
 def is_named(value: object, name: str) -> bool:
-    """Whether the name still refers to this object; a notebook may have redefined it."""
+    """Return whether the name still refers to this object, which a notebook may have redefined."""
     try:
         return named(name) is value
     except (ImportError, AttributeError):
@@ -130,24 +136,30 @@ is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 WRITTEN = (ast.Expression, ast.Tuple, ast.Dict, ast.Constant, ast.Subscript, ast.Call, ast.Name, ast.Load)
-"""The node types in an expression of ``Writing``; without attribute access, it cannot reach other code."""
+"""The node types in an expression of ``Writing``. Expressions contain no attribute access, so they cannot reach
+other code.
+"""
 
 
 @lru_cache
 def expression(text: str) -> CodeType:
-    """Compile an expression that ``Writing`` wrote.
+    """Compile an expression that ``Writing`` has written.
 
     Raises:
-        InvalidArgument: the string contains any other node type.
+        InvalidArgument: the string contains a node type that is not in ``WRITTEN``.
     """
     tree = ast.parse(text, mode="eval")
     if not all(isinstance(node, WRITTEN) for node in ast.walk(tree)):
-        raise InvalidArgument(f"{text!r} is no call of attention; call posenc.attention, not its operator")
+        raise InvalidArgument(
+            f"{text!r} is not a serialised call of attention; call posenc.attention instead of its operator"
+        )
     return compile(tree, "a call of attention", "eval")
 
 
 def made(name: str, attributes: dict[str, Any]) -> Any:
-    """Build an object of the named class with these attributes, and recompute what it derives from its tensors."""
+    """Build an object of the named class with these attributes, and recompute attributes that are derived from
+    its tensors.
+    """
     value: Any = object.__new__(named(name))
     vars(value).update(attributes)
     if isinstance(value, Bias):
@@ -158,7 +170,7 @@ def made(name: str, attributes: dict[str, Any]) -> Any:
 
 
 def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
-    """Compute a serialised call."""
+    """Compute the attention call that an expression describes."""
     q, k, v, *tensors = inputs
     known = {"tensors": tensors, "integers": integers, "floats": floats, "made": made, "slice": slice}
     placed, mask, scale, settings = eval(expression(text), {"__builtins__": {}, **known})
@@ -177,8 +189,9 @@ def operator(
     wanted: list[int],
     sums: bool,
 ) -> tuple[Tensor, Tensor]:
-    """``computed`` for a serialised call; ``wanted`` are the indices of inputs that need gradients, and ``sums``
-    requests the logsumexp."""
+    """Run ``computed`` for a serialised call. ``wanted`` are the indices of inputs that need gradients, and
+    ``sums`` requests the logsumexp.
+    """
     with torch.no_grad():
         out, lse = _read([q, k, v, *tensors], integers, floats, text)
     return out.contiguous(), q.new_empty(0) if lse is None else lse.contiguous()
@@ -201,7 +214,7 @@ def operator_backward(
     wanted: list[int],
     sums: bool,
 ) -> list[Tensor]:
-    """The gradients of the ``wanted`` inputs."""
+    """Return the gradients of the inputs with the indices ``wanted``."""
     with recording():
         inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(inputs)]
         out, lse = _read(inputs, integers, floats, text)
@@ -235,7 +248,7 @@ operator.register_autograd(_back, setup_context=_remember)
 
 @contextmanager
 def recording() -> Iterator[None]:
-    """Turn on autograd inside an operator, where it is off by default."""
+    """Turn on autograd inside an operator, in which autograd is off by default."""
     excluded = torch._C._dispatch_tls_local_exclude_set()
     for key in (DispatchKey.AutogradFunctionality, DispatchKey.AutogradOther, DispatchKey.AutogradNestedTensor):
         excluded = excluded.remove(key)

@@ -1,4 +1,6 @@
-"""Attention with a remapped encoding: one call per part of the keys, merged by their logsumexps."""
+"""Attention with a remapped encoding, as one call for each part of the keys. The results are merged by their
+logsumexps.
+"""
 
 from dataclasses import dataclass, field
 
@@ -21,8 +23,9 @@ class RemappedMask(Mask):
 
     @classmethod
     def of_part(cls, mask: Mask, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> Mask | None:
-        """The mask within these bounds: the mask itself if all keys are known to be within them, None if no key
-        is."""
+        """Return the mask restricted to keys within these bounds: the mask itself if all keys are known to be
+        within the bounds, None if no key is within the bounds.
+        """
         if _may_be_compared(k_positions, q_from, q_until):
             first, last = k_positions.aminmax()
             if (q_from is not None and q_from.amin() > last) or (q_until is not None and q_until.amax() <= first):
@@ -57,7 +60,7 @@ class RemappedMask(Mask):
 
 
 def _may_be_compared(*bounds: Tensor | None) -> bool:
-    """Whether values can be read without waiting for a device."""
+    """Return whether values can be read without waiting for a device."""
     given = [x for x in bounds if x is not None]
     return all(x.is_cpu and x.numel() for x in given) and is_concrete(*given)
 
@@ -66,14 +69,14 @@ Call = tuple[Tensor, Tensor, Placed, Mask]
 
 
 def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
-    """For every part: its rotated queries and keys, the rest of the placed encoding, and its mask.
+    """Return, for every part, its rotated queries and keys, the rest of the placed encoding, and its mask.
 
-    If values can be read, parts without visible keys are left out, but at least one part remains.
+    If values can be read, parts without visible keys are omitted, but at least one part remains.
     """
     if placed.bias is not None and placed.bias.needs_scores:
         raise InvalidArgument(
-            "the bias reads whole rows of scores, but remapped positions compute each row in parts; remove the "
-            "bias or the remapping"
+            "the bias reads whole rows of scores, but with remapped positions each row is computed in parts; "
+            "remove the bias or the remapping"
         )
     layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask is already narrowed
     if type(mask) is not Mask:  # parts of a sequence have a mask of their own, without this one's fields and rule

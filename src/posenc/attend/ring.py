@@ -1,7 +1,8 @@
-"""Attention over sequences that are sharded over ranks: keys and values are passed around a ring of ranks.
+"""Attention over sequences that are sharded over ranks, which pass keys and values around in a ring.
 
-In each step, a rank attends to the keys that it currently holds and merges the result by the logsumexp. In the
-backward pass, keys are passed around again together with their gradients, which end at the rank of those keys.
+In each step, a rank attends to the keys that it currently has, and merges the result by the logsumexp. In the
+backward pass, keys are passed around again together with their gradients, which arrive at the ranks that own
+these keys.
 """
 
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ def ring_attention(
     softcap: float | None = None,
     sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """``attention`` of this rank's queries over the keys of all ranks in ``group``.
+    """Compute ``attention`` of this rank's queries over the keys of all ranks in ``group``.
 
         shards = [posenc.positions.sharded(length, r, ranks, zigzag=True) for r in range(ranks)]
         everyone = torch.cat(shards)
@@ -44,9 +45,9 @@ def ring_attention(
         q, k = encoding.at(shards[rank]).rotate(q, k)
         y = posenc.ring_attention(q, k, v, placed, mask)
 
-    Outputs and gradients equal those of ``attention`` over gathered keys. A rank stores keys, values and gradients
-    of only two ranks at a time; only ``placed`` and ``mask`` (positions, orders, segments and padding) cover the
-    whole sequence. On the CPU, keys that no query of a rank sees are passed on without computation.
+    Outputs and gradients are the same as with ``attention`` over gathered keys. A rank stores keys, values and
+    gradients of only two ranks at a time. Only ``placed`` and ``mask`` (positions, orders, segments and padding)
+    cover the whole sequence. On the CPU, keys that no query of a rank sees are passed on without computation.
 
     Args:
         q, k, v: this rank's tensors; all ranks have the same number of keys.
@@ -56,11 +57,11 @@ def ring_attention(
             needs ``q_order`` and ``k_order``.
         group: the process group; all ranks by default.
         scale, softcap, sinks: as in ``attention``. Gradients of sinks and of the encoding's parameters are
-            partial: sum them over ranks, as in data-parallel training.
+            partial, so sum these gradients over ranks, as in data-parallel training.
 
     Raises:
-        InvalidArgument: as in ``attention``, or if the keys do not add up to S, the mask lacks orders, or the bias
-            reads the scores of all keys (CoPE).
+        InvalidArgument: as in ``attention``, or if the keys do not add up to S, the mask has no orders, or the
+            bias reads the scores of all keys (CoPE).
     """
     ranks, n = dist.get_world_size(group), k.shape[2]
     S, mask = ranks * n, Mask() if mask is None else mask
@@ -78,26 +79,31 @@ def ring_attention(
 
 
 def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
-    """Raise an error if the encoding or mask does not work over ranks with n keys each."""
+    """Raise an error if the encoding or the mask does not support ranks with n keys each."""
     if placed.k_positions.shape[-1] != ranks * n:
         raise InvalidArgument(
-            f"the encoding was placed at {placed.k_positions.shape[-1]} keys, but {ranks} ranks have {n} each; "
-            "place it at the keys of all ranks: encoding.at(shards[rank], torch.cat(shards))"
+            f"the encoding was placed at {placed.k_positions.shape[-1]} keys, but {ranks} ranks have {n} keys "
+            "each; place it at the keys of all ranks: encoding.at(shards[rank], torch.cat(shards))"
         )
     if placed.remaps:
-        raise InvalidArgument("remapped positions need the keys of all ranks at once; gather the keys instead")
+        raise InvalidArgument(
+            "an encoding with remapped positions needs the keys of all ranks at once; gather the keys and call "
+            "posenc.attention"
+        )
     narrowed = mask.window or mask.chunk or placed.window or placed.chunk
     if mask.q_order is None and (mask.causal or narrowed or mask.has_own_rule):
         raise InvalidArgument(
-            "a rank's tokens are not at the end of the sequence; pass their places: Mask(…, "
-            "q_order=shards[rank], k_order=torch.cat(shards))"
+            "the mask needs the places of this rank's tokens in the sequence; pass Mask(…, q_order=shards[rank], "
+            "k_order=torch.cat(shards))"
         )
     if placed.bias is not None and placed.bias.needs_scores:
-        raise InvalidArgument("the bias reads the scores of all keys, which no rank has; gather keys instead")
+        raise InvalidArgument(
+            "the bias reads the scores of all keys, which no rank has; gather the keys and call posenc.attention"
+        )
 
 
 class _Ring:
-    """The data that all steps share: the encoding and mask for all keys, and the ranks."""
+    """The data that all steps of the ring share: the encoding and the mask for all keys, and the ranks."""
 
     def __init__(
         self, placed: Placed, mask: Mask, scale: float, softcap: float | None, group: dist.ProcessGroup | None
@@ -108,7 +114,9 @@ class _Ring:
     def attend(
         self, step: int, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, bias: Bias | None
     ) -> Block:
-        """Output and logsumexp over the keys that this rank holds after this number of steps."""
+        """Return the output and logsumexp of attention to the keys that this rank has after this number of
+        steps.
+        """
         keys = self.keys(step, k.shape[2])
         mask, at = self.mask.cut(keys=keys), self.placed.k_positions[..., keys]
         bias = None if bias is None else bias.cut(keys=keys)
@@ -117,20 +125,23 @@ class _Ring:
             return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)
 
     def keys(self, step: int, n: int) -> slice:
-        """Where the keys of this step are in the sequence; they belong to the rank ``step`` places before this
-        one."""
+        """Return the slice of the sequence with the keys of this step, which belong to the rank ``step`` places
+        before this rank.
+        """
         owner = (self.rank - step) % self.ranks
         return slice(owner * n, (owner + 1) * n)
 
     def hides(self, step: int, n: int) -> bool:
-        """Whether it is known that no query sees any of the keys in this step."""
+        """Return whether it is known that no query sees a key of this step."""
         q, k = self.mask.q_order, self.mask.k_order
         if not self.mask.causal or q is None or k is None or not (q.is_cpu and is_concrete(q, k)):
             return False
         return bool(k[..., self.keys(step, n)].amin() > q.amax())
 
     def travel(self, *tensors: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
-        """Yield the number of each step and this rank's current tensors, while sending them to the next rank."""
+        """Yield the number of each step and this rank's current tensors, while sending the tensors to the next
+        rank.
+        """
         pieces = [x.contiguous() for x in tensors]
         for step in range(self.ranks):
             arriving, works = self.pass_on(pieces) if step + 1 < self.ranks else (pieces, [])
@@ -140,7 +151,7 @@ class _Ring:
             pieces = arriving
 
     def pass_on(self, tensors: list[Tensor]) -> tuple[list[Tensor], list[dist.Work]]:
-        """Start sending tensors to the next rank and receiving those of the previous rank."""
+        """Start sending tensors to the next rank and receiving tensors from the previous rank."""
         received = [torch.empty_like(x) for x in tensors]
         peers = [(self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks]
         there, before = (peer if self.group is None else dist.get_global_rank(self.group, peer) for peer in peers)

@@ -1,8 +1,8 @@
-"""The attention backends in order of preference: their features, the calls that they support, and their
+"""The attention backends in order of preference, with their features, the calls that they support, and their
 computation.
 
-Each backend makes an ``Offer``. ``choose`` takes the first backend that has all features that the call needs and
-supports the call.
+Each backend makes an ``Offer``. ``choose`` returns the first backend that has all the features that the call
+needs and that supports the call.
 """
 
 import math
@@ -29,18 +29,22 @@ from posenc.mask import Mask
 ROWS_KEPT = "torch's attention does not return the logsumexp here"
 
 Spans = tuple[tuple[tuple[int, bool], ...], ...]
-"""For every row of the batch, or once for all rows: spans as (length, whether its tokens see anything)."""
+"""The spans of tokens in each row of the batch, or in all rows; a span is (length, whether its tokens see any
+key).
+"""
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""If documents, padded rows with a bias, or padded rows without a bias are at least this long on average, separate
-calls are faster than one masked call. Documents hide most scores, so separate calls pay off early; padding hides
-few, and a mask without a bias is computed once for all heads."""
+"""The average length of documents, of padded rows with a bias, and of padded rows without a bias from which
+separate calls are faster than one masked call. With documents, most scores are hidden, so separate calls are
+faster even if documents are short. Padding hides few scores, and a mask without a bias is computed once for all
+heads.
+"""
 
 
 def computed(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
-    """The output, and the logsumexp if it is requested."""
+    """Compute the output of attention, and the logsumexp if it is requested."""
     out, lse = chosen(q, k, v, placed, mask, scale, settings)[1]()
     out = out if out.shape[-1] == v.shape[-1] else out[..., : v.shape[-1]]
     return out, lse if settings.needs_logsumexp else None
@@ -49,14 +53,14 @@ def computed(
 def chosen(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> tuple[Explanation, Callable[[], Output]]:
-    """The backend of a call and the function that computes it, with values padded to the queries' width."""
+    """Return the backend of a call and the function that computes it, with values padded to the queries' width."""
     call = AttentionCall.of(q, k, placed, mask, scale, settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     return choose(q, k, *_as_wide(q, v, call))
 
 
 def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
-    """Pad values to the width of queries, because for narrower values torch's kernels would store all scores.
+    """Pad values to the width of queries, because torch's kernels store all scores if values are narrower.
 
     If there are fewer scores than values, basic operators use the values unchanged, so that a decoding step does
     not copy the cache (except 16-bit values, which operators would convert to float32).
@@ -71,7 +75,7 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
 
 
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
-    """The requested backend, or by default the first that supports the call, and its function."""
+    """Return the requested backend, or by default the first backend that supports the call, and its function."""
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
@@ -84,16 +88,16 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explan
     if call.backend != "auto":
         raise InvalidArgument(
             f"backend={call.backend!r} does not support this call: {declined[0][1]}; use backend='auto' "
-            "(posenc.explain shows its choice)"
+            "(posenc.explain shows the choice)"
         )
     raise InvalidArgument(
-        f"no backend has {' and '.join(sorted(asked))} at once on {q.device.type}; omit one, or use "
-        "posenc.scores(…).softmax(-1) @ v"
+        f"no backend on {q.device.type} supports {' and '.join(sorted(asked))} in one call; omit one of these, or "
+        "use posenc.scores(…).softmax(-1) @ v"
     )
 
 
 def _asked(call: AttentionCall) -> frozenset[str]:
-    """The features that a call needs."""
+    """Return the names of the features that a call needs."""
     needs = {
         "logsumexp": call.needs_logsumexp,
         "softcap": call.softcap is not None,
@@ -117,8 +121,9 @@ def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
-    """The batch split into spans of tokens that see only each other; None if the spans are unknown, or if one call
-    is faster."""
+    """Split the batch into spans of tokens that see only each other. The result is None if the spans are unknown
+    or one call is faster.
+    """
     # A rule of a subclass may read places in the whole sequence.
     if T != S or mask.q_order is not None or (mask.has_own_rule and type(mask).part is Mask.part):
         return None
@@ -137,7 +142,9 @@ def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
 
 
 def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, rows: Spans) -> Output:
-    """Attend to each document, or each row without its padding, separately; hidden scores are not computed."""
+    """Attend to each document, or each row without its padding, separately, so that hidden scores are not
+    computed.
+    """
     batch: list[Output] = []
     # ``split`` concatenates gradients once; with slices, each gradient would be added to a full-size tensor of
     # zeros.
@@ -177,7 +184,7 @@ def reach(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _by_heads(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, reaches: list[int]) -> Output:
-    """Attend in groups of heads with the same reach, each with only the keys within that reach."""
+    """Compute attention for groups of heads with the same reach, each with only the keys within this reach."""
     runs = [(window, len(list(run))) for window, run in groupby(reaches)]
     counts, group = [count for _, count in runs], q.shape[1] // k.shape[1]
     split_q = q.split([count * group for count in counts], dim=1)
@@ -259,7 +266,9 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
-    """One call of torch's attention; on the CPU, its gradients can be differentiated again."""
+    """Compute attention with one call of torch's attention. On the CPU, the gradients of this call can be
+    differentiated again.
+    """
     if (call.needs_logsumexp or call.learns(q, k, v)) and fused(q, k, v):
         return recomputed(q, k, v, replace(call, backend="sdpa"))
     return attended(q, k, v, call.scale, is_causal=plain_bool(call.is_causal), dropout=call.dropout), None
@@ -279,7 +288,7 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def serves(q: Tensor, v: Tensor) -> bool:
-    """Whether FlexAttention accepts queries and values like these."""
+    """Return whether FlexAttention accepts queries and values with these properties."""
     takes = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
     return q.is_cuda and takes and min(q.shape[-1], v.shape[-1]) >= 16
 

@@ -1,1 +1,1 @@
-"""All encodings, one file each, with the same interface. ``posenc`` exports their names."""
+"""All encodings have the same interface, and each encoding has its own file. ``posenc`` exports their names."""

@@ -1,6 +1,6 @@
-"""``python -m posenc.encodings alibi``: formula, source and eight numbers of an encoding.
+"""``python -m posenc.encodings alibi`` prints the formula, the source and eight values of an encoding.
 
-It prints the module's docstring and what the encoding computes.
+The formula and the source are in the docstring of the encoding's module.
 """
 
 import argparse
@@ -17,7 +17,7 @@ AT = "width 64, 4 heads of 16, untrained weights from seed 0"
 
 
 def scores(encoding: posenc.Encoding) -> Tensor:
-    """Causal scores of head 0 for queries and keys that are all ones, ``(KEYS, KEYS)``."""
+    """Return the causal scores of head 0, ``(KEYS, KEYS)``, for queries and keys filled with ones."""
     at = posenc.positions.on_axes(torch.arange(KEYS), encoding.axes)
     placed, _ = encoding.at(at).with_content(torch.ones(1, KEYS, WIDTH))
     q, k = placed.rotate(*torch.ones(2, 1, HEADS, KEYS, HEAD_DIM))
@@ -25,7 +25,7 @@ def scores(encoding: posenc.Encoding) -> Tensor:
 
 
 def numbers(encoding: posenc.Encoding) -> tuple[str, Tensor]:
-    """Eight numbers that the encoding computes, and a title for them."""
+    """Return eight values that the encoding computes, and a title for these values."""
     if "embeddings" in encoding.acts_on:
         at = posenc.positions.on_axes(torch.tensor([1]), encoding.axes)
         return "added to the token at position 1, first 8 channels", encoding.at(at).embed(

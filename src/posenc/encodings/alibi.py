@@ -1,12 +1,13 @@
-"""ALiBi: a penalty on scores that grows with distance (Press et al. 2022, section 3; arXiv 2108.12409).
+"""ALiBi subtracts from scores a penalty that grows with distance (Press et al. 2022, section 3; arXiv
+2108.12409).
 
     score(q, k) = q·k/√D − m_h·|p_k − p_q|
 
-The slopes m_h are fixed. For n = 2^j heads they are a geometric series, m_h = 2^(−8h/n) for h = 1…n. For any other
-n they are, as in the authors' code, the slopes for the largest power of two n₀ ≤ n, followed by the 1st, 3rd, 5th
-… slopes for 2n₀. The bias is added after the 1/√D scaling. It is 0 at distance 0, negative elsewhere, and the same
-on both sides, so a two-sided model does not favour later keys. The causal mask is not part of ALiBi: attention
-applies it.
+The slopes m_h are fixed. For n = 2^j heads, the slopes are the geometric series m_h = 2^(−8h/n) with h = 1…n. For
+any other n, as in the authors' code, the slopes are those for the largest power of two n₀ ≤ n, followed by the 1st,
+3rd, 5th … slopes for 2n₀. The bias is added after scores are divided by √D. The bias is 0 at distance 0 and
+negative at all other distances. Keys before and after the query get the same bias, so a two-sided model does not
+favour later keys. Attention applies the causal mask, which is not part of ALiBi.
 """
 
 from collections.abc import Sequence
@@ -26,10 +27,10 @@ from posenc.kernels.attention.low_rank import SPAN, Channels, linear
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
-    """The slope m_h of every head, in float64; ``max_exponent`` is 8 in the paper."""
+    """Return the slope m_h of every head in float64. The paper uses ``max_exponent=8``."""
     heads = at_least(1)(heads, "heads")
     if not 0 < max_exponent < 100:
-        raise InvalidArgument(f"max_exponent={max_exponent} must be between 0 and 100; the paper uses 8")
+        raise InvalidArgument(f"max_exponent={max_exponent} must be between 0 and 100; use 8, as in the paper")
     power = 1 << (heads.bit_length() - 1)
     series = [2.0 ** (-max_exponent * h / power) for h in range(1, power + 1)]
     finer = [2.0 ** (-max_exponent * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
@@ -37,26 +38,30 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 
 
 def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -> list[float]:
-    """The given slopes, or the paper's if none are given."""
+    """Return the given slopes, or the slopes of the paper if ``given`` is None."""
     paper = slopes(heads, max_exponent)
     if given is None:
         return paper
     if max_exponent != 8.0:
-        raise InvalidArgument(f"max_exponent={max_exponent} and slopes were both given; pass one of them")
+        raise InvalidArgument(
+            f"max_exponent={max_exponent} and slopes cannot be combined; pass only one of the two"
+        )
     if (
         not isinstance(given, list | tuple)
         or len(given) != len(paper)
         or not all(is_number(m) and m >= 0 for m in given)
     ):
         raise InvalidArgument(
-            f"slopes={given!r} must be a list of {len(paper)} finite numbers of at least 0, one per head; 0 for "
-            "no bias"
+            f"slopes={given!r} must be a list of {len(paper)} finite numbers of at least 0, one per head; use 0 "
+            "for a head without a bias"
         )
     return [float(m) for m in given]
 
 
 class LinearBias(Bias):
-    """−m_h·|offset| in the slopes' dtype; in float32 the relative error is at most 2^-23."""
+    """The bias −m_h·|offset| in the dtype of the slopes. In float32, the relative error of the bias is at most
+    2^-23.
+    """
 
     indexed_by: ClassVar[dict[str, str]] = {"slopes": "h", "q_positions": "bq", "k_positions": "bk"}
 
@@ -78,7 +83,7 @@ class LinearBias(Bias):
         return alibi_score_mod(self.slopes, self.q_positions, self.k_positions)
 
     def values(self, distances: Tensor) -> Float[Tensor, "H *shape"]:
-        """−m_h·distance, with heads as the first axis."""
+        """Return −m_h·distance for these offsets, with heads as the first axis."""
         return -self.slopes.view(-1, *[1] * distances.dim()) * distances.to(self.slopes.dtype)
 
     def rows(
@@ -96,7 +101,7 @@ class LinearBias(Bias):
 
 
 def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:
-    """The whole two-sided bias as one tensor, for inspection. ``posenc.attention`` never builds it."""
+    """Return the two-sided bias as one tensor, for inspection. ``posenc.attention`` never builds this tensor."""
     at = torch.arange(length)
     return LinearBias(torch.tensor(slopes(heads), dtype=torch.float32), at, at).rows(0, length, length)[0]
 
@@ -107,7 +112,8 @@ class ALiBi(Encoding):
 
     Args:
         heads: H, query heads; not necessarily a power of two.
-        max_exponent: the smallest slope of a power-of-two head count is 2^(−max_exponent); 8 in the paper.
+        max_exponent: if the number of heads is a power of two, the smallest slope is 2^(−max_exponent); 8 in the
+            paper.
         slopes: the slope m of every head, in place of the series; 0 for a head without a bias.
             ``ALiBi(8, slopes=[*slopes(4), 0, 0, 0, 0])`` is ALiBi on half of the heads.
     """

@@ -1,4 +1,4 @@
-"""Axis maps: immutable objects that assign a coordinate of the position to each pair of channels.
+"""Axis maps are immutable objects that assign a coordinate of the position to each pair of channels.
 
 A position with A axes is a row of A integers (time, row, column). Pair i rotates by its frequency times the
 coordinate ``axis_of_pair[i]``, measured in that axis's unit.
@@ -18,20 +18,21 @@ Order = tuple[int, ...] | None
 
 
 MOST_PAIRS = 2**16
-"""The largest number of pairs in a head; a map has one entry per pair."""
+"""The largest number of pairs in an axis map, which has one entry per pair of channels."""
 
 
 @dataclass(frozen=True)
 class AxisMap:
-    """The axis of every pair, first to last.
+    """An axis map: the axis of every pair, from the first pair to the last.
 
     Args:
-        axis_of_pair: the axis of each pair, starting at 0; every axis up to the largest must appear.
+        axis_of_pair: the axis of each pair; axes are numbered from 0, and every axis up to the largest must have a
+            pair.
         index_of_pair: the index of each pair's frequency in the list of its axis; with None, pair i has the i-th
             frequency of one list for all axes.
         pairs_of_axis: the number of frequencies of each axis; None for one list over all pairs.
         units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. Frequencies are
-            multiplied by it, so that fractions of an image can be passed as exact integers: with 1/14, a
+            multiplied by the unit, so that fractions of an image can be passed as exact integers: with 1/14, a
             coordinate counts fourteenths.
         turns: whether units are full turns of 2π radians instead of radians.
     """
@@ -42,12 +43,14 @@ class AxisMap:
     units: tuple[Fraction, ...] | None = None
     turns: bool = False
     made_by: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
-    """The function, numbers and order that ``str`` shows; None for a map that was built directly."""
+    """The name and arguments of the function that built the map, for ``str``; None if no function of this file
+    built it.
+    """
 
     def __post_init__(self) -> None:
         used = set(self.axis_of_pair)
         if not used or used != set(range(max(used) + 1)):
-            raise InvalidArgument(f"axis_of_pair={self.axis_of_pair} must use every axis from 0 to the largest")
+            raise InvalidArgument(f"axis_of_pair={self.axis_of_pair} must contain every axis from 0 to the largest")
         if self.units is not None and (len(self.units) != self.axes or any(unit <= 0 for unit in self.units)):
             raise InvalidArgument(f"units={self.units} must be {self.axes} positive fractions, one per axis")
         if self.pairs_of_axis is not None and len(self.pairs_of_axis) != self.axes:
@@ -62,7 +65,7 @@ class AxisMap:
             )
 
     def __str__(self) -> str:
-        """The string that builds this map, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
+        """Return the string from which this map can be built, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
         if self.made_by is None:
             return f"AxisMap{self.axis_of_pair}"
         name, numbers, order = self.made_by
@@ -82,7 +85,7 @@ class AxisMap:
 
 @exact
 def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencies:
-    """The frequency of every pair under an axis map, in the units of the pair's axis."""
+    """Return the frequency of every pair under an axis map, in radians per unit of the pair's axis."""
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
     by_size = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
     indices = axes.index_of_pair or tuple(range(axes.pairs))
@@ -102,11 +105,11 @@ def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencie
 
 
 def chunked(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list of frequencies for all pairs, cut into one section per axis (M-RoPE of Qwen2-VL: 16, 24, 24).
+    """Return a map with one list of frequencies, cut into a section per axis (Qwen2-VL's M-RoPE: 16, 24, 24).
 
-    Here and in the functions below, ``order`` is the axis of every section, by default 0, 1, 2 …: if positions are
-    (row, column), ``(1, 0)`` gives the first section to columns. ``units`` and ``turns`` are described in
-    ``AxisMap``; a unit is a whole number, a fraction, or a string such as "1/14".
+    Here and in the functions below, ``order`` is the axis of every section; the default is 0, 1, 2 …. If positions
+    are (row, column), ``order=(1, 0)`` assigns the first section to columns. ``units`` and ``turns`` are described
+    in ``AxisMap``; a unit is a whole number, a fraction, or a string such as "1/14".
     """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
@@ -114,31 +117,35 @@ def chunked(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 
 def strided(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list, interleaved round-robin (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
-    A·(that axis's section); the remaining pairs go to axis 0.
+    """Return a map with one list of frequencies, interleaved round-robin (M-RoPE of Qwen3-VL: 24, 20, 20). Pair i
+    belongs to axis i mod A if i < A·(section of that axis), and to axis 0 if not.
     """
     _check_sections(sections)
     A, pairs = len(sections), sum(sections)
     dealt = tuple(axis if (axis := i % A) and i < A * sections[axis] else 0 for i in range(pairs))
     if tuple(dealt.count(axis) for axis in range(A)) != sections:
-        raise InvalidArgument(f"strided{sections} cannot be interleaved; the first section must be the largest")
+        raise InvalidArgument(f"strided{sections} cannot be interleaved: the first section must be the largest")
     return _map("strided", sections, dealt, None, None, order, units, turns)
 
 
 def first_last(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list, in which fast pairs alternate between the later axes and the slowest pairs belong to the first
-    axis: h w h w … t t (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
+    """Return a map with one list of frequencies, h w h w … t t, in which the fast pairs alternate between the later
+    axes and the slowest pairs belong to the first axis (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
     """
     _check_sections(sections)
     first, *rest = sections
     if not rest or len(set(rest)) > 1:
-        raise InvalidArgument(f"first_last{sections} needs a section for time and equal ones for the other axes")
+        raise InvalidArgument(
+            f"first_last{sections} must have a section for time and equal sections for the other axes"
+        )
     axis = tuple(range(1, len(sections))) * rest[0] + (0,) * first
     return _map("first_last", sections, axis, None, None, order, units, turns)
 
 
 def axial(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Consecutive sections, each with its own list of frequencies (Flux, vision towers of Qwen-VL)."""
+    """Return a map of consecutive sections, each with its own list of frequencies (Flux, Qwen-VL's vision
+    towers).
+    """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
     indices = tuple(index for count in sections for index in range(count))
@@ -146,8 +153,9 @@ def axial(*sections: int, order: Order = None, units: Units = None, turns: bool 
 
 
 def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Axes alternate from pair to pair, and every axis has each frequency once: x1 y1 x.1 y.1 … (Kimi's vision
-    tower)."""
+    """Return a map in which axes alternate from pair to pair and every axis has each frequency once: x1 y1 x.1 y.1
+    … (Kimi's vision tower).
+    """
     _check_shares("alternating", axes, pairs)
     indices = tuple(i // axes for i in range(pairs))
     axis = tuple(i % axes for i in range(pairs))
@@ -155,7 +163,9 @@ def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = No
 
 
 def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list, interleaved over the axes and then sorted by axis: 0, A, 2A … first, then 1, A+1 … (Pixtral)."""
+    """Return a map with one list of frequencies that is interleaved over the axes and then sorted by axis:
+    frequencies 0, A, 2A … for axis 0, then 1, A+1 … for axis 1 (Pixtral).
+    """
     _check_shares("dealt", axes, pairs)
     axis = tuple(i // (pairs // axes) for i in range(pairs))
     indices = tuple(index for first in range(axes) for index in range(first, pairs, axes))
@@ -165,7 +175,7 @@ def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, tu
 MAPS: dict[str, Callable[..., AxisMap]] = {
     make.__name__: make for make in (chunked, strided, first_last, axial, alternating, dealt)
 }
-"""Every function that builds an axis map, by its name in strings."""
+"""The functions that build axis maps, by their names in strings."""
 
 
 def _map(
@@ -178,10 +188,14 @@ def _map(
     units: Units,
     turns: bool,
 ) -> AxisMap:
-    """A map whose sections go to the axes in ``order``; it records the arguments that ``str`` shows."""
+    """Return a map whose sections belong to the axes in ``order``. The map records the arguments that ``str``
+    shows.
+    """
     if order is not None:
         if sorted(order) != sorted(set(axis_of_pair)):
-            raise InvalidArgument(f"order={order} must name every axis from 0 to {max(axis_of_pair)} once")
+            raise InvalidArgument(
+                f"order={order} must contain every axis from 0 to {max(axis_of_pair)} exactly once"
+            )
         axis_of_pair = tuple(order[section] for section in axis_of_pair)
         pairs_of_axis = pairs_of_axis and tuple(pairs_of_axis[order.index(axis)] for axis in range(len(order)))
         order = None if list(order) == sorted(order) else tuple(order)
@@ -190,18 +204,23 @@ def _map(
 
 def _check_sections(sections: tuple[int, ...]) -> None:
     if len(sections) < 1 or any(type(count) is not int or count < 1 for count in sections):
-        raise InvalidArgument(f"sections={sections} must be whole numbers of pairs, at least 1 for every axis")
+        raise InvalidArgument(
+            f"sections={sections} must be numbers of pairs: one whole number of at least 1 per axis"
+        )
     _check_pairs(sum(sections))
 
 
 def _check_pairs(pairs: int) -> None:
     if pairs > MOST_PAIRS:
-        raise InvalidArgument(f"{pairs} pairs are too many; the axes of a head share {MOST_PAIRS} at most")
+        raise InvalidArgument(f"the map has {pairs} pairs; it must have at most {MOST_PAIRS}")
 
 
 def _check_shares(name: str, axes: int, pairs: int) -> None:
     if axes < 1 or pairs < axes or pairs % axes:
-        raise InvalidArgument(f"{name}({axes}, {pairs}) needs pairs to be a multiple of axes, both at least 1")
+        raise InvalidArgument(
+            f"{name}({axes}, {pairs}): the number of pairs must be a multiple of the number of axes, both at "
+            "least 1"
+        )
     _check_pairs(pairs)
 
 

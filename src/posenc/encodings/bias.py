@@ -1,5 +1,4 @@
-"""Biases, which are added to the scores: every bias returns dense blocks, and some offer shortcuts for
-attention."""
+"""Biases are added to the scores. Every bias returns dense blocks, and some biases offer shortcuts to attention."""
 
 from abc import ABC, abstractmethod
 from functools import reduce
@@ -23,16 +22,16 @@ B = TypeVar("B", bound="Bias")
 class Bias(Pytree, ABC):
     """A score bias at given positions, added to the scaled scores.
 
-    ``heads`` is H, the number of query heads that the bias has values for.
+    ``heads`` is H, the number of query heads for which the bias has values.
 
-    Attention checks whether a bias has one of these shortcuts, and never checks its class:
+    Attention checks whether a bias has one of these shortcuts; it never checks the class of the bias:
 
     - ``toeplitz`` ``(H, S+T−1)``: the value at each offset −(S−1) … T−1, if the bias is a function of the offset,
       positions count up by one and the queries are the last T of the S keys.
     - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
-      in ``dtype``; ``scale`` times their product, summed in order, is the bias of every key that is not after its
-      query, up to a constant per row of scores, which softmax ignores.
-    - ``modifier``: the ``score_mod`` function for FlexAttention, which adds the bias to one score.
+      in ``dtype``; ``scale`` times the product of these channels, summed in order, is the bias of every key that is
+      not after its query, up to a constant per row of scores, which softmax ignores.
+    - ``modifier``: the ``score_mod`` function with which FlexAttention adds the bias to a score.
     - ``fall`` ``(H,)``: the bias of a key d positions behind its query is at most −fall·d, and 0 at d = 0, if
       positions count up by one and the queries are the last T of the S keys.
     """
@@ -42,34 +41,34 @@ class Bias(Pytree, ABC):
     fall: Float[Tensor, " H"] | None = None
     modifier: ScoreMod | None = None
     needs_scores: bool = False
-    """Whether ``rows`` reads the scaled scores of its block, which are −∞ for hidden keys, as CoPE does."""
+    """Whether ``rows`` reads the scaled scores of its block, as in CoPE. The scores of hidden keys are −∞."""
 
     indexed_by: ClassVar[dict[str, str]] = {}
-    """For each attribute, the meaning of its tensors' last axes, which ``cut`` uses to slice them: ``b`` for rows
-    of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for anything else."""
+    """For each attribute, the meaning of its tensors' last axes, by which ``cut`` slices these tensors: ``b``
+    for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for other axes."""
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
-        """The tensors in the attributes that need gradients."""
+        """The tensors in this object's attributes that need gradients."""
         for name, part in vars(self).items():
             if isinstance(part, nn.Module) and any(x.requires_grad for x in part.parameters()):
                 raise InvalidArgument(
-                    f"{name} of {type(self).__name__} is a module, whose parameters would get no gradient; keep "
+                    f"{name} of {type(self).__name__} is a module, whose parameters would get no gradient; store "
                     "its tensors as attributes instead"
                 )
         return tuple({id(x): x for x in tensors(self) if x.requires_grad}.values())
 
     def with_trained(self: B, tensors: tuple[Tensor, ...]) -> B:
-        """A copy with these tensors in place of ``trained``.
+        """Return a copy of the bias with these tensors in place of ``trained``.
 
-        Used where attention computes a gradient inside another backward pass. That inner gradient must stop at the
-        bias, because a layer's queries may depend on the same table that the layer adds.
+        Attention uses this copy to compute a gradient inside another backward pass. The inner gradient must stop at
+        the bias, because a layer's queries may depend on the same table that the layer adds.
         """
         others = dict(zip(map(id, self.trained), tensors, strict=True))
         return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))
 
     def derive(self) -> None:
-        """Recompute what is derived from the tensors, such as ``toeplitz``."""
+        """Recompute the attributes that are derived from the tensors, such as ``toeplitz``."""
 
     @abstractmethod
     def rows(
@@ -80,13 +79,14 @@ class Bias(Pytree, ABC):
         scores: Float[Tensor, "B H rows near"] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "#B H rows near"]:
-        """The bias for query rows ``first`` to ``last`` (excluded) and keys ``start`` to ``keys`` (excluded), in
-        float32 or wider."""
+        """Return the bias for query rows ``first`` to ``last`` (excluded) and keys ``start`` to ``keys``
+        (excluded), in float32 or wider."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """The extra channels of q and k in this dtype if q·k is multiplied by ``scale``; None if there are none.
+        """Return the extra channels of q and k in this dtype if q·k is multiplied by ``scale``; None if the bias
+        has no such channels.
 
-        Only called if queries and keys are the same tokens and no query sees a later key.
+        Attention calls this method only if queries and keys are the same tokens and no query sees a later key.
         """
         return None
 
@@ -98,11 +98,11 @@ class Bias(Pytree, ABC):
         queries: slice | None = None,
         keys: slice | None = None,
     ) -> "Bias":
-        """The bias for only these heads, queries and keys, in one row of the batch or in all rows. Slices must
-        have both ends. A bias that declares ``indexed_by`` computes only this part.
+        """Return the bias for these heads, queries and keys, in one row of the batch or in all rows. Every slice
+        must have a start and a stop. A bias that declares ``indexed_by`` computes only this part.
 
         Raises:
-            InvalidArgument: heads are cut from a bias that uses queries and has no ``indexed_by``.
+            InvalidArgument: heads are sliced from a bias that uses queries and has no ``indexed_by``.
         """
         places = {"b": None if row is None else slice(row, row + 1), "h": heads, "q": queries, "k": keys}
         if not self.indexed_by:
@@ -115,17 +115,18 @@ class Bias(Pytree, ABC):
         return other
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
-        """The bias with the order of its tokens set, for biases that sum along the sequence."""
+        """Return the bias with this order of tokens; only biases that sum along the sequence need the order."""
         return self
 
     def meeting(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
-        """The bias with queries and keys, as they enter attention, and the scale of their products set; for biases
-        that read queries or keys."""
+        """Return the bias with these queries and keys, as they enter attention, and this scale of q·k; only biases
+        that read queries or keys need them.
+        """
         return self
 
 
 class CutBias(Bias):
-    """A part of a bias that has no ``indexed_by``; its rows are computed in full and then sliced."""
+    """A part of a bias that has no ``indexed_by``: the rows of the bias are computed in full and then sliced."""
 
     def __init__(self, bias: Bias, places: dict[str, slice | None]) -> None:
         self.bias, self.places, self.needs_scores, self.heads = bias, places, bias.needs_scores, bias.heads
@@ -134,8 +135,8 @@ class CutBias(Bias):
             self.heads = heads.stop - heads.start
             if type(bias).meeting is not Bias.meeting:
                 raise InvalidArgument(
-                    f"{type(bias).__name__} uses queries and does not say which of its tensors have an axis of "
-                    'heads; name their axes: indexed_by = {"table": "h··"}'
+                    f"{type(bias).__name__} uses queries but does not declare which of its tensors have an axis "
+                    'for heads; name the axes: indexed_by = {"table": "h··"}'
                 )
 
     def rows(
@@ -152,7 +153,7 @@ class CutBias(Bias):
 
 
 class SumBias(Bias):
-    """The sum of several biases; it offers the shortcuts that all its parts have."""
+    """The sum of several biases, with the shortcuts that all of these biases have."""
 
     indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
 
@@ -205,7 +206,7 @@ class SumBias(Bias):
 
 
 def tensors(value: Any) -> list[Tensor]:
-    """The tensors of a pytree, including those in nested pytrees, tuples, lists and dicts."""
+    """Return the tensors of a pytree, including tensors in nested pytrees, tuples, lists and dicts."""
     leaves: list[Tensor] = []
     values = vars(value) if isinstance(value, Pytree) else value
     for part in values.values() if isinstance(values, dict) else values:
@@ -219,41 +220,41 @@ def tensors(value: Any) -> list[Tensor]:
 def offsets(
     q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int, start: int = 0
 ) -> Int[Tensor, "*B rows near"]:
-    """Key position − query position for a block of rows."""
+    """Return the offsets, key position − query position, of a block of rows."""
     return k_positions[..., start:keys].unsqueeze(-2) - q_positions[..., first:last].unsqueeze(-1)
 
 
 def rows_of_line(
     line: Float[Tensor, "H offsets"], queries: int, first: int, last: int, keys: int, start: int
 ) -> Float[Tensor, "1 H rows near"]:
-    """A block of rows for T queries, as a view of ``toeplitz``."""
+    """Return a block of rows for T queries, as a view of ``toeplitz``."""
     block = line[:, queries - last + start : queries - first - 1 + keys]
     return block.unfold(1, keys - start, 1).flip(1)[None]
 
 
 def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> None:
-    """Raise an error if queries or keys differ in width from the bias."""
+    """Raise an error unless queries and keys have the number of channels that the bias expects."""
     if x.shape[-1] != channels:
         raise InvalidArgument(
-            f"{name} has {x.shape[-1]} channels per head and the bias reads {channels}; make the encoding with "
+            f"{name} has {x.shape[-1]} channels per head but the bias reads {channels}; build the encoding with "
             f"head_dim={x.shape[-1]}, the width of {name} when it enters attention"
         )
 
 
 def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
-    """``(H, rows, S)`` or ``(H, B, rows, S)`` with the batch as the first axis."""
+    """Move the batch to the first axis of a bias ``(H, rows, S)`` or ``(H, B, rows, S)``."""
     return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
 
 
 def side_by_side(tensors: list[Tensor]) -> Tensor:
-    """The channels concatenated, after their axes for the batch and for heads are expanded to the same sizes."""
+    """Expand the axes for the batch and for heads to the same sizes, and concatenate the channels."""
     batch, heads = (max(tensor.shape[axis] for tensor in tensors) for axis in (0, 1))
     return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
-    """Slice the tensors of an attribute along these last axes. Axes that broadcast over the batch or heads are not
-    sliced, and other values are returned unchanged."""
+    """Slice the tensors of an attribute along their last axes, which are named by ``axes``. Axes that broadcast
+    over the batch or heads are not sliced, and other values are returned unchanged."""
     if isinstance(attribute, Bias):
         b, h, q, k = (places[axis] for axis in "bhqk")
         return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)
@@ -263,9 +264,10 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
-    """Whether positions never decrease from one token to the next and span less than ``span``.
+    """Return whether positions never decrease from token to token and the last is less than ``span`` above the
+    first.
 
-    Values are read only on the CPU; on GPUs, and for more keys than ``span``, the result is False. A compiled
+    Positions are read only on the CPU; on GPUs, and for more keys than ``span``, the result is False. A compiled
     graph assumes that the result is True and asserts it.
     """
     if not torch.compiler.is_exporting() and k_positions.shape[-1] > span:  # an exported graph has only one branch
@@ -285,15 +287,16 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
 
 
 def line_of_offsets(q_positions: Tensor, k_positions: Tensor) -> Int[Tensor, " offsets"] | None:
-    """The offsets −(S−1) … T−1, in the order of ``toeplitz``; None if positions are not ``consecutive``."""
+    """Return the offsets −(S−1) … T−1, in the order of ``toeplitz``; None if positions are not ``consecutive``."""
     if not consecutive(q_positions, k_positions):
         return None
     return torch.arange(1 - len(k_positions), len(q_positions), device=k_positions.device)
 
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
-    """Whether the keys' positions count up by one and end with the queries' positions. Values are read only on the
-    CPU; elsewhere the result is False."""
+    """Return whether the keys' positions count up by one and end with the queries' positions. Positions are read
+    only on the CPU; on other devices, the result is False.
+    """
     if k_positions.device.type != "cpu" or not is_concrete(q_positions, k_positions):
         return False
     if q_positions.dim() != 1 or k_positions.dim() != 1 or not 0 < len(q_positions) <= len(k_positions):

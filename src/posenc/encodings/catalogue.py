@@ -1,4 +1,4 @@
-"""The catalogue of all encodings by name, and functions that build a module from a name or a string."""
+"""The catalogue of all encodings by name, with functions that build a module from a name or a string."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ from posenc.scaling.registry import make as make_scaling
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes of a transformer that an encoding may need; each encoding uses some of them.
+    """The sizes of a transformer. An encoding uses only the sizes that it needs.
 
     Args:
         width: C, channels of the token embeddings.
@@ -127,11 +127,11 @@ def encoding(
     """Build the encoding that a string describes, for a new transformer.
 
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
-    the sizes of the model that you know; each encoding uses those that it needs (see ``ModelShape``), so the same
-    call works for every string. All other arguments are settings of the class. The pairing is ``"half"`` unless
-    you set it; for a checkpoint, set the pairing that it was trained with. ``total_length`` is the planned length
-    of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an encoding whose
-    parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
+    the sizes of the model that you know. Each encoding uses only the sizes that it needs (see ``ModelShape``),
+    so the same call works for every string. All other arguments are settings of the class. The pairing is
+    ``"half"`` unless you set it; for a checkpoint, set the pairing of its training. ``total_length`` is the
+    planned length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an
+    encoding whose parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
 
     Raises:
         UnknownName: no encoding or setting has this name; the message lists the nearest names.
@@ -139,7 +139,10 @@ def encoding(
     """
     recipe = parse(text)
     if settings and recipe.parts:
-        raise InvalidArgument(f"{', '.join(settings)} cannot be set outside {recipe.name}(…); write it inside")
+        raise InvalidArgument(
+            f"{', '.join(settings)} cannot be set outside {recipe.name}(…); write the setting inside the "
+            "parentheses"
+        )
     shape = ModelShape(width, heads, head_dim, num_positions, layers)
     complete = replace(recipe, settings=(*recipe.settings, *settings.items()))
     return for_layers(build(complete, shape, total_length=total_length), layers)
@@ -156,7 +159,9 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
     if recipe.name == "layers":
         return _layers(recipe, shape, total_length)
     if recipe.name == "local":
-        raise InvalidArgument(f"{recipe} limits what a layer sees; write it in layers(…): layers({recipe})")
+        raise InvalidArgument(
+            f"{recipe} limits what a layer sees, which is allowed only in layers(…); write layers({recipe})"
+        )
     if recipe.name in REMAPS:
         return remap(recipe, *(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
     entry = lookup(recipe.name)
@@ -165,11 +170,14 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
-    """Build ``Layers`` from a pattern: layer types are named by their strings, windows and chunks come from
-    ``local``."""
+    """Build ``Layers`` from a pattern. Each layer type is named by its string; ``local`` sets its window or
+    chunk.
+    """
     count = sum(n for _, n in recipe.parts)
     if count > MOST_LAYERS:
-        raise InvalidArgument(f"a pattern of {count} layers must have at most {MOST_LAYERS}; it is repeated")
+        raise InvalidArgument(
+            f"the pattern has {count} layers; it must have at most {MOST_LAYERS}, because it is repeated"
+        )
     by_type = {str(canonical(part)): part for part, _ in recipe.parts}
     inner = {name: part.parts[0][0] if part.name == "local" else part for name, part in by_type.items()}
     local = {name: part for name, part in by_type.items() if part.name == "local"}
@@ -183,19 +191,19 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
 
 
 def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
-    """The encoding with remapped positions that a recipe describes."""
+    """Build the encoding with remapped positions that a recipe describes."""
     entry = Entry(load(REMAPS[recipe.name], Encoding, "posenc.Encoding"))
     if not rotary:
-        raise InvalidArgument(f"{recipe} lacks the encoding that rotates; write {recipe.name}(rotary, …)")
+        raise InvalidArgument(f"{recipe} needs the rotary encoding to remap; write {recipe.name}(rotary, …)")
     given = named(replace(recipe, parts=()), entry)
     return entry.make(*rotary, **given)
 
 
 MOST_LAYERS = 1 << 12
-"""The largest number of layers in a pattern, not counting repetitions."""
+"""The largest number of layers in a pattern, before the pattern is repeated."""
 
 MOST = {"heads": 1 << 16, "head_dim": 1 << 16, "width": 1 << 16, "layers": MOST_LAYERS}
-"""The largest values of settings that allocate memory; all other integers are at most 2^24."""
+"""For each setting that determines memory, the largest value; other integer settings are at most 2^24."""
 
 MOST_NUMBERS = 1 << 33
 """The largest total size of an encoding's parameters, in elements: 32 GiB in float32."""
@@ -210,24 +218,24 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
     for name, value in settings.items():
         most, types = MOST.get(name, 1 << 24), plain_types(parameters_of(entry.make)[name].annotation)
         if int in types and isinstance(value, int) and value > most:
-            raise InvalidArgument(f"{name}={value} must be at most {most}; pass the model's own value")
+            raise InvalidArgument(f"{name}={value} must be at most {most}; pass the value of your model")
     if max(sizes, default=0) > 1 << 16:
         with torch.device("meta"):
             numbers = sum(parameter.numel() for parameter in entry.make(**settings).parameters())
         if numbers > MOST_NUMBERS:
-            raise InvalidArgument(f"the setting {max(sizes)} makes {numbers} parameters; use smaller numbers")
+            raise InvalidArgument(f"the setting {max(sizes)} creates {numbers} parameters; use a smaller value")
     return entry.make(**settings)
 
 
 def lookup(name: str) -> Entry:
-    """The entry for a name, an alias, or ``module:Class`` (whose module is imported)."""
+    """Return the entry for a name or an alias, or for ``module:Class``, whose module is then imported."""
     if ":" in name:
         return Entry(load(name, Encoding, "posenc.Encoding"))
     return CATALOGUE[one_of("encoding", ALIASES.get(name, name), CATALOGUE)]
 
 
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
-    """The settings of a recipe, all by name and checked against the parameters of the class."""
+    """Return the settings of a recipe by name, after checking the names against the parameters of the class."""
     known = parameters_of(entry.make)
     order = [name for name in known if name not in FACTS]
     given: dict[str, Any] = {}
@@ -235,24 +243,26 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
         name = (order[int(key)] if int(key) < len(order) else key) if key.isdigit() else key
         if name not in known:
             if key.isdigit():
-                raise InvalidArgument(f"{recipe} gives {int(key) + 1} settings; {recipe.name} has {len(order)}")
+                raise InvalidArgument(
+                    f"{recipe} has {int(key) + 1} settings, but {recipe.name} accepts only {len(order)}"
+                )
             raise UnknownName(f"setting of {recipe.name}", name, known)
         if name in given:
-            raise InvalidArgument(f"{recipe} gives {name} twice; omit one")
+            raise InvalidArgument(f"{recipe} sets {name} twice; set it once")
         given[name] = argument(known[name], value)
     return given
 
 
 def settings_of(recipe: Recipe) -> tuple[str, ...]:
-    """The names of all settings of a recipe's class, without the sizes of the model."""
+    """Return the names of all settings of a recipe's class, except the sizes of the model."""
     return tuple(name for name in parameters_of(lookup(recipe.name).make) if name not in FACTS)
 
 
 def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
-    """The canonical form of a recipe: no alias, settings by name, without defaults (or with all defaults if
-    ``full``).
+    """Return the canonical form of a recipe, which has no aliases, names every setting, and omits default values
+    unless ``full`` is True.
 
-    A custom class stays as written, since reading its settings would import its module.
+    The recipe of a custom class is returned unchanged, because reading its settings would import its module.
     """
     if recipe.parts:
         return replace(recipe, parts=tuple((canonical(part, full=full), n) for part, n in recipe.parts))
@@ -272,12 +282,12 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
 
 
 def canonical_text(text: str) -> str:
-    """The canonical string of an encoding: ``"rotary"`` for ``"rope(base=10000)"``."""
+    """Return the canonical string of an encoding, such as ``"rotary"`` for ``"rope(base=10000)"``."""
     return str(canonical(parse(text)))
 
 
 def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -> Any:
-    """The value of a setting; scalings and axis maps are parsed from strings."""
+    """Return the value of a setting, after parsing scalings and axis maps from their strings."""
     if isinstance(value, (Recipe, str)) and key in ("scaling", "axes"):
         recipe = Recipe(value) if isinstance(value, str) else value
         positional, by_name = recipe.arguments

@@ -1,4 +1,4 @@
-"""The channel map of a rotation: each channel's partner, coordinate and frequency."""
+"""The channel map of a rotation lists the partner, the coordinate and the frequency of each channel."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ class RotatedChannel:
 
     Args:
         channel: the index of the channel.
-        partner: the channel that it rotates with.
-        axis: the coordinate that it rotates by.
+        partner: the channel with which it forms a pair.
+        axis: the coordinate of the position by which the channel rotates.
         frequency: radians per step of that coordinate.
     """
 

@@ -1,12 +1,14 @@
-"""Rotation by channel, for checkpoints that pair channels in blocks or rotate a pair by two angles (V-JEPA 2).
+"""Rotation of each channel by its own angle, for checkpoints that pair channels in blocks or rotate the two
+channels of a pair by different angles (V-JEPA 2).
 
     y_c = x_c·cos φ_c ± x_{c'}·sin φ_c,   φ_c = p[axis(c)]·ω_c
 
-c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If partners share
-one angle, this is a rotation, as in Gemma 4's vision tower: RoPE (arXiv 2104.09864) in two blocks. If angles are
-laid out for one pairing but channels are paired by the other, partners have different angles, so lengths change
-and scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL
-(in transformers) were trained that way, so their weights need these layouts.
+c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If both channels
+of a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, which applies RoPE (arXiv
+2104.09864) in two blocks. If angles are arranged for one pairing but channels are paired by the other pairing,
+the two channels of a pair have different angles. In such layouts, rotation changes lengths, and scores depend on
+both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL (in transformers)
+were trained with such layouts, so their weights need these layouts.
 """
 
 from collections.abc import Callable
@@ -33,9 +35,9 @@ class Channel(NamedTuple):
     """The rotation of one channel.
 
     Args:
-        partner: the channel that it rotates with.
-        axis: the coordinate that it rotates by.
-        frequency_index, pairs: its frequency is base^(−frequency_index/pairs).
+        partner: the channel with which it forms a pair.
+        axis: the coordinate of the position by which the channel rotates.
+        frequency_index, pairs: the frequency of the channel is base^(−frequency_index/pairs).
     """
 
     partner: int
@@ -49,8 +51,9 @@ def _partner(i: int, size: int, pairing: Pairing) -> int:
 
 
 def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) -> list[Channel]:
-    """One block of channels per axis, with angles laid out for the pairing ``laid`` and channels paired by
-    ``paired``."""
+    """Return a layout with one block of channels per axis; angles are arranged for the pairing ``laid``, and
+    channels are paired by ``paired``.
+    """
     pairs = size // 2
     return [
         Channel(block * size + _partner(i, size, paired), axis, i % pairs if laid == "half" else i // 2, pairs)
@@ -60,16 +63,18 @@ def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) ->
 
 
 def _ernie_image(head_dim: int) -> list[Channel]:
-    """Three axes get 2/8, 3/8 and 3/8 of the head; angles are laid out for interleaved pairs, but channels are
-    paired half a head apart."""
+    """Return the layout in which three axes have 2/8, 3/8 and 3/8 of the head. Angles are arranged for interleaved
+    pairs, but channels are paired half a head apart.
+    """
     shares = (head_dim // 8, 3 * head_dim // 16, 3 * head_dim // 16)
     angles = [(axis, index, share) for axis, share in enumerate(shares) for index in range(share)]
     return [Channel(_partner(c, head_dim, "half"), *angles[c // 2]) for c in range(2 * len(angles))]
 
 
 def _hunyuan_vl(head_dim: int) -> list[Channel]:
-    """Each of four axes gets a quarter of the head; one list of frequencies is used twice, and channels are paired
-    half a head apart."""
+    """Return the layout in which each of four axes has a quarter of the head. One list of frequencies is used
+    twice, and channels are paired half a head apart.
+    """
     half = head_dim // 2
     return [Channel(_partner(c, head_dim, "half"), c // (half // 2), c % half, half) for c in range(head_dim)]
 
@@ -82,8 +87,9 @@ LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
     "ernie-image": (_ernie_image, 16, 256.0),
     "hunyuan-vl": (_hunyuan_vl, 4, 10_000.0),
 }
-"""For each layout: its channels, the smallest head_dim, and its base. The head_dim of ERNIE-Image, Gemma 4 and
-HunYuanVL is a multiple of the smallest; V-JEPA 2 leaves the rest of a head unchanged."""
+"""The channels, the smallest head_dim and the base of each layout. For ERNIE-Image, Gemma 4 and HunYuanVL,
+head_dim must be a multiple of the smallest head_dim; V-JEPA 2 leaves the remaining channels of a head unchanged.
+"""
 
 
 class PlacedChannelRotary(PlacedTables):
@@ -97,7 +103,7 @@ class PlacedChannelRotary(PlacedTables):
 
 @final
 class ChannelRotary(Encoding):
-    """Rotates queries and keys, or nearly so, as in a named family of checkpoints. No parameters.
+    """Rotates queries and keys, exactly or approximately, as in a named family of checkpoints. No parameters.
 
     Args:
         head_dim: D, channels of one head.
@@ -155,7 +161,7 @@ class ChannelRotary(Encoding):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "*table T n"], Float[Tensor, "*table T n"]]:
-        """cos and signed sin of every channel at these positions."""
+        """Return cos and signed sin of every channel's angle at these positions."""
         cos, sin = self.clock(positions, dtype)
         first = self.partners > torch.arange(len(self.channels), device=self.partners.device)
         return cos, torch.where(first, -sin, sin)
@@ -163,8 +169,9 @@ class ChannelRotary(Encoding):
     def mix(
         self, x: Float[Tensor, "B H T D"], cos: Float[Tensor, "*table T n"], sin: Float[Tensor, "*table T n"]
     ) -> Float[Tensor, "B H T D"]:
-        """x with every channel mixed with its partner, computed in the wider dtype and rounded once to x's
-        dtype."""
+        """Mix every channel of x with its partner, in the wider of the dtypes of x and the tables, and round once
+        to x's dtype.
+        """
         n = len(self.channels)
         rotary = x[..., :n].to(torch.promote_types(x.dtype, cos.dtype))
         partners = self.partners.clone()  # autograd saves it, which fails for a tensor built in inference mode
@@ -172,7 +179,7 @@ class ChannelRotary(Encoding):
         return torch.cat((mixed, x[..., n:]), dim=-1) if n < self.head_dim else mixed
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
-        """The rotation of every channel."""
+        """Return the rotation of every channel."""
         frequencies = map(float, self.clock.frequencies.exact)
         return tuple(
             RotatedChannel(i, channel.partner, channel.axis, frequency)

@@ -1,4 +1,4 @@
-"""Composition: several encodings in one."""
+"""Encodings that combine several other encodings."""
 
 import copy
 from typing import Any, ClassVar, final
@@ -15,12 +15,14 @@ from posenc.scaling.scaling import Scaling
 
 
 class Composed(Encoding):
-    """An encoding that combines other encodings and their declarations."""
+    """The base class of encodings that consist of other encodings and combine their declarations."""
 
     def __init__(self, parts: tuple[Encoding, ...]) -> None:
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
-            raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
+            raise InvalidArgument(
+                f"{self.name} must be built from encodings; got {[type(part).__name__ for part in parts]}"
+            )
         self._settings = {}  # ``settings`` reads the parts instead, since they may change
         self.per_layer = any(part.per_layer for part in parts)
         self._declare(parts)
@@ -47,7 +49,7 @@ class Composed(Encoding):
         return {"parts": self.encodings}
 
     def with_settings(self: E, **changes: Any) -> E:
-        """A new composition with these settings changed and the same parts, parameters included."""
+        """Return a new composition of the same parts, including their parameters, with these settings changed."""
         settings = {**self.settings, **changes}
         return type(self)(*settings.pop("parts", ()), **settings)
 
@@ -62,7 +64,7 @@ class Composed(Encoding):
         return self if parts == self.encodings else self._of(parts)
 
     def _of(self, parts: tuple[Encoding, ...]) -> Encoding:
-        """The same composition of other parts, in their order."""
+        """Build a composition of the same class from these parts, in this order."""
         other = copy.copy(self)
         other._modules = {}
         other._declare(parts)
@@ -87,14 +89,14 @@ class Composed(Encoding):
         return tuple(placed)
 
     def _for(self, part: Encoding, positions: Positions) -> Positions:
-        """The positions for a part: all axes, or axis 0 if the part has only one axis."""
+        """Return the positions for a part: positions on all axes, or only on axis 0 if the part has one axis."""
         return positions[0] if self.axes > part.axes == 1 else positions
 
 
 class PlacedStack(Placed):
-    """Placed encodings, applied one after the other; biases are added and scales are multiplied.
+    """Placed encodings that are applied one after the other, with biases added and scales multiplied.
 
-    Their states are concatenated along the middle axis, in order.
+    The states of these encodings are concatenated along the middle axis, in order.
     """
 
     def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
@@ -109,15 +111,15 @@ class PlacedStack(Placed):
         counts = {count for part in parts for count in head_counts(part).values()}
         if len(counts) > 1:
             raise InvalidArgument(
-                f"encodings in this stack have {' and '.join(map(str, sorted(counts)))} heads; build all "
-                "of them for the model's number of heads"
+                f"the encodings in this stack have {' and '.join(map(str, sorted(counts)))} heads; build each "
+                "encoding for the model's number of heads"
             )
         self.added = sum(part.added for part in parts)
         scales = {(part.softmax_scale, part.softmax_factor) for part in parts} - {(None, 1.0)}
         if len(scales) > 1:
             raise InvalidArgument(
-                f"these encodings have (softmax_scale, softmax_factor) {sorted(scales, key=str)}; a layer has one: "
-                "give all of them the same settings"
+                f"the encodings in this stack have (softmax_scale, softmax_factor) {sorted(scales, key=str)}; a "
+                "layer can use only one pair: build all encodings with the same settings"
             )
         self.softmax_scale, self.softmax_factor = next(iter(scales), (None, 1.0))
         self.remaps = tuple(remap for part in parts for remap in part.remaps)
@@ -129,7 +131,7 @@ class PlacedStack(Placed):
                 self.scale = part.scale if self.scale is None else self.scale * part.scale
 
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
-        """The same stack of other parts."""
+        """Return the stack with these placed encodings instead of its own."""
         other = PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
         other.narrow(self.window, self.chunk)
         return other
@@ -167,12 +169,13 @@ class PlacedStack(Placed):
         return self.with_parts(tuple(part.with_state(share) for part, share in pairs))
 
     def shares(self, state: ContentState | None) -> list[ContentState | None]:
-        """The slice of the state that belongs to each part."""
+        """Return the slice of the state that belongs to each part."""
         if state is None:
             return [None] * len(self.parts)
         if state.shape[1] != self.state_size:
             raise InvalidArgument(
-                f"state has {state.shape[1]} values per key; these encodings keep {self.state_size}"
+                f"state has {state.shape[1]} values per key; it must have {self.state_size}, as returned by "
+                "with_content of this stack"
             )
         pieces = iter(state.split([part.state_size for part in self.parts if part.state_size], dim=1))
         return [next(pieces) if part.state_size else None for part in self.parts]
@@ -180,11 +183,11 @@ class PlacedStack(Placed):
 
 @final
 class Stack(Composed):
-    """Several encodings in one: embeddings and rotations apply in order, biases are added, and scales are
-    multiplied.
+    """Several encodings as one encoding. Embeddings and rotations are applied in order, biases are added, and
+    scales are multiplied.
 
-    ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. In a stack with several axes, a
-    part with one axis uses axis 0.
+    ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. In a stack with several axes, an
+    encoding with one axis uses axis 0.
     """
 
     name: ClassVar[str] = "stack"
@@ -198,13 +201,14 @@ class Stack(Composed):
         self.relative = self.relative and not (self.uses_queries and "queries_keys" in self.acts_on)
         if self.remapped and (self.uses_queries or sum("queries_keys" in part.acts_on for part in parts) > 1):
             raise InvalidArgument(
-                "remapped positions rotate queries and keys inside attention, so nothing else in the stack may "
-                "rotate or read them; remove the other encoding"
+                "an encoding with remapped positions rotates queries and keys inside attention, so no other "
+                "encoding in the stack may rotate or read queries and keys; remove the other encoding"
             )
         if self.grows and (self.uses_queries or sum(part.grows for part in parts) > 1):
             raise InvalidArgument(
-                "xPos shrinks queries and grows keys with their positions, so nothing else in the stack may do "
-                "that or read them; remove the other encoding, or use rotary in place of xpos"
+                "xPos multiplies queries and keys by factors that depend on position, so no other encoding in "
+                "the stack may do the same or read queries and keys; remove the other encoding, or use rotary "
+                "instead of xpos"
             )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

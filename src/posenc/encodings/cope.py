@@ -1,10 +1,10 @@
-"""CoPE: positions that count only the keys that matter to the query (Golovneva et al. 2024; 2405.18719).
+"""In CoPE, positions count only the keys that matter to the query (Golovneva et al. 2024; 2405.18719).
 
     score(q_i, k_j) = s_ij + (1 − w)·q·E[⌊p_ij⌋] + w·q·E[⌊p_ij⌋ + 1]
     s_ij = q·k/√D,   p_ij = min(Σ_t σ(s_it), P − 1),   w = p_ij − ⌊p_ij⌋
 
-The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included. A
-key's position is thus the number of keys, from that key to the query, that matter to the query. E has P rows of D
+The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included. The
+position of a key is the number of keys, from that key to the query, that matter to the query. E has P rows of D
 numbers, which all heads share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before
 the gate. (Some implementations also count later keys, which leaks information from later tokens.)
 
@@ -27,7 +27,7 @@ from posenc.errors import InvalidArgument
 
 
 class CountedBias(Bias):
-    """A bias that multiplies queries by the rows of counted positions.
+    """A bias that multiplies queries by the table rows of counted positions.
 
     Args:
         table: E, ``(P, D)``.
@@ -64,8 +64,8 @@ class CountedBias(Bias):
     ) -> Float[Tensor, "B H rows S"]:
         if scores is None or self.products is None or self.order is None:
             raise InvalidArgument(
-                "this bias is made from scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) first, "
-                "and pass the block's scores to rows"
+                "this bias is computed from scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) "
+                "first, and pass the block's scores to rows"
             )
         counted = self._counted(scores.sigmoid(), start, keys).clamp(max=len(self.table) - 1)
         below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))
@@ -75,7 +75,7 @@ class CountedBias(Bias):
         return low + (counted - below) * (high - low)
 
     def _counted(self, gates: Float[Tensor, "B H rows near"], start: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """The sum of the gates of each key and all keys after it, in the order of tokens."""
+        """Return, for each key, the sum of the gates of this key and of all later keys in the order of tokens."""
         assert self.order is not None
         if self.consecutive:
             return gates.flip(-1).cumsum(-1).flip(-1)
@@ -90,7 +90,7 @@ Counted = Annotated[int, at_least(2, ", to count beyond zero")]
 
 @final
 class CoPE(RelativeTable):
-    """Adds q·E[counted position of the key] to the scores.
+    """Adds q·E[p] to the scores, where p is the counted position of the key.
 
     Args:
         head_dim: D, channels of a head.

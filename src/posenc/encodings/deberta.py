@@ -1,20 +1,20 @@
-"""DeBERTa's disentangled attention: queries and keys are multiplied by tables of the distance (He et al. 2021;
+"""DeBERTa's disentangled attention multiplies queries and keys by tables of the distance (He et al. 2021;
 2006.03654).
 
     score(q_i, k_j) = (q·k + q·K[h, δ(p_i − p_j)] + k·Q[h, δ(p_i − p_j)])·scale
 
-K and Q have a row of D numbers for each of 2N buckets. DeBERTa's checkpoints use the scale 1/√(3D), because three
-terms are added: ``softmax_scale=(3 * head_dim) ** -0.5``. δ leaves distances up to m = N/2 unchanged; any larger
-distance n falls into bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j (query − key, the opposite
-of T5). The row is δ + N, at most 2N − 1. For keys behind the query, bucket N − 1 and larger buckets share the last
-row; for keys ahead, bucket N − 1 has row 1 and larger buckets have row 0. The authors' code takes the logarithm in
-floating point; here the last distance of every bucket is computed in integers, so that buckets are the same for
-every dtype.
+K and Q have a row of D numbers for each of 2N buckets. The sum has three terms, so DeBERTa's checkpoints use the
+scale 1/√(3D): pass ``softmax_scale=(3 * head_dim) ** -0.5``. The function δ leaves distances up to m = N/2
+unchanged and maps any larger distance n to bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j
+(query − key, the opposite of T5). The row of the table is δ + N, but at most 2N − 1. For keys behind the query,
+bucket N − 1 and larger buckets share the last row; for keys ahead, bucket N − 1 has row 1 and larger buckets
+have row 0. The authors' code takes the logarithm in floating point; here the last distance of every bucket is
+computed in integers, so that every dtype gets the same buckets.
 
-Checkpoints hold one 2N × C table for all layers; each layer's projections of keys and queries (or two additional
-ones) turn it into K and Q. Here every layer stores K and Q: ``keys`` is the table after the projection to keys,
-``queries`` the table after the projection to queries. transformers mixes up M and N if there are fewer queries
-than keys; here the result depends only on positions.
+Checkpoints store one 2N × C table for all layers. Each layer computes K and Q from this table with its projections
+of keys and queries, or with two additional projections. Here every layer stores K and Q: ``keys`` is the table
+after the projection to keys, and ``queries`` is the table after the projection to queries. transformers confuses M
+and N if there are fewer queries than keys; here the result depends only on positions.
 """
 
 from bisect import bisect_right
@@ -33,7 +33,7 @@ from posenc.errors import InvalidArgument
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
-    """The last distances in the buckets m, m+1 … 2m−1, where m is ``middle``."""
+    """Return the last distances in the buckets m, m+1 … 2m−1, where m is ``middle``."""
     # The largest n with (n/m)^(m−1) ≤ ((M−1)/m)^j, in whole numbers.
     side, power = range(middle, max_distance + 1), middle - 1
     steps = ((max_distance - 1) ** j * middle**power for j in range(middle))
@@ -43,8 +43,9 @@ def last_distances(middle: int, max_distance: int) -> list[int]:
 
 
 class Signed(Rows):
-    """DeBERTa's buckets: ``lasts`` are the last distances in one side's buckets, and ``buckets`` is the number of
-    buckets per side."""
+    """DeBERTa's buckets: ``lasts`` contains the last distance in each bucket of one side, and ``buckets`` is the
+    number of buckets per side.
+    """
 
     def __init__(self, lasts: Tensor, buckets: int) -> None:
         self.lasts, self.buckets = lasts, buckets
@@ -56,7 +57,7 @@ class Signed(Rows):
 
 @final
 class DeBERTa(RelativeTable):
-    """Adds products of queries and of keys with tables of their distance to the scores. Two-sided.
+    """Adds products of queries and keys with rows of learned tables, picked by distance, to the scores. Two-sided.
 
     Args:
         head_dim: D, channels of a head.
@@ -86,7 +87,8 @@ class DeBERTa(RelativeTable):
         super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
         if max_distance - 1 <= buckets // 2:
             raise InvalidArgument(
-                f"max_distance={max_distance} must be above {buckets // 2 + 1}; nearer keys have their own buckets"
+                f"max_distance={max_distance} must be above {buckets // 2 + 1}, because every smaller distance "
+                "has its own bucket"
             )
         self.buckets, self.max_distance = buckets, max_distance
         self.softmax_scale = as_scale(softmax_scale, "softmax_scale")
@@ -98,7 +100,7 @@ class DeBERTa(RelativeTable):
 
     @property
     def bucket(self) -> Rows:
-        """The row of every offset, key position − query position."""
+        """The table row of every offset, key position − query position."""
         return Signed(self.lasts, self.buckets)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

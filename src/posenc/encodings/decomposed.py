@@ -1,9 +1,9 @@
-"""Decomposed tables: queries are multiplied by one row per axis, which the offset picks (MViTv2, Li et al. 2022,
-section 4.1; 2112.01526; also used in ViTDet and SAM).
+"""Decomposed tables: each axis has a table, the offset on the axis picks its row, and queries are multiplied by
+these rows (MViTv2, Li et al. 2022, section 4.1; 2112.01526; also used in ViTDet and SAM).
 
     score(q, k) = q·k/√D + Σ_a q·R_a[Δ_a],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
-R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. As in the authors'
+R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ picks row Δ + size_a − 1. As in the authors'
 code, the query is not divided by √D before this product. A table with one number per pair of offsets, as in Swin,
 has (2·size_y − 1)(2·size_x − 1) numbers per head; these tables have (2·size_y + 2·size_x − 2)·D numbers for all
 heads.
@@ -33,7 +33,7 @@ class Decomposed(RelativeTable):
         heads: H, query heads.
         size: the number of places along every axis, rows before columns; (64, 64) in SAM's layers with global
             attention, (14, 14) in its windows.
-        shared: whether all layers share the same tables; in released models every layer has its own.
+        shared: whether all layers share the same tables; in released models, every layer has its own tables.
         std: tables start as N(0, std²).
 
     ``tables`` holds R_y and R_x, which checkpoints call rel_pos_h and rel_pos_w.
@@ -58,13 +58,15 @@ class Decomposed(RelativeTable):
         self.reset_parameters()
 
     def resized(self, *size: int) -> "Decomposed":
-        """The encoding for another size, with its tables interpolated linearly and outer edges aligned, as in SAM.
-        Both encodings share the same parameters.
+        """Return the encoding for another size, which interpolates the tables linearly with outer edges aligned,
+        as in SAM. The two encodings share parameters.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})
         if len(other.size) != len(self.size):
-            raise InvalidArgument(f"size={other.size} must have {len(self.size)} axes, like these tables")
+            raise InvalidArgument(
+                f"size={other.size} must have {len(self.size)} numbers, one per axis of the tables"
+            )
         other.tables = self.tables
         return other
 

@@ -1,4 +1,4 @@
-"""Encodings that add a row to each token embedding: the base class of learned tables and of sinusoids."""
+"""The base class of learned tables and of sinusoids, which add a row to each token embedding."""
 
 from abc import abstractmethod
 
@@ -11,31 +11,31 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 
 class PlacedTable(Placed):
-    """Rows to add to the token embeddings, one per position."""
+    """The rows that are added to the token embeddings, one row per position."""
 
     def __init__(self, q_positions: Positions, k_positions: KeyPositions, rows: Tensor, axes: int = 1) -> None:
         super().__init__(q_positions, k_positions, axes)
         self.rows = rows
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
-        """x + rows, added in the wider of the two dtypes and rounded once to the dtype of x."""
+        """Return x + rows, computed in the wider of the two dtypes and rounded once to the dtype of x."""
         self.check_current()
         self.check_embeddings(x, self.rows.shape[-1])
         return (x + self.rows).to(x.dtype)
 
 
 class EmbeddingTable(Encoding):
-    """Adds the row of its position to every token embedding; a subclass implements ``rows``."""
+    """Adds to every token embedding the row of its position; a subclass implements ``rows``."""
 
     acts_on = ("embeddings",)
     relative = False
 
     @abstractmethod
     def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
-        """The rows at these positions, which are already checked."""
+        """Return the rows at these positions, which have already been checked."""
 
     def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
-        """The rows that are added to the embeddings at these positions."""
+        """Return the rows that are added to the embeddings at these positions."""
         self.check(positions, "positions")
         return self.rows(positions, dtype)
 

@@ -1,4 +1,5 @@
-"""The base class of encodings: modules that act on embeddings, queries and keys, or scores at given positions.
+"""The base class of encodings, which are modules that act on embeddings, queries and keys, or scores at given
+positions.
 
     placed = encoding.at(positions)                          # all work that depends only on positions
     x = placed.embed(x)                                      # token embeddings
@@ -6,7 +7,7 @@
     q, k = here.rotate(q, k)                                 # queries and keys, never v
     y = posenc.attention(q, k, v, here, causal=True)         # scores, through here.bias and here.scale
 
-Callers and tests (``posenc.laws``) rely on what an encoding declares.
+Callers and tests (``posenc.laws``) rely on the class attributes in which an encoding declares its properties.
 """
 
 import inspect
@@ -32,12 +33,13 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ABCMeta):
-    """Checks an encoding's settings against their annotations (see ``checked``), stores them, and converts
-    Python's errors about arguments into posenc's errors. Custom classes keep Python's errors."""
+    """Checks an encoding's settings against their annotations (see ``checked``), stores the settings, and converts
+    Python's errors about arguments to posenc's errors. Custom classes raise Python's errors unchanged.
+    """
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """The signature of ``__init__``."""
+        """The signature of ``__init__``, for ``inspect.signature`` of the class."""
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
@@ -55,7 +57,8 @@ class EncodingType(ABCMeta):
                     raise
                 values = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
                 raise InvalidArgument(
-                    f"cannot create an encoding with {values}: {first_line(error)}; pass values of other types"
+                    f"cannot create an encoding with {values}: {first_line(error)}; pass values of the expected "
+                    "types"
                 ) from error
             given.apply_defaults()
             vars(encoding).setdefault("_settings", {name: given.arguments[name] for name in parameters_of(cls)})
@@ -63,17 +66,18 @@ class EncodingType(ABCMeta):
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
-    """A positional encoding. Encodings are final: add a new encoding in a new file, not as a subclass of
-    another."""
+    """A positional encoding. Encodings are final: add a new encoding in a new file, not as a subclass of another
+    encoding.
+    """
 
     name: ClassVar[str]
-    """The name in the catalogue."""
+    """The name of the encoding in the catalogue."""
 
     acts_on: tuple[str, ...]
-    """What the encoding acts on: any of ``"embeddings"``, ``"queries_keys"``, ``"bias"`` and ``"scale"``."""
+    """The effects of the encoding: any of ``"embeddings"``, ``"queries_keys"``, ``"bias"`` and ``"scale"``."""
 
     relative: bool
-    """Whether scores depend only on offsets, so that shifting all positions changes nothing."""
+    """Whether scores depend only on offsets, so that shifting all positions does not change any score."""
 
     isometric: bool = True
     """Whether ``rotate`` keeps the lengths of vectors and is the identity at position 0."""
@@ -85,7 +89,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """Whether positions may be negative."""
 
     needs_content: bool = False
-    """Whether the placed encoding must read tokens, by ``with_content``, before attention can use it."""
+    """Whether ``with_content`` must be called with the tokens before attention can use the placed encoding."""
 
     uses_queries: bool = False
     """Whether the bias reads queries and keys as they enter attention, after any rotation."""
@@ -101,21 +105,25 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """Whether keys grow and queries shrink with their positions, as in xPos; ``rotate`` then rejects float16."""
 
     per_layer: bool = False
-    """Whether every layer has its own module with its own parameters."""
+    """Whether every layer needs its own module with its own parameters."""
 
     scaling: Scaling | None = None
-    """How the frequencies are set; None if there are no frequencies that can be scaled for a longer context."""
+    """The rule that sets the frequencies; None if the encoding has no frequencies that can be scaled for a longer
+    context.
+    """
 
     position_limit: int = positions_module.LIMIT
-    """The first position that is out of range."""
+    """The smallest position that the encoding does not support."""
 
     places: tuple[int, ...] = ()
-    """The number of positions per axis, if axes differ; ``position_limit`` is then the smallest of these
-    numbers."""
+    """The number of positions on each axis, if the axes differ; ``position_limit`` is then the smallest of these
+    numbers.
+    """
 
     past_limit: str = ""
-    """The end of the error message for a position beyond the limit; by default the message names the last
-    position."""
+    """The end of the error message for a position beyond the limit; by default, the message states the last
+    position.
+    """
 
     _settings: dict[str, Any]
 
@@ -125,7 +133,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return dict(self._settings)
 
     def with_settings(self: E, **changes: Any) -> E:
-        """A new encoding with these settings changed, on the same device and in the same dtype."""
+        """Return a new encoding with these settings changed, on the same device and with the same dtype."""
         encoding = type(self)(**{**self.settings, **changes})
         like = next(itertools.chain(self.parameters(), self.buffers()), None)
         if like is None:
@@ -134,11 +142,11 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """The encoding at these positions, which are already checked, in float32 or wider. Called by ``at``."""
+        """Return the encoding at these positions, which ``at`` has already checked, in float32 or wider."""
 
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """Call ``place``, and record the parameters that its result was computed from."""
+        """Call ``place``, and record the parameters from which the result was computed."""
         parameters = tuple(self.parameters())
         sharded = "DTensor" in [type(x).__name__ for x in parameters]
         try:
@@ -149,8 +157,8 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             raise
         if not isinstance(placed, Placed):
             raise InvalidArgument(
-                f"place of {type(self).__name__} returned {form(placed)}; return "
-                "posenc.Placed(q_positions, k_positions, …)"
+                f"place of {type(self).__name__} must return posenc.Placed(q_positions, k_positions, …), got "
+                f"{form(placed)}"
             )
         if sharded and any(type(leaf).__name__ == "DTensor" for leaf in tree_leaves(placed)):
             raise InvalidArgument(_SHARDED)
@@ -167,18 +175,19 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> Placed:
-        """Place the encoding at these positions. Call this once per forward pass: it does all work that depends
-        only on positions.
+        """Place the encoding at these positions. Call this method once per forward pass, because it does all the
+        work that depends only on positions.
 
         Args:
             positions: the positions of the queries (and of the token embeddings), int64 or int32, ``(T,)`` or
                 ``(B, T)``; ``(A, T)`` or ``(A, B, T)`` if the encoding has A > 1 axes.
-            k_positions: the positions of the keys, if they differ from those of the queries, as with a KV cache.
+            k_positions: the positions of the keys, if they differ from the positions of the queries, as with a KV
+                cache.
             dtype: the dtype of the tables that are computed here. The default, float32, is enough for all models
                 except float64 models, which need float64.
 
         Raises:
-            InvalidArgument: positions are neither int64 nor int32, or have another shape.
+            InvalidArgument: positions are neither int64 nor int32, or have an invalid shape.
             PositionOutOfRange: a position is out of this encoding's range.
         """
         return _at(self, positions, k_positions, dtype)
@@ -193,26 +202,27 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             positions_module.check(positions[axis], f"{name}[{axis}]", places, past_limit=self.past_limit)
 
     def layer(self, index: int) -> "Encoding":
-        """The encoding of layer ``index``; differs from layer to layer only in ``Layers``."""
+        """Return the encoding of layer ``index``. The result differs between layers only for ``Layers``."""
         return self
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> "Encoding":
-        """The encoding with its frequencies set by another scaling; None turns rotation off.
+        """Return the encoding with frequencies from this scaling, or without rotation if ``scaling`` is None.
 
-        Both encodings share the same parameters. ``phases`` are kept unless you pass others. An encoding without a
-        scaling returns itself.
+        The two encodings share parameters. ``phases`` is kept unless you pass another value. An encoding without
+        a scaling returns itself.
         """
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
-        """The encoding for an image of this size. If the tables cover every place, this is the encoding itself.
-        Otherwise the tables are resized, if a convention is set. Both encodings share the same parameters.
+        """Return the encoding for an image of this size. If the tables cover every place in the image, the
+        result is the encoding itself. If the tables do not cover every place and a convention is set, the tables
+        are resized. The two encodings share parameters.
         """
         return self
 
     @property
     def not_rerotatable(self) -> str:
-        """Why cached keys cannot be moved to other positions by ``rerotate``; empty if they can be moved."""
+        """The reason why ``rerotate`` cannot move cached keys to other positions; empty if it can."""
         if "embeddings" in self.acts_on:
             return "positions were added to the token embeddings, and every layer mixes them into its keys"
         if "queries_keys" in self.acts_on:
@@ -221,28 +231,29 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @final
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        """Rotate keys as ``rotate`` does; in float64 for float64 keys, if the device supports float64."""
+        """Rotate keys as ``rotate`` does. float64 keys are rotated in float64 if the device supports float64."""
         return self.placed(positions, positions, k.dtype).rotate(None, k)[1]
 
     @final
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        """The keys before ``rotate`` rotated them."""
+        """Undo ``rotate`` for these keys, and return the keys as they were before rotation."""
         return self.placed(positions, positions, k.dtype).unrotate(k)
 
     def extra_repr(self) -> str:
-        """The settings, except those that are None or False."""
+        """Return the settings as text, without settings that are None or False."""
         settings = {
             name: value for name, value in self.settings.items() if value is not None and value is not False
         }
         return ", ".join(f"{name}={_text(value)}" for name, value in settings.items())
 
     def describe(self) -> str:
-        """A one-line description of the encoding."""
+        """Return a one-line description of the encoding."""
         return f"{self.name}: {self.extra_repr()}" if self.extra_repr() else self.name
 
     def reset_parameters(self) -> None:
-        """Fill parameters and buffers as the constructor does, for example after ``to_empty`` on a module built on
-        meta."""
+        """Fill parameters and buffers as the constructor does, for example after ``to_empty`` on a module that was
+        built on the meta device.
+        """
         self.reset_buffers()
         _reset_below(self)
 
@@ -255,7 +266,7 @@ _SHARDED = (
 
 
 def _text(value: object) -> str:
-    """The repr of a setting, with floats shortened."""
+    """Return the repr of a setting, with shortened floats."""
     if isinstance(value, float):
         return f"{value:g}"
     return repr(value) if isinstance(value, str) else str(value)
@@ -270,12 +281,12 @@ def _reset_below(module: nn.Module) -> None:
 
 
 def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | None, dtype: torch.dtype) -> Placed:
-    """``Encoding.at`` as a function, so that torch.fx can record it as one call instead of tracing its checks."""
+    """Implement ``Encoding.at`` as a function, which torch.fx records as one call instead of tracing the checks."""
     if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
         with torch.inference_mode(False), torch.no_grad():  # the tables may be used in training too
             return _at(encoding, positions, k_positions, dtype)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 is right for most models")
+        raise InvalidArgument(f"dtype={dtype} must be a floating-point type; use torch.float32 for most models")
     encoding.check(positions, "positions")
     _refuse_unfilled(encoding, positions.device)
     # Copies, so that a decoding loop can increment its positions in place without changing the placed encoding.
@@ -285,8 +296,8 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
         encoding.check(k_positions, "k_positions")
         if k_positions.device != positions.device:
             raise InvalidArgument(
-                f"positions is on {positions.device} and k_positions on {k_positions.device}; "
-                f"move one: k_positions.to({str(positions.device)!r})"
+                f"positions is on {positions.device} but k_positions is on {k_positions.device}; use "
+                f"k_positions.to({str(positions.device)!r})"
             )
         positions, k_positions = (at.to(torch.int64, copy=True) for at in (positions, k_positions))
     placed = encoding.placed(positions, k_positions, dtype)
@@ -298,8 +309,9 @@ torch.fx.wrap("_at")
 
 
 def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
-    """Raise an error for parameters and buffers on another device than the positions, and for buffers that were
-    never filled. Each buffer is read once, which may synchronise with its device."""
+    """Raise an error if a parameter or buffer is not on the device of the positions, or if a buffer was never
+    filled. Each buffer is read once, which may synchronise with its device.
+    """
     if (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
@@ -312,9 +324,9 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
             fix = (
                 f"load weights, and call encoding.reset_buffers({str(device)!r})"
                 if x.is_meta
-                else "move one: .to(…)"
+                else "move one of these tensors with .to(…)"
             )
-            raise InvalidArgument(f"positions is on {device} and the encoding's {name} on {x.device}; {fix}")
+            raise InvalidArgument(f"positions is on {device} but the encoding's {name} is on {x.device}; {fix}")
     for module in encoding.modules():
         if not isinstance(module, ConstantBuffers) or not module.constants:
             continue
@@ -325,8 +337,8 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
         for buffer, (name, numbers) in zip(buffers, module.constants.items(), strict=True):
             if not torch.equal(buffer.cpu(), numbers):
                 raise InvalidArgument(
-                    f"the buffer {name} of {type(module).__name__} has lost its initial values, as when a model "
-                    "is built on meta and only weights are loaded; call encoding.reset_buffers(), "
-                    "from _init_weights in a transformers model"
+                    f"the buffer {name} of {type(module).__name__} has lost its initial values, for example "
+                    "because a model was built on meta and only its weights were loaded; call "
+                    "encoding.reset_buffers() (in a transformers model, from _init_weights)"
                 )
         module._looked_at = looked_at  # type: ignore[assignment]

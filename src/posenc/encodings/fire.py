@@ -1,15 +1,15 @@
-"""FIRE: a small network applied to the distance divided by the query's position (Li et al. 2024; 2310.04418).
+"""FIRE applies a small network to the distance divided by the query's position (Li et al. 2024; 2310.04418).
 
     score(q, k) = q·k/√D + W₂·relu(w₁·z + b₁) + b₂,   z = ψ(n) / (ψ(max(p_q, |m|·L₀)) + ε),   ψ(x) = ln(|c|·x + 1)
 
 n is the distance |p_k − p_q|, and p_q is the query's position, which is the largest distance that a causal query
-sees. With the length of the sequence instead, a token's bias would differ between cached decoding and a full
-forward pass. c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀, the normaliser is constant and the
-bias is a function of the offset; beyond that position, every row has its own normaliser.
+sees. If distances were divided by the length of the sequence, a token's bias would differ between cached decoding
+and a full forward pass. c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀, the normaliser is
+constant and the bias is a function of the offset. Beyond this position, every row has its own normaliser.
 
-The network's input is one number, so the network is piecewise linear, with one more piece than it has units. The
-piece for z is looked up, so no tensor needs an axis for the units. Values and gradients equal those of the
-network.
+The network's input is one number, so the network is piecewise linear, and it has one more piece than hidden units.
+The piece for z is looked up, so no tensor needs an axis for the hidden units. Values and gradients equal those of
+the network.
 """
 
 from math import inf
@@ -31,12 +31,12 @@ EPSILON = 1e-6
 
 
 class FireBias(Bias):
-    """The network at the distances of every row, divided by the row's own normaliser.
+    """The output of the network for the distances in every row, divided by the row's normaliser.
 
     Args:
         c: the factor of distances inside the logarithm.
-        nearest: |m|·L₀, the smallest position that a row is normalised by.
-        breaks: the values of z at which pieces of the network end, ascending.
+        nearest: |m|·L₀, the smallest position by which distances in a row are divided.
+        breaks: the values of z at which pieces of the network end, in ascending order.
         pieces: the value at z = 0 and the slope of every piece, for each head.
     """
 
@@ -63,14 +63,14 @@ class FireBias(Bias):
             self.toeplitz = self.values(line, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
-        """The network's output at these offsets, for rows with this ``normaliser``, which broadcasts."""
+        """Return the network's output at these offsets; ``normaliser`` broadcasts against the offsets."""
         z = self.psi(offsets.abs().to(self.c.dtype)) / (self.psi(normaliser) + EPSILON)
         piece = torch.bucketize(z.detach(), self.breaks)
         value, slope = (embedding(piece, table).movedim(-1, 0) for table in self.pieces)
         return value + slope * z
 
     def psi(self, x: Tensor) -> Tensor:
-        """ln(c·x + 1)."""
+        """Return ln(c·x + 1)."""
         return torch.log1p(self.c * x)
 
     def rows(
@@ -96,8 +96,8 @@ class FIRE(Encoding):
     Args:
         heads: H, query heads.
         units: the number of units in the network's hidden layer; 32 in the paper.
-        nearest: L₀; |m|·L₀ is the smallest position that distances are normalised by. 512 in the authors' code.
-        shared: whether all layers share one network (FIRE-S) or each has its own.
+        nearest: L₀; |m|·L₀ is the smallest position by which distances are divided. 512 in the authors' code.
+        shared: whether all layers share one network (FIRE-S), instead of one network per layer.
     """
 
     name: ClassVar[str] = "fire"
@@ -122,7 +122,7 @@ class FIRE(Encoding):
             nn.init.uniform_(parameter, -(self.units**-0.5), self.units**-0.5)
 
     def pieces(self, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The values of z at which pieces end, and for every piece its value at z = 0 and its slope."""
+        """Return the values of z at which pieces end, and the value at z = 0 and the slope of every piece."""
         compute_dtype = widest(self.inner.device)
         inner, bias = self.inner.to(compute_dtype), self.inner_bias.to(compute_dtype)
         with torch.no_grad():

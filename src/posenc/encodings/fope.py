@@ -1,14 +1,14 @@
-"""FoPE, Fourier positions: each pair rotates by learned mixtures of waves (Hua et al. 2024, arXiv 2412.17739).
+"""FoPE, Fourier positions, rotates each pair by learned mixtures of waves (Hua et al. 2024, arXiv 2412.17739).
 
     cos_i(p) = Σ_j cos(p·θ_j)·C[g, j, i],   sin_i(p) = Σ_j sin(p·θ_j)·S[g, j, i],   θ_j = base^(−2j/D) ≥ 2π/L
     (x, y) → (x·cos_i − y·sin_i,  x·sin_i + y·cos_i)
 
-(sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped.
-Their pairs contain no position: cos **and** sin are 1, as in the authors' training code, so these pairs rotate by
-45°, grow by √2, and count double in a score. (Inference code that pads sin with 0 differs from training.) C and S
-start as the identity plus ``spread`` times Xavier normal initialisation. Mixed cosines and sines are not on the
-unit circle, so rotation changes lengths, and scores depend on both positions, not only on the offset. Used by
-Intern-S1-Pro.
+(sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped. The
+pairs of dropped frequencies do not depend on position: as in the authors' training code, both cos and sin are 1.
+These pairs rotate by 45° and grow by √2, so their share of a score doubles. (Inference code that pads sin with 0
+differs from training.) C and S start as the identity plus ``spread`` times Xavier normal initialisation. Mixed
+cosines and sines are not on the unit circle, so rotation changes lengths, and scores depend on both positions, not
+only on the offset. Intern-S1-Pro uses FoPE.
 """
 
 import math
@@ -41,12 +41,12 @@ class FoPE(Rotation):
         num_positions: L, the trained length.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
         base: the base of the frequencies; 10000 in the paper.
-        kept: the number of fastest frequencies that are kept; by default, all that complete at least one rotation
-            in L.
+        kept: the number of fastest frequencies that are kept; by default, all frequencies that complete at least
+            one rotation within L.
         groups: the number of groups of consecutive heads, each with its own coefficients; a divisor of the number
             of key heads.
         heads: H, query heads; required to slice heads for a rank if there are several groups.
-        spread: how far initial coefficients are from the identity; 0.5 in Intern-S1-Pro.
+        spread: the size of the random part of initial coefficients; 0.5 in Intern-S1-Pro.
         shared: whether all layers share the same coefficients.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
@@ -79,8 +79,8 @@ class FoPE(Rotation):
         self.kept = finishing if kept is None else kept
         if not 1 <= self.kept <= self.head_dim // 2:
             raise InvalidArgument(
-                f"kept={self.kept} frequencies must be between 1 and head_dim/2={self.head_dim // 2}; "
-                f"{finishing} of these frequencies complete a rotation within num_positions={self.num_positions}"
+                f"kept={self.kept} must be between 1 and head_dim/2={self.head_dim // 2}; {finishing} of the "
+                f"frequencies complete a rotation within num_positions={self.num_positions}"
             )
         self.groups, self.spread, self.per_layer, self.heads = groups, spread, not shared, heads
         fastest = all_frequencies.exact[: self.kept], all_frequencies.float32[: self.kept]
@@ -99,7 +99,7 @@ class FoPE(Rotation):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
-        """The mixed cos and sin of every group, position and pair; both are 1 for a dropped frequency."""
+        """Return the mixed cos and sin of every group, position and pair; both are 1 for a dropped frequency."""
         missing = (0, self.head_dim // 2 - self.kept)
         rows = positions if positions.dim() == 2 else positions[None]
         cos, sin = (

@@ -1,4 +1,4 @@
-"""Custom classes, given as ``module:Class`` and imported when they are built."""
+"""Custom classes, which are named as ``module:Class`` and imported when an encoding is built."""
 
 import importlib
 from typing import Any
@@ -7,12 +7,12 @@ from posenc.errors import InvalidArgument
 
 
 def load(name: str, base: type, public: str) -> Any:
-    """Import the module of ``module:Class`` and return the class, which must derive from ``base`` (public name
-    ``public``).
+    """Import the module of ``module:Class`` and return the class. The class must derive from ``base``, whose public
+    name is ``public``.
 
     Raises:
-        InvalidArgument: there is no such module or class, or the class does not derive from ``base``. Errors that
-            the module itself raises are not changed.
+        InvalidArgument: the module or the class does not exist, or the class does not derive from ``base``.
+            Errors from the module itself are raised unchanged.
     """
     module, _, attribute = name.partition(":")
     importlib.invalidate_caches()
@@ -24,7 +24,7 @@ def load(name: str, base: type, public: str) -> Any:
         raise no_module(name) from error
     except AttributeError as error:
         raise InvalidArgument(
-            f"module {module!r} has no {attribute!r}; write my_module:My{base.__name__}"
+            f"module {module!r} has no class {attribute!r}; write the name as my_module:My{base.__name__}"
         ) from error
     if not (isinstance(custom, type) and issubclass(custom, base)):
         raise InvalidArgument(f"{name} is not a {public}; derive its class from {public}")
@@ -32,6 +32,6 @@ def load(name: str, base: type, public: str) -> Any:
 
 
 def no_module(name: str) -> InvalidArgument:
-    """The error for a ``module:Class`` whose module is not found."""
+    """Return the error for a ``module:Class`` whose module is not found."""
     module = name.partition(":")[0]
     return InvalidArgument(f"{name!r}: no module {module!r} is found from here; run in the folder of its file")

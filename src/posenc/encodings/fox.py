@@ -1,12 +1,12 @@
-"""FoX, the forgetting transformer: a gate per token and head weakens all earlier tokens (Lin et al. 2025;
+"""FoX, the forgetting transformer, weakens all earlier tokens by a gate per token and head (Lin et al. 2025;
 2503.02130).
 
     score(q_i, k_j) = q·k/√D + Σ_{l=j+1…i} ln f_l,   f_l = σ(w_h·x_l + b_h)
 
 The sum includes the query's gate but not the key's. With c_i = Σ_{l≤i} ln f_l, the bias is c_i − c_j, and softmax
-ignores c_i. Sums follow the order of tokens, not of positions. The bias of a key ahead of its query is
-meaningless, so use a causal mask. The paper's model has no other encoding (``fox`` alone); ``stack(rotary, fox)``
-adds rotation.
+ignores c_i. Gates are summed in the order of tokens, not of positions. The bias of a key ahead of its query is
+meaningless, so use a causal mask. The paper's model uses only this encoding, ``fox``; ``stack(rotary, fox)`` adds
+rotation.
 """
 
 from typing import ClassVar, final
@@ -42,15 +42,16 @@ class ForgetBias(Bias):
         self.gates, self.heads = gates, gates.shape[1]
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        """Sum gates in the order of tokens: sort, accumulate, and look up each query's place. Uses float64, since
-        sums can be long."""
+        """Sum gates in the order of tokens: sort the tokens, accumulate the gates, and look up the sum at each
+        query. Sums can be long, so they are computed in float64.
+        """
         B, H, S = self.gates.shape
         if self.k_sums is not None:
             return self
         if k_order.shape[-1] != S:
             raise InvalidArgument(
-                f"the encoding has the gates of {S} keys, but there are {k_order.shape[-1]}; pass the state of the "
-                "cached keys to with_content, or the state of all keys to with_state"
+                f"the encoding has the gates of {S} keys, but attention got {k_order.shape[-1]} keys; pass the "
+                "state of the cached keys to with_content, or the state of all keys to with_state"
             )
         by_order, place = k_order.expand(B, S).sort(dim=-1)
         place = place[:, None].expand(B, H, S)
@@ -73,14 +74,12 @@ class ForgetBias(Bias):
 
     def _sums(self) -> tuple[Tensor, Tensor]:
         if self.q_sums is None or self.k_sums is None:
-            raise InvalidArgument(
-                "the order of the tokens is not known yet; call bias.ordered(q_order, k_order) first"
-            )
+            raise InvalidArgument("the order of the tokens is not set; call bias.ordered(q_order, k_order) first")
         return self.q_sums, self.k_sums
 
 
 class PlacedFoX(Placed):
-    """The positions of queries and keys, and the gates of all keys once tokens have been read."""
+    """The positions of queries and keys, and the gates of all keys after tokens have been read."""
 
     awaits_content = True
 
@@ -103,7 +102,8 @@ class PlacedFoX(Placed):
 
 @final
 class FoX(Encoding):
-    """Adds the sum of log gates between key and query to the scores; gates are computed from attention's input.
+    """Adds the sum of the log gates between key and query to the scores. Gates are computed from the input of
+    attention.
 
     Args:
         width: C, channels of the tokens that enter attention.
@@ -133,7 +133,7 @@ class FoX(Encoding):
         nn.init.constant_(self.bias, self.start)
 
     def gates(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T"]:
-        """ln f of every token, in float32 or wider."""
+        """Return the log gate ln f of every token and head, in float32 or wider."""
         return logsigmoid(linear(x, self.weight, self.bias)).transpose(1, 2)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

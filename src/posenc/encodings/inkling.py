@@ -1,14 +1,14 @@
-"""Inkling's banded bias: a bias for each token and each distance below ``extent`` (Thinking Machines 2026; no
-paper yet).
+"""Inkling's banded bias depends on the token and on the distance, for distances below ``extent`` (Thinking Machines
+2026; no paper yet).
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
-n is p_i − p_j, x_i is the token that enters attention, r holds ``basis`` numbers per head, and P holds one curve
-over the distance for each of them, shared by all heads. The model has no rotation. In its full layers, which set
-``log_floor`` N, scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
+n is p_i − p_j, x_i is the token that enters attention, and r has ``basis`` numbers per head. P has one curve over
+the distance for each of these numbers; all heads share the curves. The model has no rotation. In layers without a
+window, which set ``log_floor`` N, scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
 
 The model's own code computes the bias of all queries and keys in one step; here only r is stored, and the bias is
-computed for a few rows at a time. A cache stores only keys and values.
+computed for a few rows at a time. A cache only needs to store keys and values.
 
 Inkling 2 multiplies r by a learned number per channel and limits its length: r·min(1, clip/(|r| + 10⁻⁶)).
 """
@@ -31,7 +31,7 @@ from posenc.encodings.wide import linear
 
 
 class PlacedInkling(Placed):
-    """The positions of queries and keys, and the coefficients of the curves once tokens have been read."""
+    """The positions of queries and keys, and the coefficients of the curves after tokens have been read."""
 
     awaits_content = True
 
@@ -60,7 +60,8 @@ Clipped = Annotated[
 
 @final
 class Inkling(Encoding):
-    """Adds a bias, computed from each token, for the distances below ``extent`` to its scores. For causal models.
+    """Adds a bias to the scores for distances below ``extent``. The bias is computed from the query's token. For
+    causal models.
 
     Args:
         width: C, channels of the tokens that enter attention.
@@ -68,7 +69,7 @@ class Inkling(Encoding):
         extent: the number of distances with a bias: 1024 in Inkling's full layers, the width of the window in its
             other layers.
         basis: the number of curves that a head combines; 16 in Inkling (``d_rel``).
-        log_floor: the position at which scaling of rows starts (``log_scaling_n_floor``); None for no scaling.
+        log_floor: the position from which rows of scores are scaled (``log_scaling_n_floor``); None for no scaling.
         log_amount: the strength of that scaling; 0.1 in Inkling (``log_scaling_alpha``).
         clip: the largest length of r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no
             limit.
@@ -109,7 +110,7 @@ class Inkling(Encoding):
             nn.init.ones_(self.lengths)
 
     def clipped(self, coefficients: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
-        """r times its learned factors, with its length limited to ``clip`` if set."""
+        """Multiply r by its learned factors, and limit its length to ``clip`` if ``clip`` is set."""
         if self.lengths is None or self.clip is None:
             return coefficients
         coefficients = coefficients * self.lengths.to(coefficients.dtype)
@@ -118,7 +119,7 @@ class Inkling(Encoding):
         ).clamp(max=1.0)
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
-        """The factors of the rows at these positions, if ``log_floor`` is set."""
+        """Return the factor of each row at these positions, for an encoding with ``log_floor``."""
         return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

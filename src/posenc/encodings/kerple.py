@@ -1,13 +1,14 @@
-"""KERPLE: a learned penalty that grows with the logarithm or a power of the distance (Chi et al. 2022; 2205.09921).
+"""KERPLE subtracts a learned penalty that grows with the logarithm or a power of the distance (Chi et al. 2022;
+2205.09921).
 
     log:    score(q, k) = q·k/√D − r_h·ln(1 + g_h·n)
     power:  score(q, k) = q·k/√D − r_h·n^g_h,   0 < g_h < 2
 
-n is the distance |p_k − p_q|; r_h and g_h are two learned positive numbers per head. The power kernel with g_h = 1
-is ALiBi with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside
-autograd. Here the parameters are ln r and ln g (for the power kernel, ln r and the logit of g/2), so that no
-optimiser step leaves the range and every gradient is exact. The authors cast distances to the model's dtype, so
-distances above 256 merge in bfloat16; here distances are integers.
+n is the distance |p_k − p_q|; r_h and g_h are two learned positive numbers per head. The power kernel with g_h =
+1 is ALiBi with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside
+autograd. In this class, the parameters are ln r and ln g (for the power kernel, ln r and the logit of g/2), so
+no optimiser step leaves the range and every gradient is exact. The authors cast distances to the model's dtype.
+In bfloat16, neighbouring distances above 256 become equal; here distances are integers.
 """
 
 import math
@@ -29,7 +30,7 @@ LEAST = 0.01
 
 
 class Penalty(OffsetBias):
-    """The penalty computed from r and g of every head."""
+    """The penalty of every head, computed from r and g."""
 
     kernel: Kernel
     size: Tensor
@@ -46,13 +47,13 @@ class Penalty(OffsetBias):
 
 @final
 class Kerple(Encoding):
-    """Adds a learned penalty on the distance to the scores: two numbers per head, and no largest position.
+    """Adds a learned penalty on the distance to the scores. Two parameters per head; no largest position.
 
     Args:
         heads: H, query heads.
-        kernel: ``"log"`` or ``"power"``. For ``"log"``, r is initialised from U(0, 2) and g from U(0, 1); for
-            ``"power"``, r from U(0, 1) and g from U(0, 2).
-        shared: whether all layers share one penalty; in the authors' code each layer has its own.
+        kernel: ``"log"`` or ``"power"``. With ``"log"``, r is initialised from U(0, 2) and g from U(0, 1); with
+            ``"power"``, r is initialised from U(0, 1) and g from U(0, 2).
+        shared: whether all layers share one penalty; in the authors' code, each layer has its own penalty.
     """
 
     name: ClassVar[str] = "kerple"
@@ -82,8 +83,8 @@ class Kerple(Encoding):
         for name, values, end in (("size", size, math.inf), ("growth", growth, most)):
             if not bool(((values > 0) & (values < end)).all()):
                 raise InvalidArgument(
-                    f"{name}={values.tolist()} must be above 0 and below {end:g}; the authors' code replaces "
-                    f"values below {LEAST} by {LEAST}: {name}.clamp(min={LEAST})"
+                    f"{name}={values.tolist()} must be above 0 and below {end:g}; the authors' code raises "
+                    f"smaller values to {LEAST}: use {name}.clamp(min={LEAST})"
                 )
         self._take(size, growth)
 
@@ -93,7 +94,7 @@ class Kerple(Encoding):
         self.growth.copy_(growth.log() if self.kernel == "log" else (growth / 2).logit())
 
     def numbers(self, dtype: torch.dtype = torch.float32) -> tuple[Float[Tensor, " H"], Float[Tensor, " H"]]:
-        """r and g of every head."""
+        """Return the numbers r and g of every head."""
         growth = self.growth.to(dtype)
         return self.size.to(dtype).exp(), growth.exp() if self.kernel == "log" else 2 * growth.sigmoid()
 

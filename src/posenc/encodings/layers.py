@@ -1,4 +1,4 @@
-"""Layers: one object that holds the encodings of all layers of a model."""
+"""``Layers`` is one object for the encodings of all layers in a model."""
 
 import copy
 import re
@@ -18,12 +18,13 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.scaling import Scaling
 
-_NO_LAYER = "these are the placed encodings of all layers; pass the one of this layer: placed[layer]"
+_NO_LAYER = "these are the placed encodings of all layers; use the placed encoding of one layer: placed[layer]"
 
 
 class PlacedLayers(Placed):
-    """Every module, placed once: ``placed[layer]`` is the placed encoding of a layer. Only ``embed`` applies to
-    all layers."""
+    """The placed encodings of all layers; each module is placed once. ``placed[layer]`` is the placed encoding of a
+    layer. Only ``embed`` applies to all layers.
+    """
 
     def __init__(
         self,
@@ -55,19 +56,19 @@ class PlacedLayers(Placed):
 
 @final
 class Layers(Composed):
-    """Encodings by layer type, and the type of every layer, like ``layer_types`` in transformers.
+    """One encoding per layer type, and the type of every layer, as in ``layer_types`` of transformers.
 
     Args:
-        encodings: one encoding per layer type; for a layer without positions pass ``NoPE()``, not None. An
-            encoding that declares ``per_layer`` is copied, so that every layer has its own parameters: the first
-            layer of the type keeps the parameters that you pass, and every other layer gets newly initialised
-            ones. Other encodings are shared between layers and placed once.
+        encodings: one encoding per layer type; for a layer without positions pass ``NoPE()``, not None. An encoding
+            that declares ``per_layer`` is copied, so that every layer has its own parameters: the first layer of
+            the type keeps the parameters that you pass, and every other layer gets newly initialised parameters.
+            Other encodings are shared between layers and placed once.
         layer_types: the type of every layer, first to last; the list is repeated if the model has more layers.
         windows: the window of each layer type with sliding-window attention; see ``Mask.window``.
             ``placed[layer]`` stores the window, and attention applies it.
         chunks: the chunk length of each layer type whose tokens see only their own chunk; see ``Mask.chunk``.
-        layers: the number of layers of the model; required if an encoding is ``per_layer``. A larger layer index
-            is then an error; with None, the types keep repeating.
+        layers: the number of layers of the model; required if an encoding is ``per_layer``. A larger layer index is
+            then an error; with None, the types repeat without end.
 
     ``by_name`` holds every module by its layer type, or by ``"type_i"`` if layer i has its own module.
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3; with
@@ -89,11 +90,11 @@ class Layers(Composed):
         for layer_type in (*layer_types, *windows, *chunks):
             one_of("layer type", layer_type, encodings)
         if not layer_types:
-            raise InvalidArgument("layer_types is empty; name the type of every layer")
+            raise InvalidArgument("layer_types is empty; pass the type of every layer")
         per_layer = [layer_type for layer_type, encoding in encodings.items() if encoding.per_layer]
         if per_layer and layers is None:
             raise InvalidArgument(
-                f"layers=None; {per_layer[0]} has parameters in every layer: pass the number of layers"
+                f"layers=None must be the number of layers, because {per_layer[0]} has parameters in every layer"
             )
         count = len(layer_types) if layers is None else layers
         type_of_layer = [layer_types[i % len(layer_types)] for i in range(count)]
@@ -116,8 +117,9 @@ class Layers(Composed):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that rebuild this object; if layers have their own modules, each type's encoding is that
-        of its first layer."""
+        """The arguments from which this object can be rebuilt. If layers have their own modules, the encoding of a
+        type is the encoding of its first layer.
+        """
         first: dict[str, Encoding] = {}
         for name, part in self.by_name.items():
             first.setdefault(self.type_of[name], part)
@@ -145,8 +147,9 @@ class Layers(Composed):
         return self.by_name[_name(self.name_of_layer, index, self.layers)]
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """Like ``Encoding.with_scaling``, for the modules in ``stretched``; if ``scaling`` equals
-        ``self.scaling``, each module keeps its own scaling."""
+        """Apply ``Encoding.with_scaling`` to the modules in ``stretched``. If ``scaling`` equals ``self.scaling``,
+        each module keeps its own scaling.
+        """
         parts = self.by_name
         for name in self.stretched:
             unchanged = scaling == self.scaling
@@ -171,7 +174,7 @@ class Layers(Composed):
         return PlacedLayers(placed, self.name_of_layer, self.axes, (q_positions, k_positions), self.layers)
 
     def describe(self) -> str:
-        """One line per run of equal layers: their numbers, type, encoding and window."""
+        """Return one line for each run of equal layers, with the layers' numbers, type, encoding and window."""
         lines, first = [], 0
         for layer_type, run in groupby(self.type_of[name] for name in self.name_of_layer):
             last = first + len(list(run)) - 1
@@ -191,23 +194,25 @@ class Layers(Composed):
 
 
 def _name(name_of_layer: Sequence[str], layer: int, layers: int | None) -> str:
-    """The name of a layer's module."""
+    """Return the name of the module for a layer."""
     if layers is not None and not -layers <= layer < layers:
         raise InvalidArgument(
-            f"layer={layer} is beyond layers={layers}, which these positions were made for; build the encoding "
-            "for the model's number of layers"
+            f"layer={layer} is not a layer of this encoding, which was built for layers={layers}; build the "
+            "encoding for the model's number of layers"
         )
     return name_of_layer[layer % len(name_of_layer)]
 
 
 def stretched(rotating: Sequence[str], windowed: Collection[str]) -> tuple[str, ...]:
-    """The layer types that are scaled for a longer context: rotating types without a window, or all rotating types
-    if each has a window."""
+    """Return the layer types that are scaled for a longer context: rotating types without a window, or all rotating
+    types if each has a window."""
     return tuple(name for name in rotating if name not in windowed) or tuple(rotating)
 
 
 def for_layers(encoding: Encoding, layers: int | None) -> Encoding:
-    """The encoding for a model with this many layers: one module per layer if it declares ``per_layer``."""
+    """Return the encoding for a model with this many layers: ``Layers`` with one module per layer if the encoding
+    declares ``per_layer``, or else the encoding itself.
+    """
     if layers is None or not encoding.per_layer:
         return encoding
     return Layers({encoding.name: encoding}, (encoding.name,), layers=layers)

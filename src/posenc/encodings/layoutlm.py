@@ -1,11 +1,12 @@
-"""LayoutLM's relative bias: T5's buckets along the text and along the page (Xu et al. 2021; 2012.14740).
+"""LayoutLM's relative bias uses T5's buckets along the text and along the page (Xu et al. 2021; 2012.14740).
 
     score(q, k) = q·k/√D + Σ_a T_a[h, bucket_a(p_k,a − p_q,a)]
 
-Axis 0 is the token's place in the text; axes 1 and 2 are x and y of its box on the page, in whole steps (the page
-is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders. All distances of
-at least ``max_distance`` share the last bucket, so distances are unlimited. As in LayoutLMv2, the bias is added to
-scores that are already divided by √D. LayoutLMv3 divides the bias by √D too, so multiply its tables by 1/√D.
+Axis 0 is the token's place in the text; axes 1 and 2 are x and y of its box on the page, in whole steps (the
+page is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders. All
+distances of at least ``max_distance`` share the last bucket, so there is no largest distance. As in LayoutLMv2,
+the bias is added to scores that are already divided by √D. LayoutLMv3 also divides the bias by √D, so multiply
+the tables of LayoutLMv3 by 1/√D.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ class LayoutLM(RelativeTable):
             (``rel_pos_bins``, ``rel_2d_pos_bins``).
         max_distance: for every axis, the distance from which all distances share the last bucket; 128, 256, 256 in
             LayoutLM (``max_rel_pos``, ``max_rel_2d_pos``).
-        shared: whether all layers share the same tables, as in LayoutLM, or each has its own.
+        shared: whether all layers share the same tables, as in LayoutLM, instead of one set of tables per layer.
         std: tables start as N(0, std²).
     """
 
@@ -49,8 +50,8 @@ class LayoutLM(RelativeTable):
         super().__init__(heads=heads, shared=shared, std=std)
         if len(buckets) != len(max_distance) or len(buckets) < 2:
             raise InvalidArgument(
-                f"buckets={tuple(buckets)} and max_distance={tuple(max_distance)} must each have one number "
-                "per axis, for at least two axes; LayoutLM has three axes"
+                f"buckets={tuple(buckets)} and max_distance={tuple(max_distance)} must have one number per axis, "
+                "for at least two axes; LayoutLM has three axes"
             )
         self.axes = len(buckets)
         axes = zip(buckets, max_distance, strict=True)

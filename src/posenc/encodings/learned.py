@@ -23,11 +23,11 @@ class Learned(EmbeddingTable):
     """Adds a trained row per position to the token embeddings.
 
     Args:
-        num_positions: rows of the table; the last position is ``num_positions − 1``.
+        num_positions: the number of rows in the table; the last position is ``num_positions − 1``.
         width: C, channels of the token embeddings.
-        past_end: what to do with a position past the end of the table: ``"error"`` (default) raises an error,
-            ``"clamp"`` uses the last row, for experiments. Rows past the trained length are untrained, which no
-            check can detect.
+        past_end: the treatment of positions past the end of the table: ``"error"`` (default) raises an error,
+            ``"clamp"`` uses the last row, for experiments. No check can detect rows that were not trained, such as
+            rows past the trained length.
         std: rows start as N(0, std²); 0.02 as in GPT-2 and BERT.
     """
 

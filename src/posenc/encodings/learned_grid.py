@@ -2,9 +2,9 @@
 
     x_t + W[y, x],   or   x_t + R[y] + C[x]
 
-for a token in row y and column x of its image. W has an entry for every pair of row and column; R is a table of
-rows and C a table of columns (Pix2Struct, Gemma 4's vision tower). An image of another size uses the resized table
-A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention; see ``posenc.encodings.resize``.
+for a token in row y and column x of its image. W has an entry for every pair of row and column. R is a table of
+rows, and C is a table of columns (Pix2Struct, Gemma 4's vision tower). An image of another size uses the resized
+table A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention; see ``posenc.encodings.resize``.
 """
 
 from typing import Annotated, ClassVar, Literal, final
@@ -34,12 +34,13 @@ class LearnedGrid(EmbeddingTable):
         tables: ``"grid"`` for one entry per pair of row and column; ``"sum"`` for a table of rows plus a table of
             columns.
         resize: the convention for images of another size, such as ``"timm"``: a name in
-            ``posenc.encodings.resize.RESIZES``, or a ``Resize``. Only needed for images of another size.
+            ``posenc.encodings.resize.RESIZES``, or a ``Resize``. The convention is needed only for images of
+            another size.
         std: entries start as N(0, std²); 0.02 as in ViT.
 
     ``weight`` is ``(rows·columns, C)``, row by row, as in public checkpoints but without the entry of the class
-    token; for ``"sum"`` it is ``(rows + columns, C)``. Prepend tokens without a place in the image (class token,
-    registers) after ``embed``.
+    token; for ``"sum"`` it is ``(rows + columns, C)``. After ``embed``, prepend tokens that have no place in the
+    image, such as the class token and registers.
     """
 
     name: ClassVar[str] = "learned-grid"
@@ -70,13 +71,13 @@ class LearnedGrid(EmbeddingTable):
         nn.init.normal_(self.weight, std=self.std)
 
     def resized(self, rows: int, columns: int, resize: str | Resize | None = None) -> "LearnedGrid":
-        """The encoding for images with this many rows and columns; both encodings share the same parameter.
-        ``resize`` is the convention; by default, the encoding's own.
+        """Return the encoding for images with this many rows and columns; both encodings share the same
+        parameter. ``resize`` is the convention, by default the convention of this encoding.
         """
         how = self.resize if resize is None else named(resize)
         if how is None:
             raise InvalidArgument(
-                "resize is missing; name the convention that the checkpoint was trained with, such as 'timm', 'vit'"
+                "resize=None must be the convention with which the checkpoint was trained, such as 'timm' or 'vit'"
             )
         rows, columns = at_least(1)(rows, "rows"), at_least(1)(columns, "columns")
         with torch.device("meta"):
@@ -103,7 +104,7 @@ class LearnedGrid(EmbeddingTable):
     def table(  # type: ignore[override]  # the whole image, not some positions
         self, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "rows columns C"]:
-        """The vector of every place in the image, in ``dtype`` or in the parameter's dtype if that is wider."""
+        """Return the vector of every place in the image, in the wider of ``dtype`` and the parameter's dtype."""
         compute_dtype = torch.promote_types(self.weight.dtype, dtype)
         if self.tables == "sum":
             rows, columns = self.weight.to(compute_dtype).split(self.shape)
@@ -112,7 +113,7 @@ class LearnedGrid(EmbeddingTable):
         return self._along(1, self._along(0, grid).transpose(0, 1)).transpose(0, 1)
 
     def _along(self, axis: int, table: Float[Tensor, "N *rest"]) -> Float[Tensor, "n *rest"]:
-        """Resize a table along its first axis, which is this axis of the image."""
+        """Resize a table along its first axis, which corresponds to axis ``axis`` of the image."""
         if self.picture == self.shape or self.resize is None:
             return table
         weights = matrix(self.resize, self.picture[axis], self.shape[axis], table.device)

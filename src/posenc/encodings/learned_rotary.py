@@ -1,17 +1,18 @@
-"""Rotary positions with learned frequencies: RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section 3.2), LeRoPE.
+"""Rotary positions with learned frequencies, as in RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section 3.2)
+and LeRoPE.
 
     φ_i = Σ_a p_a·F[a, g, i]
 
-F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number of
-axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two
-axes, a pair can encode position along a diagonal, which axial rotation cannot. Initially, F has pairs/A
-frequencies, each used A times, in the directions of a random rotation's axes: with one axis these are RoPE's
-frequencies, with two axes this is the initialisation of RoPE-Mixed. Mistral Large 4 (LeRoPE) stores α, with F =
-θ·exp(α) and one group; set F to θ·exp(α).
+F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number
+of axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two
+axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has
+pairs/A frequencies, each used A times, in the directions of a random rotation's axes. With one axis, these are
+RoPE's frequencies; with two axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4
+(LeRoPE) store α and have one group; to load α, set F to θ·exp(α).
 
-The authors multiply floating-point positions by F, which is off by whole rotations at large positions. Here F is
-rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that wraps around; its
-gradient is the exact p·∂φ.
+The authors multiply floating-point positions by F. At large positions, the product is wrong by whole rotations.
+In this class, F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that
+wraps around. The gradient of F is the exact p·∂φ.
 """
 
 from typing import Annotated, ClassVar, final
@@ -30,7 +31,7 @@ from posenc.scaling.scaling import Base, unscaled_float32
 
 @final
 class LearnedRotary(Rotation):
-    """Rotates queries and keys at trained frequencies.
+    """Rotates queries and keys by angles with trained frequencies.
 
     Args:
         head_dim: D, channels of one head.
@@ -43,12 +44,12 @@ class LearnedRotary(Rotation):
         groups: the number of groups of consecutive heads, each with its own frequencies; a divisor of the number
             of key heads.
         heads: H, query heads; required to slice heads for a rank if there are several groups.
-        shared: whether all layers share one F (LeRoPE), or each has its own (RoPE-Mixed).
+        shared: whether all layers share one F (LeRoPE), instead of one F per layer (RoPE-Mixed).
         signed: whether positions may be negative.
 
-    ``.to(torch.bfloat16)`` rounds F like every parameter, so large positions rotate by wrong angles: cos is off by
-    0.7 at position 4096. In a 16-bit model, keep F in float32: call ``encoding.float()`` after the cast, then
-    reload F.
+    ``.to(torch.bfloat16)`` rounds F like every parameter, so angles at large positions become wrong: the error of
+    cos is 0.7 at position 4096. In a 16-bit model, keep F in float32 by calling ``encoding.float()`` after the
+    cast, and then load F again.
     """
 
     name: ClassVar[str] = "rotary-learned"
@@ -71,8 +72,8 @@ class LearnedRotary(Rotation):
         self.rotary_dim = self.head_dim if rotary_dim is None else rotary_dim
         if not 0 < self.rotary_dim <= head_dim or self.rotary_dim % (2 * axes):
             raise InvalidArgument(
-                f"rotary_dim={self.rotary_dim} must be a multiple of 2·axes={2 * axes}, at most "
-                f"head_dim={head_dim}: every frequency has a pair along every axis"
+                f"rotary_dim={self.rotary_dim} must be a multiple of 2·axes={2 * axes} and at most "
+                f"head_dim={head_dim}, because every frequency has a pair of channels for each axis"
             )
         self.base, self.axes, self.groups, self.heads = base, axes, groups, heads
         self.signed, self.per_layer = signed, not shared
@@ -80,8 +81,9 @@ class LearnedRotary(Rotation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise F: RoPE's frequencies for one axis; with more axes, frequencies along the axes of a random
-        rotation."""
+        """Initialise F with RoPE's frequencies for one axis, and along the axes of a random rotation for several
+        axes.
+        """
         A, G, pairs = self.frequencies.shape
         frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)
         if A == 1:
@@ -96,6 +98,6 @@ class LearnedRotary(Rotation):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
-        """cos and sin of every group, position and pair, differentiable with respect to the frequencies."""
+        """Return cos and sin of every group, position and pair, differentiable with respect to the frequencies."""
         angles = self.angles(positions, self.frequencies)
         return angles.cos().to(dtype), angles.sin().to(dtype)

@@ -1,9 +1,9 @@
-"""Biases q·A or k·A, where the offset picks the column of a table A, in O(H·T·R) memory.
+"""Biases q·A or k·A, for which the offset picks the column of a table A, in O(H·T·R) memory.
 
     q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
 
-No T×S×n tensor is built: every query is multiplied by the R columns, and the offset picks one of these R numbers.
-This is done block by block, whenever attention asks for rows.
+No T×S×n tensor is built. Every query is multiplied by the R columns, and the offset picks one of these R products.
+Products are computed block by block, when attention asks for rows.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,9 @@ from posenc.kernels.attention.softmax import repeat_kv
 from posenc.pytrees import Pytree
 
 TILE = 128
-"""Keys per tile, which share their columns. If a block has as many rows, half of the products are unused."""
+"""The number of keys in a tile, which are multiplied by the same columns. If a block has as many rows as a tile has
+keys, half of the products are unused.
+"""
 
 
 class Rows(Pytree, ABC):
@@ -29,11 +31,11 @@ class Rows(Pytree, ABC):
 
     @abstractmethod
     def __call__(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape2"]:
-        """The row of every offset."""
+        """Return the table row of every offset."""
 
 
 class LookedUp(Bias):
-    """The base class of tables that are multiplied by queries or by keys.
+    """The base class of biases that multiply queries or keys by a table.
 
     Args:
         table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
@@ -57,7 +59,7 @@ class QueryTable(LookedUp):
 
     Args:
         table, column, heads: as in ``LookedUp``.
-        added: a vector per head, added to its queries before they are multiplied by the table.
+        added: a vector per head, which is added to the head's queries before they are multiplied by the table.
         scaled: whether products are multiplied by the scale of q·k.
     """
 
@@ -69,7 +71,7 @@ class QueryTable(LookedUp):
         "k_positions": "bk",
     }
     queries: Float[Tensor, "B H T n"] | None = None
-    """The scaled queries, once they are known."""
+    """The scaled queries; None until queries are known."""
 
     def __init__(
         self,
@@ -106,9 +108,9 @@ class QueryTable(LookedUp):
         return products.gather(-1, expand_to_heads(picked, products))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
-        """The bias if positions count up by one. Every row is multiplied by the columns of all offsets in its
-        block; the bias is a view of that product in which each row begins one element earlier than the row
-        above."""
+        """Return the bias for positions that count up by one. Every row is multiplied by the columns of all
+        offsets in its block; the bias is a view of that product in which each row begins one element earlier
+        than the row above."""
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
         products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()
@@ -117,7 +119,9 @@ class QueryTable(LookedUp):
 
 
 class KeyTable(LookedUp):
-    """A bias that multiplies every key by the column that the offset picks; arguments as in ``LookedUp``."""
+    """A bias that multiplies every key by the column that the offset picks. The arguments are those of
+    ``LookedUp``.
+    """
 
     indexed_by: ClassVar[dict[str, str]] = {
         "table": "h··",
@@ -145,8 +149,10 @@ class KeyTable(LookedUp):
         return products.gather(-2, expand_to_heads(picked, products))
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """The bias if positions count up by one. Tiles of keys, in reverse order, are multiplied by the columns of
-        their offsets; the bias is a view in which each key begins one element earlier than the previous key."""
+        """Return the bias for positions that count up by one. Tiles of keys, in reverse order, are multiplied by
+        the columns of their offsets; the bias is a view of the products in which each key begins one element
+        earlier than the previous key.
+        """
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
         size, nearest = min(TILE, keys - begin), begin - start

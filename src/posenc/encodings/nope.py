@@ -1,7 +1,8 @@
-"""NoPE: no positional encoding at all (Kazemnejad et al. 2023, arXiv 2305.19466; Haviv et al. 2022).
+"""NoPE means no positional encoding (Kazemnejad et al. 2023, arXiv 2305.19466; Haviv et al. 2022).
 
-Without a causal mask, attention is then permutation-equivariant, f(PX) = P f(X). With a causal mask it is not,
-because each query sees a different number of keys. That is the only information about order in such a decoder.
+Without a causal mask and positional encoding, attention is permutation-equivariant, f(PX) = P f(X). With a
+causal mask, attention is not permutation-equivariant, because each query sees a different number of keys. This
+number of keys is the only information about order in a decoder without positional encoding.
 """
 
 from typing import ClassVar, final

@@ -1,4 +1,4 @@
-"""Biases that are a function of the offset alone, evaluated once per offset if possible."""
+"""Biases that depend only on the offset and are evaluated once per offset if possible."""
 
 import math
 from abc import abstractmethod
@@ -18,8 +18,8 @@ from posenc.positions import grid
 
 
 class OffsetBias(Bias):
-    """A bias that is a function of the offset alone; a subclass implements ``values``. If positions can be read
-    and span few offsets, the function is evaluated once per offset. For example, a logarithm of the distance:
+    """A bias that depends only on the offset; a subclass implements ``values``. If positions can be read and span
+    few offsets, ``values`` is evaluated once per offset. For example, this bias is a logarithm of the distance:
 
         class LogDistance(posenc.OffsetBias):
             def values(self, offsets):
@@ -33,10 +33,10 @@ class OffsetBias(Bias):
             1.
         k_positions: the positions of the keys, in the same form.
         axes: the number of coordinates of a position.
-        bound: for one axis, the distance beyond which the value is constant, or None. With a bound, positions need
-            not be read.
-        attributes: the inputs of ``values``, stored under these names. Gradients flow to the tensors among them,
-            including tensors in tuples, lists and dicts.
+        bound: for one axis, the distance beyond which the value is constant, or None. If a bound is given,
+            positions need not be read.
+        attributes: the inputs of ``values``, stored under these names. Gradients flow to tensors in the
+            attributes, including tensors in tuples, lists and dicts.
 
     Raises:
         InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes.
@@ -45,7 +45,7 @@ class OffsetBias(Bias):
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
     table: Float[Tensor, "offsets H"] | None = None
     head_range: slice = slice(None)
-    """The slice of the function's heads that this bias covers."""
+    """The slice of heads that this bias covers, out of all heads of the function."""
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class OffsetBias(Bias):
         apart = self.q_positions.new_zeros((self.axes, 1) if self.axes > 1 else 1)
         if self.with_trained(tuple(x.detach() for x in trained)).values(apart).requires_grad:
             raise InvalidArgument(
-                f"{type(self).__name__} computes from trainable tensors that are not among its attributes and "
-                "would get no gradient; pass them by name and read them from self: "
-                f"{type(self).__name__}(heads, q_positions, k_positions, weight=weight)"
+                f"{type(self).__name__} uses trainable tensors that are not among its attributes and would get no "
+                f"gradient; pass these tensors by name and read them from self: {type(self).__name__}(heads, "
+                "q_positions, k_positions, weight=weight)"
             )
 
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
-        """The bias at these offsets (key position − query position), in float32 or float64, heads first. The
+        """Return the bias at these offsets (key position − query position), in float32 or float64, heads first. The
         offsets are int64 and have any shape; if there are several axes, they are the first dimension."""
 
     def derive(self) -> None:
@@ -104,7 +104,7 @@ class OffsetBias(Bias):
                     self._tabulate(low, high)
 
     def _tabulate(self, low: list[int], high: list[int]) -> None:
-        """Evaluate the function once at all offsets between ``low`` and ``high`` on every axis."""
+        """Evaluate the function once for each offset between ``low`` and ``high`` on every axis."""
         device = self.k_positions.device
         sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
         points = grid(*sizes, corner=low, device=device)
@@ -122,8 +122,8 @@ class OffsetBias(Bias):
         shape = self.heads, *offsets.shape[self.axes > 1 :]
         if tuple(values.shape) != shape or values.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"values of {type(self).__name__} returned {form(values)}; expected (H, *offsets) = {shape}, in "
-                "float32 or wider"
+                f"values of {type(self).__name__} must return (H, *offsets) = {shape}, in float32 or wider; got "
+                f"{form(values)}"
             )
         return values
 
@@ -156,5 +156,6 @@ class OffsetBias(Bias):
 
 
 LONGEST_TABLE = 4
-"""If positions do not count up by one, at most this many offsets per token are tabulated, which is enough for a
-grid."""
+"""The largest number of offsets per token that are tabulated if positions do not count up by one; enough for a
+grid.
+"""

@@ -1,11 +1,11 @@
-"""An encoding at given positions: embeddings, rotation, bias, and the scale of each row's scores.
+"""An encoding at given positions provides embeddings, a rotation, a bias, and a scale for each row of scores.
 
     x = placed.embed(x)                        # token embeddings
     here, state = placed.with_content(x, state)        # what depends on content
     q, k = here.rotate(q, k)                   # queries and keys, never v
     y = posenc.attention(q, k, v, here, mask) # applies here.bias and here.scale
 
-Tensors that an encoding does not act on are returned unchanged.
+If an encoding does not act on a tensor, the tensor is returned unchanged.
 """
 
 import copy
@@ -25,16 +25,19 @@ from posenc.pytrees import Pytree
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
 KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"] | Int[Tensor, "A S"] | Int[Tensor, "A B S"]
 Queries = TypeVar("Queries", bound=Tensor | None)
-"""``(B, H, T, D)``, or None."""
+"""Queries ``(B, H, T, D)``, or None."""
 Keys = TypeVar("Keys", bound=Tensor | None)
-"""``(B, K, S, D)``, or None."""
+"""Keys ``(B, K, S, D)``, or None."""
 ContentState = Float[Tensor, "B n _"]
-"""n raw values per key, which can be gathered, sharded and cached like keys and values. The last axis has an entry
-for every key so far: keys in the cache before ``with_content``, all keys after it."""
+"""n raw values per key, which can be gathered, sharded and cached like keys and values. The last axis has one entry
+per key: before ``with_content``, for the keys in the cache; after ``with_content``, for all keys.
+"""
 
 
 class Stamp:
-    """A parameter and torch's version counter for it; empty in copies and pickles, which hold other tensors."""
+    """A parameter and the value of its version counter in torch; empty in copies and pickles, which contain other
+    tensors.
+    """
 
     def __init__(self, parameter: Tensor | None = None) -> None:
         self.parameter, self.count = parameter, 0 if parameter is None else parameter._version
@@ -48,15 +51,15 @@ class Stamp:
 
 
 class Placed(Pytree):
-    """An encoding at given positions. Every method is the identity until a subclass overrides it.
+    """An encoding at given positions. By default, every method returns its inputs unchanged; subclasses override
+    methods.
 
-    This is a pytree of tensors, so it can be passed to an exported program or sent to another process.
+    A placed encoding is a pytree of tensors, so it can be passed to an exported program or sent to another process.
 
     Args:
         q_positions: positions of the queries and of the token embeddings.
         k_positions: positions of the keys.
-        axes: the number of coordinates of a position; if there are several, they are the leading axis of
-            positions.
+        axes: the number of coordinates of a position; several coordinates are the leading axis of positions.
         bias: added to the scores after they are scaled.
         scale: a factor for each query's row of scores, in addition to 1/√D.
         softmax_scale: the factor of q·k in place of 1/√D.
@@ -71,30 +74,34 @@ class Placed(Pytree):
     """Whether ``with_content`` must be called before attention can use the encoding."""
 
     window: int | None = None
-    """The window of the layer, if ``Layers`` sets one; attention uses the narrower of this window and the
-    mask's."""
+    """The window of the layer, if ``Layers`` sets a window. Attention uses the narrower of this window and the
+    window of the mask.
+    """
 
     chunk: int | None = None
-    """The chunk length of the layer, if ``Layers`` sets one; see ``Mask.chunk``."""
+    """The length of chunks in the layer, if ``Layers`` sets a length; see ``Mask.chunk``."""
 
     stamps: tuple[Stamp, ...] = ()
-    """The parameters that the encoding was computed from."""
+    """The parameters from which the encoding was computed."""
 
     added: int = 0
-    """Channels that ``rotate`` adds to every head; D in 1/√D does not count them."""
+    """The number of channels that ``rotate`` adds to every head; D in 1/√D excludes these channels."""
 
     softmax_factor: float = 1.0
-    """A factor of q·k in addition to ``softmax_scale`` or 1/√D: YaRN's ``mscale_all_dim``."""
+    """A factor of q·k in addition to ``softmax_scale`` or 1/√D, such as the factor of YaRN's ``mscale_all_dim``."""
 
     causal: bool = False
-    """Whether the encoding is undefined for keys ahead of their query; attention then rejects a mask that shows
-    such keys."""
+    """Whether the encoding is undefined for keys ahead of their query, so that attention rejects masks that show
+    such keys.
+    """
 
     remaps: "tuple[RemappedPart, ...]" = ()
-    """The parts of a remapped encoding; attention rotates queries once for each part. See ``posenc.remap``."""
+    """The parts of an encoding with remapped positions. Attention rotates queries once for each part; see
+    ``posenc.remap``.
+    """
 
     asked_by: set[int] | None = None
-    """The layers that requested this encoding, if its parameters belong to one layer."""
+    """The numbers of the layers that requested this encoding, if its parameters belong to only one layer."""
 
     def __init__(
         self,
@@ -110,33 +117,36 @@ class Placed(Pytree):
         self.bias, self.scale, self.softmax_scale = bias, scale, softmax_scale
 
     def __getitem__(self, layer: int) -> "Placed":
-        """The placed encoding of layer ``layer``. Unless this is ``Layers``, it is the same for every layer."""
+        """Return the placed encoding of this layer. Unless ``Layers`` was placed, the result is the same for every
+        layer.
+        """
         if self.asked_by is not None:
             self.asked_by.add(layer)
             if len(self.asked_by) > 1:
                 raise InvalidArgument(
                     f"layers {sorted(self.asked_by)} would share the parameters of one layer, but this encoding "
-                    "needs its own in every layer; build it for all layers: posenc.encoding(…, layers=n), or "
-                    "shared=True if it can"
+                    "needs separate parameters in every layer; build the encoding for all layers with "
+                    "posenc.encoding(…, layers=n), or pass shared=True if the encoding accepts it"
                 )
         return self
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
-        """Add positions to the token embeddings; call it once, before the first layer."""
+        """Add positions to the token embeddings. Call this method once, before the first layer."""
         return x
 
     def with_content(
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple["Placed", ContentState | None]:
-        """Read the tokens x that enter a layer's attention, and return the encoding for them and the state of all
-        keys so far. ``state`` is the state of the keys in the cache; without a cache it is None. If the encoding
-        does not depend on content, return the encoding itself and ``state``.
+        """Read the tokens x that enter a layer's attention. Return the encoding for these tokens and the state of
+        all keys so far. ``state`` is the state of the keys in the cache; without a cache it is None. If the
+        encoding does not depend on content, return the encoding itself and ``state``.
         """
         return self, state
 
     def with_state(self, state: ContentState | None) -> "Placed":
-        """The encoding with its state replaced, for example after gathering shards. An encoding without a state
-        returns itself."""
+        """Return the encoding with this state, for example after gathering shards. An encoding without a state
+        returns itself.
+        """
         return self
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
@@ -144,17 +154,17 @@ class Placed(Pytree):
         are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when decoding with a cache, or all S keys at
-        ``k_positions``. Tables for positions other than the queries' are recomputed in every call, so for a cache
-        of unrotated keys, call ``at`` with the positions of all keys, once for all layers.
+        ``k_positions``. Tables for positions that differ from the queries' positions are recomputed in every
+        call. For a cache of unrotated keys, call ``at`` with the positions of all keys, once for all layers.
         """
         return q, k
 
     def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
-        """The keys at ``q_positions`` before ``rotate`` rotated them."""
+        """Undo ``rotate`` for keys at ``q_positions``, and return the keys as they were before rotation."""
         return k
 
     def narrow(self, window: int | None, chunk: int | None) -> None:
-        """Restrict the layer to this window and chunk."""
+        """Restrict the layer to this window and this length of chunks."""
         windows = [size for size in (window, self.window) if size is not None]
         self.window = min(windows) if windows else None
         self.chunk = chunk or self.chunk
@@ -168,33 +178,32 @@ class Placed(Pytree):
         """
         if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
             raise InvalidArgument(
-                "the encoding's parameters have changed since it was placed, so it would use their old values; "
-                "place it again, once per step: placed = encoding.at(positions)"
+                "the encoding's parameters have changed since it was placed, so attention would use old values; "
+                "place the encoding again in every step: placed = encoding.at(positions)"
             )
 
     def slice_heads(self, first: int, last: int) -> "Placed":
-        """The encoding for only the query heads ``first`` to ``last`` (excluded), for a rank of a tensor-parallel
+        """Return the encoding for the query heads ``first`` to ``last`` (excluded), for a rank of a tensor-parallel
         model.
 
-        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, unlike ``ALiBi(4)``. Call
-        ``with_content`` first; the state still contains all heads.
+        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, which are not the slopes of
+        ``ALiBi(4)``. Call ``with_content`` before slicing; the state still contains all heads.
 
         Raises:
-            InvalidArgument: there are no such heads, or content has not been read yet.
+            InvalidArgument: the encoding has no such heads, or tokens have not been read yet.
         """
         if self.awaits_content:
             raise InvalidArgument(
-                "heads can be sliced only in one layer that has read its tokens; call "
-                "here, state = placed[layer].with_content(x, "
-                "state), then here.slice_heads(first, last)"
+                "heads can be sliced only in a single layer, after it has read its tokens; call here, state = "
+                "placed[layer].with_content(x, state), and then here.slice_heads(first, last)"
             )
         if not 0 <= as_integer(first, "first") < as_integer(last, "last"):
-            raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, query heads")
+            raise InvalidArgument(f"first={first} and last={last} must be query heads with 0 ≤ first < last")
         for what, heads in head_counts(self).items():
             if last > heads:
                 raise InvalidArgument(
-                    f"first={first} and last={last} are outside the {heads} heads of the {what}; count heads from "
-                    "0, and build the encoding for all heads of the model"
+                    f"first={first} and last={last} must be within the {heads} heads of the {what}; count heads "
+                    "from 0, and build the encoding for all heads of the model"
                 )
         sliced = copy.copy(self)
         if self.bias is not None:
@@ -204,14 +213,17 @@ class Placed(Pytree):
         return sliced
 
     def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
-        """Whether the keys k are at the queries' positions: all keys, or the T new keys if the others are in a
-        cache."""
+        """Return whether k contains keys at the queries' positions: all keys, or the T new keys if a cache contains
+        the other keys.
+        """
         if self.k_positions is self.q_positions:
             return True
         return plain_bool(k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1])
 
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-        """Whether these keys are at the queries' positions; raises an error if q or k does not fit."""
+        """Return whether these keys are at the queries' positions; raise an error if the shape of q or k does not
+        fit.
+        """
         alike = k is None or self.are_at_queries(k)
         if q is not None:
             self.check_heads("q", q, self.q_positions, head_dim)
@@ -223,14 +235,16 @@ class Placed(Pytree):
         """Raise an error unless x is a batch of queries or keys at these positions."""
         check_bhtd(name, x)
         if x.shape[-1] != head_dim:
-            raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; its last axis must be head_dim={head_dim}")
+            raise InvalidArgument(
+                f"{name} has shape {tuple(x.shape)}; its last axis must have size head_dim={head_dim}"
+            )
         self.check_tokens(name, x, positions)
 
     def check_embeddings(self, x: Tensor, width: int) -> None:
         """Raise an error unless x is a batch of token embeddings at the queries' positions."""
         tensors(x=x)
         if x.dim() != 3 or x.shape[2] != width:
-            raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels), width={width}")
+            raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, width={width})")
         self.check_tokens("x", x, self.q_positions)
 
     def check_tokens(self, name: str, x: Tensor, positions: Positions) -> None:
@@ -240,26 +254,28 @@ class Placed(Pytree):
         if shape[-2] != placed[-1]:
             raise InvalidArgument(
                 f"{name} has length {shape[-2]} but the encoding was placed at {placed[-1]} positions; with a "
-                "cache, call encoding.at(positions, k_positions); without one, pass at() a position for every token"
+                "cache, call encoding.at(positions, k_positions); without a cache, pass a position for every "
+                "token to at()"
             )
         batched = len(placed) == (2 if self.axes == 1 else 3)
         if batched and placed[-2] != 1 and placed[-2] != shape[0]:
             raise InvalidArgument(
                 f"{name} has batch size {shape[0]} but the encoding was placed at {placed[-2]} rows of positions; "
-                "give one row per sequence, or one for all"
+                "pass one row per sequence, or one row for all sequences"
             )
         if not x.is_floating_point():
-            raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, such as torch.float32")
+            raise InvalidArgument(f"{name} is {x.dtype}; expected a floating-point dtype, such as torch.float32")
         if not (x.is_cpu and positions.is_cpu) and x.device != positions.device:
             raise InvalidArgument(
-                f"{name} is on {x.device} and the encoding was placed on {positions.device}; move one with .to(…)"
+                f"{name} is on {x.device} but the encoding was placed on {positions.device}; move {name} with "
+                ".to(…)"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class RemappedPart(Pytree):
-    """The rotations for one part of the keys: keys whose ``Placed.k_positions`` are at least ``q_from`` and below
-    ``q_until``.
+    """The rotations for one part of the keys: the keys whose ``Placed.k_positions`` are at least ``q_from`` and
+    below ``q_until``.
 
     Args:
         queries: the rotation at the queries' positions in this part.
@@ -273,12 +289,12 @@ class RemappedPart(Pytree):
     q_until: Positions | None = None
 
     def rotate(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]) -> tuple[Tensor, Tensor]:
-        """Rotate queries to the positions of this part, and rotate keys unless they are used as stored."""
+        """Rotate queries to the positions of this part, and rotate keys unless the part uses keys as stored."""
         return self.queries.rotate(q, None)[0], k if self.keys is None else self.keys.rotate(k, None)[0]
 
 
 def head_counts(placed: Placed) -> dict[str, int]:
-    """The number of heads of the bias and of the scale; those that work for any number of heads are omitted."""
+    """Return the number of heads of the bias and of the scale, unless the bias or the scale fits any number."""
     counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
         counts["scale"] = placed.scale.shape[1]

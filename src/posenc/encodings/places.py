@@ -1,4 +1,4 @@
-"""The size of a window, in places per axis: checks of a size, and whether an image fits into it."""
+"""Checks of a size in places per axis, and whether an image fits into a window of this size."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,21 @@ from posenc.errors import InvalidArgument
 
 
 def check_size(size: Sequence[int]) -> tuple[int, ...]:
-    """Return the size as a tuple; raise an error unless it has at least two axes with at least one place each."""
+    """Return the size as a tuple; raise an error unless the size has at least two axes with at least one place per
+    axis.
+    """
     size = tuple(size)
     if len(size) < 2 or any(type(places) is not int or places < 1 for places in size):
-        raise InvalidArgument(f"size={size} must be two whole numbers of at least 1, rows and columns: (7, 7)")
+        raise InvalidArgument(
+            f"size={size} must be two or more whole numbers of at least 1, such as (7, 7) for rows and columns"
+        )
     return size
 
 
 def holds(size: tuple[int, ...], places: Sequence[int]) -> bool:
-    """Whether a window of this size contains every place of an image with ``places`` places per axis."""
+    """Return whether a window of this size contains every place of an image with ``places`` places per axis."""
     if len(places) != len(size):
         raise InvalidArgument(
-            f"places={tuple(places)} must be {len(size)} numbers, one per axis, as the table's {size}"
+            f"places={tuple(places)} must be {len(size)} numbers, one per axis of the table, whose size is {size}"
         )
     return all(n <= limit for n, limit in zip(places, size, strict=True))

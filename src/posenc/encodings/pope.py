@@ -1,14 +1,14 @@
-"""PoPE, polar positions: content sets a channel's length and position sets its angle (Gopalakrishnan et al. 2025).
+"""PoPE, polar positions, sets a channel's length by content and its angle by position (Gopalakrishnan et al. 2025).
 
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
 
-(arXiv 2509.10534, section 3). In RoPE, the content of a pair shifts its angle; here every channel has its own
-frequency and content never changes the angle. Queries and keys are returned as real parts followed by imaginary
-parts, so they have 2D channels and the key cache doubles in size. Scores are still divided by √D. δ is learned for
-every query head and channel. The authors apply δ to keys; here it is applied to queries, so that query heads can
-still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which stops its gradient at the ends. Here
-δ is not clamped: clamp a checkpoint's δ once, when you load it.
+(arXiv 2509.10534, section 3). In RoPE, the content of a pair shifts its angle. In PoPE, every channel has its
+own frequency, and content never changes the angle. Queries and keys are returned as real parts followed by
+imaginary parts, so they have 2D channels and the key cache doubles in size. Scores are still divided by √D. δ is
+learned for every query head and channel. The authors apply δ to keys; here it is applied to queries, so that
+query heads can still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which stops its gradient
+at the ends. This class does not clamp δ, so clamp the δ of a checkpoint once, when you load it.
 """
 
 import math
@@ -30,8 +30,9 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
-"""The smallest length when keys are unrotated; smaller lengths, which are due to rounding, are set to this
-value."""
+"""The smallest length of an unrotated key's channel. Lengths that are smaller because of rounding are set to
+this value.
+"""
 
 Start = Literal["zero", "uniform"]
 
@@ -50,19 +51,19 @@ class PlacedPoPE(PlacedTables):
         return sliced
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Rotate queries and keys, which gives them ``rotary_dim`` more channels."""
+        """Rotate queries and keys. The results have ``rotary_dim`` more channels than the inputs."""
         self.check_current()
         pope, tables = self.encoding, self.key_tables(q, k)
         if q is not None and q.shape[1] != len(self.delta):
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads and the angles are for {len(self.delta)}; on a rank that has some of "
-                "the heads, use placed.slice_heads(first, last)"
+                f"q has {q.shape[1]} heads but the encoding has angles for {len(self.delta)} heads; on a rank "
+                "with some of the heads, use placed.slice_heads(first, last)"
             )
         wide_q = None if q is None else pope.polar(q, *self.q_tables, self.delta)
         return cast(tuple[Queries, Keys], (wide_q, None if k is None else pope.polar(k, *tables)))
 
     def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
-        """ln(e^μ − 1), where μ are the lengths of keys after they are rotated back to angle zero."""
+        """Return ln(e^μ − 1), where μ are the lengths of the keys' channels, rotated back to angle zero."""
         n = self.added
         self.check_heads("k", k, self.q_positions, self.encoding.head_dim + n)
         cos, sin = (table / self.encoding.clock.frequencies.attention_factor**2 for table in self.q_tables)
@@ -72,8 +73,8 @@ class PlacedPoPE(PlacedTables):
 
 @final
 class PoPE(Encoding):
-    """Turns every channel of q and k into a vector of two components, whose length is its softplus and whose angle
-    is given by the position. This widens q and k.
+    """Converts every channel of q and k to a vector of two components. The length of the vector is the softplus of
+    the channel, and its angle is set by the position. Queries and keys become wider.
 
     Args:
         head_dim: D, channels of one head, before q and k become wider.
@@ -123,20 +124,21 @@ class PoPE(Encoding):
             nn.init.uniform_(self.weight, -2 * math.pi, 0.0)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """The encoding with the same δ and other frequencies; None sets all frequencies to zero, which leaves only
-        lengths."""
+        """Return the encoding with the same δ and with frequencies from this scaling. With None, all frequencies
+        are zero, so only lengths remain.
+        """
         other = self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.clock.phases)
         other.weight = self.weight
         return other
 
     def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos and sin of every channel at these positions."""
+        """Return cos and sin of every channel's angle at these positions."""
         return self.clock(positions, dtype, self.clock.frequencies.attention_factor)
 
     def polar(
         self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None = None
     ) -> Float[Tensor, "B H T E"]:
-        """softplus(x)·e^{i(φ − δ)}, real parts before imaginary parts, rounded once to x's dtype."""
+        """Return softplus(x)·e^{i(φ − δ)} as real parts followed by imaginary parts, rounded once to x's dtype."""
         size = softplus(x[..., : self.rotary_dim].to(torch.promote_types(x.dtype, cos.dtype)))
         if delta is not None:
             along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))

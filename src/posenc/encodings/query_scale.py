@@ -1,4 +1,4 @@
-"""Scores scaled by the query's position, so that attention stays sharp over long contexts (Llama 4, 2025).
+"""Scales scores by the query's position, so that attention stays sharp over long contexts (Llama 4, 2025).
 
     score(q, k) = factor(p_q)·q·k/√D
 
@@ -9,12 +9,12 @@
     inkling      1 + amount·ln max(1, (p+1)/floor)    Inkling: .1, 128000, in its full layers;
                                                       Qwen 1's log n: 1/ln L, L its trained length, in every layer
 
-The first two rules differ by one position: at 8191, llama4 gives 1.0693147 and ministral3 gives 1. p is the
-position, so it restarts in every packed document and padding does not count; for Llama 4, transformers uses the
-length of the cache. Factors are computed in float64 (float32 on a device without float64) and rounded once, while
-transformers rounds every operation to float32, and Ministral 3's factors to the model's dtype. This encoding only
-scales scores, so stack it with a layer's encoding: ``stack(nope, query-scale)``. (``inkling`` already scales.) For
-learned factors see ``ssmax``.
+The first two rules differ by one position: at position 8191, the factor of llama4 is 1.0693147 and the factor of
+ministral3 is 1. p is the position, which restarts in every packed document and does not count padding. For Llama 4,
+transformers uses the length of the cache instead. Factors are computed in float64 (float32 on a device without
+float64) and rounded once. transformers rounds every operation to float32, and rounds Ministral 3's factors to the
+model's dtype. This encoding only scales scores, so stack it with the layer's encoding: ``stack(nope,
+query-scale)``. (``inkling`` includes this scaling.) For learned factors, see ``ssmax``.
 """
 
 from collections.abc import Callable
@@ -35,14 +35,14 @@ Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tenso
 
 
 def _stepped(first: int) -> Formula:
-    """1 + amount·ln(1 + ⌊(p+first)/floor⌋), with the integer division computed exactly."""
+    """Return 1 + amount·ln(1 + ⌊(p+first)/floor⌋) with an exact integer division."""
     return lambda p, amount, floor, dtype: (
         1.0 + amount * torch.log1p((p + first).div(floor, rounding_mode="floor").to(dtype))
     )
 
 
 def past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
-    """1 + amount·ln max(1, (p + 1)/floor)."""
+    """Return 1 + amount·ln max(1, (p + 1)/floor)."""
     return 1.0 + amount * ((p + 1).to(dtype) / floor).clamp(min=1.0).log()
 
 
@@ -63,7 +63,7 @@ Floor = Annotated[
 
 @final
 class QueryScale(Encoding):
-    """Multiplies the scores of every query by a factor that depends on its position. No parameters.
+    """Multiplies the scores of every query by a factor that depends on the query's position. No parameters.
 
     Args:
         rule: a name in the table above.
@@ -81,7 +81,7 @@ class QueryScale(Encoding):
         self.amount, self.floor = amount, floor
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
-        """The factor at these positions, rounded once."""
+        """Return the factor for queries at these positions, rounded once."""
         return RULES[self.rule](positions, self.amount, self.floor, widest(positions.device)).to(dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

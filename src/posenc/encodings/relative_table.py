@@ -1,6 +1,6 @@
-"""Tables of relative positions: the offset picks a row, which is added to scores or multiplied by queries or keys.
+"""Tables of relative positions. The offset picks a row, which is added to scores or multiplied by queries or keys.
 
-The module of each encoding defines which row an offset picks and what the tables are called in checkpoints.
+The module of each encoding defines which row an offset picks, and states the tables' names in checkpoints.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 
 class Clip(Rows):
-    """A row for every offset from −``behind`` to ``ahead``; offsets outside this range use the row of the nearer
+    """One row for each offset from −``behind`` to ``ahead``. Offsets outside this range use the row of the nearer
     end.
 
-    With ``sign`` −1 the offset is query position − key position instead.
+    With ``sign=-1``, the offset is query position − key position.
     """
 
     def __init__(self, behind: int, ahead: int, sign: int = 1) -> None:
@@ -32,7 +32,7 @@ class Clip(Rows):
 
 
 class Grid(Rows):
-    """A row for every offset (query − key) in a window of this size; the last axis varies fastest."""
+    """One row for each offset (query − key) in a window of this size. The last axis varies fastest."""
 
     def __init__(self, size: tuple[int, ...]) -> None:
         self.size = size
@@ -45,8 +45,9 @@ class Grid(Rows):
 
 
 class TableBias(OffsetBias):
-    """The values that offsets pick from tables ``(rows, H)``: from a single table, or summed over one table per
-    axis."""
+    """A bias whose values are picked by the offset from one table ``(rows, H)``, or summed over one such table per
+    axis.
+    """
 
     rows_of_tables: Sequence[Rows]
     tables: Sequence[Tensor]
@@ -59,8 +60,9 @@ class TableBias(OffsetBias):
 
 
 class RelativeTable(Encoding):
-    """The base class of encodings with learned tables, initialised from N(0, std²); the sizes become
-    attributes."""
+    """The base class of encodings with learned tables. Tables are initialised from N(0, std²), and sizes become
+    attributes.
+    """
 
     acts_on = ("bias",)
     relative = True
@@ -88,7 +90,7 @@ class RelativeTable(Encoding):
         dtype: torch.dtype,
         **settings: Any,
     ) -> Placed:
-        """The placed encoding that adds the sum of the tables' rows to scores."""
+        """Return the placed encoding that adds the sum of the picked rows to the scores."""
         given = {"rows_of_tables": tuple(rows), "tables": tuple(table.to(dtype) for table in tables), **settings}
         bias = TableBias(self.heads, q_positions, k_positions, axes=self.axes, **given)
         return Placed(q_positions, k_positions, self.axes, bias=bias, softmax_scale=self.softmax_scale)

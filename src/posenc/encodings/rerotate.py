@@ -1,9 +1,9 @@
-"""Moving cached keys to other positions or another encoding, without recomputing them from tokens.
+"""Moves cached keys to other positions or to another encoding, without computing the keys from tokens again.
 
-A cached key was rotated at its position. If that rotation can be undone, k = R(φ)⁻¹ R(φ)k, the key can be rotated
-again: with other frequencies, when a cache outgrows its planned length (dynamic NTK, LongRoPE); or at other
-positions, when a context is shifted, a prefix reused or a retrieved passage moved. A cache can also store
-unrotated keys, which quantise better, and rotate them on reading.
+A cached key was rotated at its position. If this rotation can be undone, k = R(φ)⁻¹ R(φ)k, the key can be
+rotated again. The key gets other frequencies if a cache outgrows its planned length (dynamic NTK, LongRoPE), or
+another position if a context is shifted, a prefix is reused or a retrieved passage is moved. A cache can also
+store unrotated keys, which quantise better, and rotate the keys when they are read.
 """
 
 from itertools import product
@@ -19,11 +19,11 @@ from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 
 ABSENT = object()
-"""The value of an attribute that an encoding lacks."""
+"""The value that stands for an attribute that an encoding does not have."""
 
 
 def _rotations(encoding: Encoding) -> list[Encoding]:
-    """The rotations in an encoding, in order."""
+    """Return all rotations in an encoding, in order."""
     if isinstance(encoding, Composed):
         return [rotation for part in encoding.encodings for rotation in _rotations(part)]
     return [encoding] if "queries_keys" in encoding.acts_on else []
@@ -36,26 +36,26 @@ def rerotate(
     to: Encoding,
     to_positions: Positions | None = None,
 ) -> Float[Tensor, "B K S E"]:
-    """Turn keys that ``from_`` rotated at ``positions`` into keys that ``to`` rotates.
+    """Convert cached keys that ``from_`` rotated at ``positions`` to keys that ``to`` rotates at ``to_positions``.
 
     Args:
         k: cached keys, ``(B, K, S, D)``.
         positions: the positions at which the keys were rotated, int64 or int32, in any shape that ``at`` accepts.
         from_, to: the encoding that rotated the keys, and the new encoding. ``NoPE()`` stands for unrotated keys:
-            pass it as ``from_`` to rotate keys for the first time, or as ``to`` to unrotate them.
+            pass ``NoPE()`` as ``from_`` to rotate keys for the first time, or as ``to`` to unrotate keys.
         to_positions: the new positions; by default ``positions``.
 
     Raises:
-        InvalidArgument: one of the encodings cannot be undone or applied to keys alone (the message says why), or
-            they rotate different channels.
+        InvalidArgument: the rotation of an encoding cannot be undone or applied to keys alone (the message says
+            why), or the two encodings rotate different channels.
 
-    The result is computed in float64 (float32 on a device without float64) and rounded once, so it has one more
-    rounding than keys that were rotated only once.
+    The result is computed in float64 (float32 on a device without float64) and rounded once, so moved keys have
+    one more rounding error than keys that were rotated only once.
     """
     tensors(k=k)
     for encoding in (from_, to):
         if not isinstance(encoding, Encoding):
-            raise InvalidArgument(f"from_ and to must be encodings such as posenc.Rotary(…); got {encoding!r}")
+            raise InvalidArgument(f"from_ and to must be encodings, such as posenc.Rotary(…); got {encoding!r}")
         if encoding.not_rerotatable:
             raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
     rotations = [_rotations(encoding) for encoding in (from_, to)]
@@ -65,8 +65,8 @@ def rerotate(
             old, new = (getattr(encoding, name, ABSENT) for encoding in (old_part, new_part))
             if old != new and ABSENT not in (old, new):
                 raise InvalidArgument(
-                    f"from_ has {name}={old!r} and to has {name}={new!r}; which channels rotate together, and by "
-                    "which axis, belongs to the model and cannot change"
+                    f"from_ has {name}={old!r} and to has {name}={new!r}; both encodings must have the same "
+                    f"{name}, because cached keys cannot be converted to another {name}"
                 )
     to_positions = positions if to_positions is None else to_positions
     for encoding, at, name in ((from_, positions, "positions"), (to, to_positions, "to_positions")):

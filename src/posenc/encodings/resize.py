@@ -1,14 +1,14 @@
-"""Resizing a learned table to another number of cells, with named conventions for the weights along one axis.
+"""Resizing of a learned table to another number of cells, with named conventions for the weights along one axis.
 
 Cell i of n is Σ_j w((j − c_i)/s)·T[j] over a table of N cells, where c_i is the position of its centre in the
 table:
 
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
 
-w is the triangle kernel, or Keys' cubic kernel (1981) with parameter a. Without antialiasing, s is 1 and cells
-beyond an edge take the value at the edge. With antialiasing, s is max(N/n, 1), cells beyond an edge are left out,
-and weights add up to 1. Rows and columns are resized one after the other. Public implementations differ in all of
-these choices, and their results can differ by as much as the table's entries.
+w is the triangle kernel, or Keys' cubic kernel (1981) with parameter a. Without antialiasing, s is 1, and cells
+beyond an edge have the value at the edge. With antialiasing, s is max(N/n, 1), cells beyond an edge are omitted,
+and weights are normalised to a sum of 1. Rows and columns are resized one after the other. Public implementations
+differ in all of these choices, and the differences between their results can be as large as the table's entries.
 """
 
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ class Resize:
 
     Args:
         kernel: ``"linear"`` or ``"cubic"``.
-        antialias: whether the kernel widens when the table shrinks. The cubic kernel has a = −1/2 with
-            antialiasing and −3/4 without, as in torch and Pillow.
-        align_corners: whether the outermost cells stay where they are.
+        antialias: whether the kernel widens when the table shrinks. As in torch and Pillow, the cubic kernel has a
+            = −1/2 with antialiasing and a = −3/4 without antialiasing.
+        align_corners: whether the outermost cells keep their positions.
         slack: added to the new number of cells before the ratio is computed; 0.1 in DINO's code, to guard against
             rounding.
     """
@@ -43,7 +43,7 @@ class Resize:
 
     @property
     def reach(self) -> int:
-        """The number of cells on either side that a kernel of unit scale reads."""
+        """The number of cells that a kernel with s = 1 reads on each side."""
         return 2 if self.kernel == "cubic" else 1
 
 
@@ -55,11 +55,13 @@ RESIZES: dict[str, Resize] = {
     "qwen3-vl": Resize("linear", align_corners=True),
     "inkling2": Resize("linear"),
 }
-"""Conventions, named after the code that uses them; "vit" also covers DINOv2 and DeiT in transformers."""
+"""The conventions by name; each is named after the code that uses it. "vit" is also the convention of DINOv2 and
+DeiT in transformers.
+"""
 
 
 def named(resize: str | Resize) -> Resize:
-    """The convention with this name; a ``Resize`` is returned unchanged."""
+    """Return the convention with this name, or the argument itself if it is a ``Resize``."""
     if isinstance(resize, Resize):
         return resize
     return RESIZES[one_of("resize", resize, RESIZES)]
@@ -68,10 +70,11 @@ def named(resize: str | Resize) -> Resize:
 def taps(
     resize: Resize, index: Int[Tensor, "*S"], target: Int[Tensor, "*#S"] | int, source: int, stretch: float = 1.0
 ) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
-    """The table's cells that cell ``index`` of ``target`` is interpolated from, and their weights in float64.
+    """Return the table's cells from which cell ``index`` of ``target`` is interpolated, and their weights in
+    float64.
 
-    ``target`` may differ from cell to cell, so that one call handles images of several sizes; no tensor is copied
-    to the host.
+    ``target`` may differ between cells, so one call handles images of several sizes. No tensor is copied to the
+    host.
     """
     at = index.to(torch.float64)
     cells = target.to(torch.float64) if isinstance(target, Tensor) else target  # an int needs no copy to a device
@@ -92,7 +95,9 @@ def taps(
 def matrix(
     resize: Resize, target: int, source: int, device: torch.device | None = None
 ) -> Float[Tensor, "target source"]:
-    """All weights for one axis, in float64: ``matrix @ table`` is the table resized along this axis."""
+    """Return the weights for one axis as a float64 matrix; ``matrix @ table`` is the table resized along the
+    axis.
+    """
     stretch = max(source / (target + resize.slack), 1.0) if resize.antialias else 1.0
     cells, weights = taps(resize, torch.arange(target, device=device), target, source, stretch)
     return weights.new_zeros(target, source).scatter_add(1, cells, weights)
@@ -104,7 +109,8 @@ def gathered(
     sizes: Int[Tensor, "2 *#S"],
     resize: str | Resize,
 ) -> Float[Tensor, "*S C"]:
-    """Rows of a table that is resized to the image of each token, computed with gathers and sums only.
+    """Return the table entry at each token's position, for a table resized to the token's image. Only gathers and
+    sums are used.
 
     Args:
         table: rows, columns, channels.
@@ -114,14 +120,14 @@ def gathered(
         resize: a convention without antialiasing, because with antialiasing the number of cells read depends on
             the sizes.
 
-    Sizes are tensors, so one compiled or exported graph works for all sizes, also in ONNX. The sums and the result
-    are in float32 or wider.
+    Sizes are tensors, so one compiled or exported graph works for all sizes, also in ONNX. Sums and results are
+    computed in float32 or wider.
     """
     resize = named(resize)
     if resize.antialias:
         raise InvalidArgument(
-            f"resize={resize} reads a number of cells that depends on the size; resize the table first, with "
-            "LearnedGrid.resized(rows, columns)"
+            f"resize={resize} is not supported here, because with antialiasing the number of cells depends on the "
+            "size of the image; resize the table first with LearnedGrid.resized(rows, columns)"
         )
     compute_dtype = torch.promote_types(table.dtype, torch.float32)
     rows, row_weights = taps(resize, positions[0], sizes[0], table.shape[0])
@@ -133,7 +139,7 @@ def gathered(
 
 
 def _kernel(resize: Resize, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The weight of a cell at this distance from the kernel's centre."""
+    """Return the weight of a cell at this distance from the kernel's centre."""
     x = x.abs()
     if resize.kernel == "linear":
         return (1 - x).clamp(min=0)

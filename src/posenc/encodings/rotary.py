@@ -1,11 +1,12 @@
-"""RoPE, rotary positions: queries and keys rotate with their positions (Su et al. 2021, arXiv 2104.09864).
+"""RoPE, rotary positions, rotates queries and keys by angles that depend on their positions (Su et al. 2021, arXiv
+2104.09864).
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ),   φ = p·θ_i,  θ_i = base^(−2i/d)
 
 so ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score depends only on the offset, key − query. The *pairing* decides which two
-channels form pair i: (2i, 2i+1) with ``"interleaved"``, as in the paper and GPT-J, or (i, i+d/2) with ``"half"``,
-as in Llama, GPT-NeoX and most public checkpoints. The two pairings differ by a fixed permutation of channels and
-are not interchangeable on trained weights. Values are never rotated.
+channels form pair i: (2i, 2i+1) if the pairing is ``"interleaved"``, as in the paper and GPT-J, or (i, i+d/2) if it
+is ``"half"``, as in Llama, GPT-NeoX and most public checkpoints. The two pairings differ by a fixed permutation of
+channels, so trained weights work only with the pairing of their training. Values are never rotated.
 """
 
 from typing import ClassVar, final
@@ -31,12 +32,12 @@ from posenc.scaling.scaling import Base, Scaling, check_dim_and_base, fixed
 
 
 def half_from_interleaved(rotary_dim: int) -> list[int]:
-    """The channel order that converts interleaved pairing to half: ``half = interleaved[..., order]``."""
+    """Return the channel order that converts interleaved pairing to half: ``half = interleaved[..., order]``."""
     return [*range(0, rotary_dim, 2), *range(1, rotary_dim, 2)]
 
 
 def interleaved_from_half(rotary_dim: int) -> list[int]:
-    """The inverse: ``interleaved = half[..., order]``."""
+    """Return the channel order that converts half pairing to interleaved: ``interleaved = half[..., order]``."""
     return [i // 2 + (i % 2) * (rotary_dim // 2) for i in range(rotary_dim)]
 
 
@@ -46,25 +47,25 @@ class Rotary(Rotation):
 
     Args:
         head_dim: D, channels of one head.
-        pairing: ``"half"`` or ``"interleaved"``. There is no default here (in a string for ``posenc.encoding`` the
-            default is half), because a checkpoint needs the pairing that it was trained with, and the other
-            pairing breaks it without an error.
+        pairing: ``"half"`` or ``"interleaved"``. This class has no default, because a checkpoint needs the pairing
+            of its training, and the other pairing gives wrong outputs without an error. In a string for
+            ``posenc.encoding``, the default is half.
         base: 10000 in the paper; 500 000 in Llama 3. For a checkpoint, read it from the config.
         rotary_dim: the number of channels that rotate, even and at most head_dim; the rest pass through unchanged.
             Default: all.
         scaling: how the frequencies are set; ``Default()`` changes nothing.
         axes: the map from pairs to coordinates of a position, such as ``chunked(16, 24, 24)`` from
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for one-axis positions.
-        signed: whether positions may be negative, for example coordinates around a centre.
+        signed: whether positions may be negative, such as coordinates relative to a centre.
         backwards: whether pairs rotate in the other direction, φ = −p·θ_i, as in nanochat.
-        softmax_factor: the factor of attention's 1/√D; by default that of the scaling, which differs from 1 only
-            for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores it. The ``scale=`` argument of
-            attention overrides it.
-        phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
+        softmax_factor: the factor of attention's 1/√D; by default the factor of the scaling, which differs from
+            1 only for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores this factor. The
+            ``scale=`` argument of attention overrides this factor.
+        phases: ``"exact"``, or ``"float32"`` for the angles with which public checkpoints were trained.
         backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` give the same
-            results, forward and backward; ``"auto"`` picks by device (the native kernel if it was compiled with
-            the package), and ``explain()`` says why. Inside ``torch.compile``, ``"native"`` is one operator and
-            ``"auto"`` is a formula that the compiler fuses.
+            results, forward and backward; ``"auto"`` depends on the device (the native kernel if it was compiled
+            with the package), and ``explain()`` reports the choice and its reason. Inside ``torch.compile``,
+            ``"native"`` is one operator and ``"auto"`` is a formula that the compiler fuses.
     """
 
     name: ClassVar[str] = "rotary"
@@ -91,14 +92,15 @@ class Rotary(Rotation):
             check_dim_and_base(head_dim, base, "head_dim")
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
         if rotary_dim > head_dim:
-            raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use head_dim or less")
+            raise InvalidArgument(f"rotary_dim={rotary_dim} must be at most head_dim={head_dim}")
         self.rotary_dim = rotary_dim
         self.base = base
         self.backend = backend
         self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:
             raise InvalidArgument(
-                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, but rotary_dim={rotary_dim}"
+                f"axes={axes} has {axes.pairs} pairs of channels, but rotary_dim={rotary_dim} must be twice the "
+                "number of pairs"
             )
         self.axis_map, self.signed, self.backwards = axes, signed, backwards
         self.softmax_factor = as_scale(softmax_factor, "softmax_factor") or self.scaling.softmax_factor
@@ -112,7 +114,7 @@ class Rotary(Rotation):
         self.clock = Clock(frequencies, phases, () if axes is None else axes.axis_of_pair)
 
     def explain(self) -> str:
-        """The backend for this module's device, and the reason for it, in one sentence."""
+        """Return a sentence that names the backend for this module's device and gives the reason."""
         return explained(self.backend, self.clock.turns.device.type)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -121,19 +123,21 @@ class Rotary(Rotation):
         return self.with_settings(scaling=scaling, phases=phases or self.clock.phases)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-        """cos and sin at these positions, times the attention factor, with an axis for heads inserted."""
+        """Return cos and sin at these positions, times the attention factor."""
         cos, sin = self.cos_sin(positions, dtype, self.attention_factor)
         return (cos.unsqueeze(1), sin.unsqueeze(1)) if cos.dim() == 3 else (cos, sin)
 
     def cos_sin(
         self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """cos and sin of every pair at these positions, times ``scale``; each pair uses its own coordinate."""
+        """Return cos and sin of every pair at these positions, times ``scale``. Each pair uses its own
+        coordinate.
+        """
         cos, sin = self.clock(positions, dtype, scale)
         return (cos, -sin) if self.backwards else (cos, sin)
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
-        """The rotation of every channel; the first channel of each pair is directly followed by the second."""
+        """Return the rotation of every channel. The two channels of a pair follow each other in the list."""
         n = self.rotary_dim // 2
         axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]

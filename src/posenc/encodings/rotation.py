@@ -1,4 +1,4 @@
-"""Rotation of queries and keys by tables of cos and sin: the base class of rotary and custom rotations."""
+"""The base class of encodings that rotate queries and keys by tables of cos and sin."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar, cast, get_args
@@ -23,8 +23,8 @@ class Rotation(Encoding):
     """Rotates pairs of channels of queries and keys by the angles of ``tables``.
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ) for every pair of channels. A subclass implements ``tables``
-    and declares ``relative``; caches, gradients, 16-bit dtypes and ``rerotate`` then work. For example, this class
-    learns its frequencies:
+    and declares ``relative``; the base class supports caches, gradients, 16-bit dtypes and ``rerotate``. For
+    example, this class learns its frequencies:
 
         class LearnedFrequencies(posenc.Rotation):
             name, relative = "learned-frequencies", True
@@ -41,8 +41,8 @@ class Rotation(Encoding):
                 angles = self.angles(positions, self.frequencies)
                 return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    If you compute frequencies from parameters, do so in float64, as in ``self.a.double().exp()``, so that a cast
-    to 16 bits rounds only the parameters.
+    If you compute frequencies from parameters, use float64, as in ``self.a.double().exp()``, so that a cast to 16
+    bits rounds only the parameters.
 
     Args:
         head_dim: D, channels of one head; channels beyond the pairs of ``tables`` pass through unchanged.
@@ -53,7 +53,7 @@ class Rotation(Encoding):
     not_rerotatable = ""
 
     attention_factor: float = 1.0
-    """The factor that the tables are multiplied by."""
+    """The factor by which the tables are multiplied."""
 
     groups: int = 1
     """The number of groups of consecutive heads, each with its own tables; a divisor of the number of key heads."""
@@ -62,7 +62,7 @@ class Rotation(Encoding):
     """H, query heads; required to slice heads for a rank if there are several groups."""
 
     softmax_factor: float = 1.0
-    """The factor that attention's 1/√D is multiplied by."""
+    """The factor by which attention's 1/√D is multiplied."""
 
     backend: RotationBackend = "auto"
     """The implementation of the rotation."""
@@ -75,12 +75,14 @@ class Rotation(Encoding):
 
     @abstractmethod
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Pair:
-        """cos and sin at these positions: ``(T, pairs)``, ``(B, T, pairs)`` or ``(#B, groups, T, pairs)``."""
+        """Return cos and sin at these positions, ``(T, pairs)``, ``(B, T, pairs)`` or ``(#B, groups, T,
+        pairs)``.
+        """
 
     def angles(
         self, positions: Positions, frequencies: Float[Tensor, "*shape pairs"]
     ) -> Float[Tensor, "#B groups T pairs"]:
-        """Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient to the frequencies F.
+        """Return Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient to the frequencies F.
 
         Args:
             positions: in the shapes that ``at`` accepts.
@@ -104,11 +106,12 @@ class Rotation(Encoding):
 
 
 class PlacedTables(Placed):
-    """Tables of cos and sin at the queries' positions. Tables for keys at other positions are built only when
-    those keys are rotated, since a model that caches rotated keys never needs them."""
+    """Tables of cos and sin at the queries' positions. Tables for keys at other positions are built only when such
+    keys are rotated, because a model that caches rotated keys never needs these tables.
+    """
 
     channels: ClassVar[int] = 1
-    """Channels of a head per column of the tables."""
+    """The number of channels of a head for each column of the tables."""
 
     def __init__(
         self, encoding: Any, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -122,15 +125,16 @@ class PlacedTables(Placed):
         if not self._fit(made, positions):
             parts = map(form, made if isinstance(made, tuple | list) else (made,))
             raise InvalidArgument(
-                f"tables of {type(self.encoding).__name__} returned {', '.join(parts)}; expected cos, sin, both "
-                f"{self.dtype} on {positions.device}, (T, pairs) = ({positions.shape[-1]}, at most "
-                f"{self.encoding.head_dim // self.channels}), (B, T, pairs) or (#B, groups, T, pairs)"
+                f"tables of {type(self.encoding).__name__} must return cos and sin, both {self.dtype} on "
+                f"{positions.device}, of shape (T, pairs) = ({positions.shape[-1]}, at most "
+                f"{self.encoding.head_dim // self.channels}), (B, T, pairs) or (#B, groups, T, pairs); got "
+                f"{', '.join(parts)}"
             )
         cos, sin = made
         return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
 
     def _fit(self, made: Any, positions: Positions) -> bool:
-        """Whether these are two tables at these positions, of the shapes that kernels expect."""
+        """Return whether the arguments are two tables at these positions with shapes that kernels accept."""
         cos, sin = made if isinstance(made, tuple | list) and len(made) == 2 else (None, None)
         batch = positions.shape[-2] if positions.dim() == (2 if self.axes == 1 else 3) else 1
         return (
@@ -147,7 +151,7 @@ class PlacedTables(Placed):
         )
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
-        """The tables of the keys; raises an error if queries or keys do not fit the placed encoding."""
+        """Return the tables for the keys; raise an error if queries or keys do not fit the placed encoding."""
         alike = self.keys_at_queries(q, k, self.encoding.head_dim)
         return self.q_tables if alike else self.tables(self.k_positions)
 
@@ -172,13 +176,15 @@ class PlacedRotation(PlacedTables):
             return sliced
         if heads is None or heads % groups:
             raise InvalidArgument(
-                f"heads={heads} with groups={groups}: to slice heads for a rank, pass heads= of the whole model"
+                f"heads={heads} must be the number of query heads in the whole model, because groups={groups}; "
+                "pass heads= when you build the encoding"
             )
         size = heads // groups
         cuts = first % size or last % size
         if cuts and first // size != (last - 1) // size:
             raise InvalidArgument(
-                f"first={first} and last={last} cut groups of {size} heads; slice whole groups, or part of one"
+                f"first={first} and last={last} divide groups of {size} heads; slice whole groups, or heads "
+                "within one group"
             )
         sliced.of_groups = slice(first // size, (last - 1) // size + 1)
         return sliced
@@ -188,8 +194,8 @@ class PlacedRotation(PlacedTables):
     ) -> tuple[Queries, Keys]:
         """Rotate queries and keys, into new tensors or into ``out``. If q or k is None, its result is None.
 
-        ``out=(q, k)`` rotates in place. Otherwise ``out`` can be any tensors of the same shapes and dtypes, such
-        as a part of a cache, even if they overlap q or k. Autograd supports both.
+        ``out=(q, k)`` rotates in place. ``out`` can also be other tensors of the same shapes and dtypes, such as
+        parts of a cache, even if they overlap q or k. Autograd supports both.
 
         Args:
             out: tensors for the queries and for the keys; None for new ones.
@@ -220,9 +226,9 @@ class PlacedRotation(PlacedTables):
     def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
         """Rotate keys back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.
 
-        DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys: the
-        contribution of a value to an output then depends only on the distance. Only the last 64 of its 512
-        channels rotate, so pass ``y[..., -64:]``.
+        DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys. In
+        unrotated outputs, the contribution of a value depends only on the distance. Only the last 64 of the
+        model's 512 channels rotate, so pass ``y[..., -64:]``.
 
         Raises:
             InvalidArgument: k does not fit the queries' positions.
@@ -234,11 +240,10 @@ class PlacedRotation(PlacedTables):
         return rotate_both(k, None, tables, tables, self.encoding.pairing, self.encoding.backend)[0]  # type: ignore[return-value]
 
     def _tables_for_heads(self, tables: Tables, heads: int) -> Tables:
-        """The tables repeated for this many heads, where each group is a run of consecutive heads."""
+        """Repeat the tables for this many heads; each group consists of consecutive heads."""
         groups = self.of_groups.stop - self.of_groups.start
         if heads % groups:
             raise InvalidArgument(
-                f"there are {heads} heads and groups={groups}; the heads of queries and of keys must be multiples "
-                "of groups"
+                f"q or k has {heads} heads; the number of heads must be a multiple of groups={groups}"
             )
         return Tables(*(x[:, self.of_groups].repeat_interleave(heads // groups, dim=1) for x in tables))

@@ -1,14 +1,14 @@
-"""Sandwich: an ALiBi-like bias from the products of sinusoidal positions (Chi et al. 2023; 2212.10356).
+"""Sandwich computes a bias like ALiBi's from products of sinusoidal positions (Chi et al. 2023; 2212.10356).
 
     score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
 
 n is the distance |p_k − p_q|, C is the number of channels of the sinusoids, and i takes C/2 values, starting at
 ``first``. The sum is the dot product of two sinusoidal position vectors, and its maximum is C/2, at distance 0.
-Subtracting C/2 makes the bias a penalty; softmax ignores the shift. The bias falls roughly with the logarithm of
-the distance, with ripples.
+Subtracting C/2 makes the bias a penalty; softmax ignores the shift. The bias decreases roughly with the logarithm
+of the distance, but not monotonically.
 
-The sum starts at i = 1 in the paper and in NeMo, and at i = 0 in attention-gym. At distance 1 with C = 64, before
-the factor of each head, the bias is −0.623 in the paper and −1.083 in attention-gym.
+The sum starts at i = 1 in the paper and in NeMo, and at i = 0 in attention-gym. For C = 64, the bias at distance 1,
+without the factor of the head, is −0.623 in the paper and −1.083 in attention-gym.
 """
 
 from typing import Annotated, ClassVar, final
@@ -28,17 +28,17 @@ from posenc.scaling.scaling import Base, falling
 
 
 def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
-    """base^(−2i/C) for C/2 values of i, starting at ``first``."""
+    """Return base^(−2i/C) for C/2 values of i, starting at ``first``."""
     frequencies = falling(base, range(2 * first, 2 * first + channels, 2), channels)
     return Frequencies(frequencies, tuple(float(frequency) for frequency in frequencies))
 
 
 class SandwichBias(Bias):
-    """Sums of cosines, computed as products of the sinusoids at queries and at keys.
+    """A bias from sums of cosines, which are computed as products of the sinusoids at queries and at keys.
 
     Args:
         factors: the factor H/(8h) of every head.
-        q_waves, k_waves: cos and sin at queries and keys.
+        q_waves, k_waves: cos and sin at the positions of queries and keys.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {
@@ -76,7 +76,7 @@ class SandwichBias(Bias):
         return batch_first(self._scaled(sums))
 
     def _scaled(self, sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        """The bias of every head, from the sums of cosines (C/2 at distance 0)."""
+        """Return the bias of every head, computed from the sums of cosines (C/2 at distance 0)."""
         at_most_0 = (sums - self.k_waves.shape[-1] / 2).to(self.factors.dtype)
         return self.factors.view(-1, *[1] * sums.dim()) * at_most_0
 
@@ -92,8 +92,8 @@ class Sandwich(Encoding):
     Args:
         heads: H, query heads.
         channels: C, channels of the sinusoids; even. 128 in attention-gym, the model's head_dim in NeMo.
-        base: 10000 in the paper.
-        first: where the sum starts, 1 (paper, NeMo) or 0 (attention-gym).
+        base: the base of the frequencies; 10000 in the paper.
+        first: the first i of the sum: 1 in the paper and NeMo, 0 in attention-gym.
     """
 
     name: ClassVar[str] = "sandwich"

@@ -1,10 +1,10 @@
-"""Shaw's relative keys: queries are multiplied by one learned vector per offset (Shaw et al. 2018; 1803.02155).
+"""Shaw's relative keys multiply queries by one learned vector per offset (Shaw et al. 2018; 1803.02155).
 
     score(q, k) = q·(k + A[clip(p_k − p_q, −behind, ahead)])/√D
 
 A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets outside this range
-use the row of the nearer end, so distances are unlimited. The paper also describes a table for values; no released
-model has one, so it is omitted here. The ``scale`` of attention multiplies q·A too.
+use the row of the nearer end, so there is no largest distance. The paper also describes a table for values, which
+is omitted here because no released model has such a table. The ``scale`` argument of attention also multiplies q·A.
 """
 
 from typing import ClassVar, final
@@ -28,8 +28,9 @@ class Shaw(RelativeTable):
         heads: H, query heads.
         behind: the largest distance before the query that has its own row; 64 in wav2vec2-BERT
             (``left_max_position_embeddings``).
-        ahead: the same after the query; 8 in wav2vec2-BERT (``right_max_position_embeddings``).
-        shared: whether all layers share one table; in released models every layer has its own.
+        ahead: the largest distance after the query that has its own row; 8 in wav2vec2-BERT
+            (``right_max_position_embeddings``).
+        shared: whether all layers share one table; in released models, every layer has its own table.
         std: the table starts as N(0, std²).
     """
 
@@ -49,7 +50,8 @@ class Shaw(RelativeTable):
         super().__init__(head_dim=head_dim, heads=heads, shared=shared, std=std)
         if behind < 0 or ahead < 0 or behind + ahead < 1:
             raise InvalidArgument(
-                f"behind={behind} and ahead={ahead} must not be negative, nor both 0; wav2vec2-BERT has 64 and 8"
+                f"behind={behind} and ahead={ahead} must be at least 0, and one of the two must be above 0; "
+                "wav2vec2-BERT has 64 and 8"
             )
         self.behind, self.ahead, self.row = behind, ahead, Clip(behind, ahead)
         self.weight = nn.Parameter(torch.empty(behind + ahead + 1, head_dim))

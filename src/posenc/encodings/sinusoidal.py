@@ -2,8 +2,8 @@
 
     PE(p, 2i) = sin(p·θ_i)    PE(p, 2i+1) = cos(p·θ_i)    θ_i = base^(−2i/C),  i = 0 … ⌈C/2⌉−1
 
-One fixed rotation maps any PE(p) to PE(p+k), and PE(p)·PE(q) = Σ_i cos(θ_i (p−q)). Wavelengths range from 2π to
-2π·base^((C−2)/C), which is 60 611 at C=512, not 2π·10000 = 62 832.
+For each k, one fixed rotation maps PE(p) to PE(p+k) at every p, and PE(p)·PE(q) = Σ_i cos(θ_i (p−q)). Wavelengths
+range from 2π to 2π·base^((C−2)/C). At C = 512, the longest wavelength is 60 611, not 2π·10000 = 62 832.
 """
 
 from typing import Annotated, ClassVar, Literal, final
@@ -26,7 +26,7 @@ Spacing = Literal["paper", "tensor2tensor"]
 
 
 def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Frequencies:
-    """The ⌈width/2⌉ frequencies of a sinusoidal table of ``width`` columns."""
+    """Return the ⌈width/2⌉ frequencies of a sinusoidal table of ``width`` columns."""
     if spacing == "paper" and width % 2 == 0:
         return Default().frequencies(width, base)
     if spacing == "paper":  # an odd width has one more frequency than complete pairs
@@ -41,8 +41,8 @@ def sinusoids(
 ) -> Float[Tensor, "*shape C"]:
     """Arrange sines and cosines in ``width`` columns.
 
-    ``"interleaved"``: sin, cos, sin, cos … as in the paper. ``"block"``: all sines, then all cosines, which is a
-    fixed permutation of the columns. With an odd width the last cosine is left out.
+    ``"interleaved"``: sin, cos, sin, cos …, as in the paper. ``"block"``: all sines, then all cosines, a fixed
+    permutation of the same columns. If the width is odd, the last cosine is omitted.
     """
     if order == "interleaved":
         return torch.stack((sin, cos), dim=-1).flatten(-2)[..., :width]
@@ -54,14 +54,13 @@ class Sinusoidal(EmbeddingTable):
     """Adds rows of the sinusoidal table to the token embeddings. No parameters, no largest position.
 
     Args:
-        width: C, channels of the token embeddings; an odd width leaves out the last cosine.
-        base: 10000 in the paper.
-        scale: the factor that the rows are multiplied by. The paper multiplies embeddings by √C instead; at small
-            widths, the ratio of rows to embeddings decides whether training succeeds.
+        width: C, channels of the token embeddings; if C is odd, the last cosine is omitted.
+        base: the base of the frequencies; 10000 in the paper.
+        scale: the factor by which the rows are multiplied. The paper multiplies embeddings by √C instead. At small
+            widths, the ratio of rows to embeddings determines whether training succeeds.
         order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
         spacing: ``"paper"``, θ_i = base^(−2i/C), or ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), as in the
-            authors' code, Whisper and M2M100. This is a different table, whose longest wavelength is exactly
-            2π·base.
+            authors' code, Whisper and M2M100. The longest wavelength of this table is exactly 2π·base.
     """
 
     name: ClassVar[str] = "sinusoidal"
@@ -77,7 +76,7 @@ class Sinusoidal(EmbeddingTable):
     ) -> None:
         super().__init__()
         if spacing == "tensor2tensor" and width % 2:
-            raise InvalidArgument(f"width={width} must be even with spacing='tensor2tensor'; use {width + 1}")
+            raise InvalidArgument(f"width={width} must be even if spacing='tensor2tensor'; use width={width + 1}")
         self.width = width
         self.base = base
         self.scale = scale

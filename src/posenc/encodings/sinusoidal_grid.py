@@ -2,7 +2,7 @@
 
     PE(p, a, 2i) = sin(p_a·θ_i)    PE(p, a, 2i+1) = cos(p_a·θ_i)    θ_i = base^(−2i/C_a)
 
-Every axis a has C_a of the C channels (half each for rows and columns) and its own frequencies.
+Every axis a has C_a of the C channels and its own frequencies; rows and columns have half of the channels each.
 """
 
 from itertools import groupby
@@ -31,12 +31,13 @@ class SinusoidalGrid(EmbeddingTable):
             DETR; with ``order=(1, 0)`` columns come first, as in MAE's code. ``units`` and ``turns`` make
             coordinates relative to the image: DETR's ``normalize`` is ``units=("1/parts", "1/parts"),
             turns=True``.
-        base: 10000 in the paper.
-        order: within an axis, ``"interleaved"`` (sin, cos, sin, cos …; DETR) or ``"block"`` (sines first; MAE).
+        base: the base of the frequencies; 10000 in the paper.
+        order: the order of channels within an axis: ``"interleaved"`` (sin, cos, sin, cos …; DETR) or ``"block"``
+            (sines first; MAE).
         signed: whether positions may be negative.
 
-    DETR counts cells from 1 (``posenc.positions.grid(rows, columns, corner=1)``), MAE from 0. DETR's ``normalize``
-    also adds 10⁻⁶ to the number of cells; this class does not.
+    DETR counts cells from 1 (``posenc.positions.grid(rows, columns, corner=1)``); MAE counts cells from 0.
+    DETR's ``normalize`` also adds 10⁻⁶ to the number of cells; this class omits this addition.
     """
 
     name: ClassVar[str] = "sinusoidal-grid"
@@ -54,10 +55,16 @@ class SinusoidalGrid(EmbeddingTable):
         self.width = width
         if axes is None:
             if self.width < 4 or self.width % 4:
-                raise InvalidArgument(f"width={width} must be a multiple of 4 for two axes; or give axes")
+                raise InvalidArgument(
+                    f"width={width} must be a multiple of 4 for two axes of equal width; for other widths, pass "
+                    "axes"
+                )
             axes = axial(self.width // 4, self.width // 4)
         if 2 * axes.pairs != self.width:
-            raise InvalidArgument(f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels; width={width}")
+            raise InvalidArgument(
+                f"axes={axes} has {axes.pairs} pairs of channels, but width={width} must be twice the number of "
+                "pairs"
+            )
         self.axis_map, self.axes, self.signed = axes, axes.axes, signed
         self.base = base
         self.order: Order = order

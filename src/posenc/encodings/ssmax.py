@@ -1,12 +1,13 @@
-"""Scalable softmax: scores grow with the logarithm of the number of keys (Nakanishi 2025, arXiv 2501.19399).
+"""Scalable softmax multiplies scores by the logarithm of the number of keys (Nakanishi 2025, arXiv 2501.19399).
 
     score(q, k) = (s_h·ln(p+1) + b_h)·q·k/√D
 
-so that softmax over many keys stays as sharp as over few: exp(s·ln n·x) = n^(s·x). s and b are learned for every
-head and layer; b is optional (the paper omits it, Mistral Large 4 uses it). n is the query's position plus one,
-which is the number of keys that a causal query sees without a window; the paper uses the length of the sequence.
-Positions restart in every packed document, and padding does not count. Factors are computed in float32 for models
-of every dtype. transformers rounds ln(p+1) and s to the model's dtype, so ln 131072 becomes 11.8125 in bfloat16.
+so that softmax over many keys stays as sharp as softmax over few keys: exp(s·ln n·x) = n^(s·x). s and b are learned
+for every head and layer; b is optional (the paper omits it, Mistral Large 4 uses it). n is the query's position
+plus one, which is the number of keys that a causal query sees without a window. The paper uses the length of the
+sequence. Positions restart in every packed document and do not count padding. Factors are computed in float32 for
+models of every dtype. transformers rounds ln(p+1) and s to the model's dtype, so ln 131072 becomes 11.8125 in
+bfloat16.
 """
 
 import math
@@ -32,7 +33,7 @@ class SSMax(Encoding):
     Args:
         heads: H, query heads.
         length: the number of keys at which the factor is initially 1: s starts at 1/ln(length).
-        offset: whether b is added; it starts at zero.
+        offset: whether b is added; b is initialised to zero.
     """
 
     name: ClassVar[str] = "ssmax"
@@ -53,7 +54,7 @@ class SSMax(Encoding):
             nn.init.zeros_(self.bias)
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "#B H T"]:
-        """The factor of every head at these positions, in ``dtype``."""
+        """Return the factor of every head at these positions, in ``dtype``."""
         logs = (positions + 1).to(dtype).log()
         logs = logs[None, None] if positions.dim() == 1 else logs[:, None]
         scaled = logs * self.weight.to(dtype)[:, None]

@@ -1,16 +1,16 @@
-"""T5's relative bias: one learned number per head and distance bucket (Raffel et al. 2020, section 2.1;
+"""T5's relative bias adds one learned number per head and distance bucket (Raffel et al. 2020, section 2.1;
 1910.10683).
 
     score(q, k) = q·k·scale + T[h, bucket(p_k − p_q)]
 
 In encoders (two-sided), half of the buckets are for keys behind the query and half for keys ahead. In decoders
-(one-sided), all buckets are for keys behind, and every key ahead is in bucket 0. Each side has N buckets: the
-first e = N/2 hold one distance each, and a distance n ≥ e is in bucket e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1.
-The last bucket has no upper end, so distances are unlimited.
+(one-sided), all buckets are for keys behind, and every key ahead is in bucket 0. Each side has N buckets. The first
+e = N/2 buckets contain one distance each, and a distance n ≥ e is in bucket e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, but at
+most N−1. The last bucket has no upper end, so there is no largest distance.
 
 T5 itself does not divide q·k by √D: its checkpoints need ``softmax_scale=1.0``. The authors' code takes the
-logarithm in floating point; here the first distance of every bucket is computed in integers, so that buckets are
-the same for every dtype.
+logarithm in floating point; here the first distance of every bucket is computed in integers, so that every dtype
+gets the same buckets.
 """
 
 from bisect import bisect_left
@@ -28,7 +28,7 @@ from posenc.errors import InvalidArgument
 
 
 def first_distances(buckets: int, max_distance: int) -> list[int]:
-    """The first distance in every bucket of one side: bucket j holds distances first[j] … first[j+1]−1."""
+    """Return the first distance in every bucket of one side: bucket j holds distances first[j] … first[j+1]−1."""
     e = buckets // 2
     side, power = range(e, max_distance), buckets - e
     # The smallest n with (n/e)^(N−e) ≥ (M/e)^j, in whole numbers.
@@ -38,8 +38,9 @@ def first_distances(buckets: int, max_distance: int) -> list[int]:
 
 
 class Logarithmic(Rows):
-    """T5's buckets: ``firsts`` are the first distances in one side's buckets, starting with the second bucket. The
-    buckets of keys ahead start at index ``ahead``; with None, all keys ahead are in the first bucket."""
+    """T5's buckets: ``firsts`` contains the first distance in each bucket of one side, from the second bucket on.
+    The buckets for keys ahead start at index ``ahead``; with None, all keys ahead are in the first bucket.
+    """
 
     def __init__(self, firsts: Tensor, ahead: int | None) -> None:
         self.firsts, self.ahead = firsts, ahead
@@ -58,9 +59,9 @@ class T5(RelativeTable):
         heads: H, query heads.
         buckets: the number of buckets, both sides together; even, at least 4. 32 in T5.
         max_distance: M; all distances of at least M share the last bucket. 128 in T5.
-        two_sided: whether keys ahead have buckets of their own, as in encoders. As in T5, bucket buckets/2 (keys
-            ahead at distance 0) is then never used.
-        shared: whether all layers share one table (T5) or each has its own (UMT5).
+        two_sided: whether keys ahead have their own buckets, as in encoders. As in T5, bucket number buckets/2, for
+            keys ahead at distance 0, is then never used.
+        shared: whether all layers share one table (T5), instead of one table per layer (UMT5).
         std: the table starts as N(0, std²).
         softmax_scale: the factor of q·k; 1/√D by default, 1 in T5's checkpoints.
     """
@@ -84,7 +85,8 @@ class T5(RelativeTable):
         side = buckets // 2 if two_sided else buckets
         if max_distance <= side // 2:
             raise InvalidArgument(
-                f"max_distance={max_distance} must be above {side // 2}; nearer keys have their own buckets"
+                f"max_distance={max_distance} must be above {side // 2}, because every smaller distance has its "
+                "own bucket"
             )
         self.buckets, self.max_distance, self.two_sided = buckets, max_distance, two_sided
         self.softmax_scale = as_scale(softmax_scale, "softmax_scale")

@@ -1,4 +1,5 @@
-"""Encodings as strings: one grammar for Python, the command line, studies and ledgers; parsed, never evaluated.
+"""The grammar of encodings as strings, for Python, the command line, studies and ledgers. Strings are parsed, never
+evaluated.
 
 rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
 rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings, axis maps
@@ -22,7 +23,7 @@ from posenc.names import REMAPS
 from posenc.scaling import LengthScaling, Scaling, to_dict
 
 FLAGS = {"true": True, "false": False}
-"""Flags as in TOML; a string that equals one of these words is quoted."""
+"""The names of flags, as in TOML. A setting that is a string equal to such a name is quoted."""
 
 LAYER_SETTINGS = ("window", "chunk")
 """The settings of ``local``, as named by ``Layers``."""
@@ -30,10 +31,13 @@ LAYER_SETTINGS = ("window", "chunk")
 LONG_NAME = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.)])(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+)"""
 )
-"""Names that are not Python identifiers, such as my_module:Mine and query-scale; strings are skipped."""
+"""A pattern for names that are not Python identifiers, such as my_module:Mine and query-scale. The pattern also
+matches quoted strings, which are skipped.
+"""
 
 WORDS = str.maketrans("-:.", "ーːˑ")
-"""Letters, unused in names, that replace the punctuation in long names while Python parses a string."""
+"""The letters that replace punctuation in long names while Python parses a string. No name contains these letters.
+"""
 MARKS = str.maketrans("ーːˑ", "-:.")
 
 LOCAL = "window= or chunk= (whole numbers of at least 1), such as local(rotary, window=1024)"
@@ -43,17 +47,17 @@ TAKES = {
     "local": f"an encoding and {LOCAL}",
     **dict.fromkeys(REMAPS, "an encoding and settings by name"),
 }
-"""The arguments of the names that combine other encodings."""
+"""The expected arguments of each name that combines other encodings."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an encoding is built: a name, settings and, for composed encodings, parts with counts.
+    """A parsed encoding: a name, settings and, for composed encodings, parts with counts.
 
     Args:
         name: a name of the catalogue, ``stack``, ``layers``, ``local`` (inside one of these), or ``module:Class``.
-        settings: the name and value of every given setting, sorted by name; positional settings come first, as
-            "0", "1".
+        settings: the name and value of every given setting, sorted by name; positional settings come first and are
+            named "0", "1" ….
         parts: for composed encodings, each part with the number of consecutive layers that have it.
     """
 
@@ -68,23 +72,23 @@ class Recipe:
         return here + tuple(name for part, _ in self.parts for name in part.foreign)
 
     def get(self, setting: str, default: Any = None) -> Any:
-        """The value of a given setting, or the default."""
+        """Return the value of a setting, or ``default`` if the setting is not given."""
         return dict(self.settings).get(setting, default)
 
     @property
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """The values of positional settings in order, and all other settings by name."""
+        """The values of positional settings in order, and the other settings by name."""
         by_name = {key: value for key, value in self.settings if not key.isdigit()}
         return [value for key, value in self.settings if key.isdigit()], by_name
 
     def with_(self, **settings: Any) -> "Recipe":
-        """The recipe with these settings changed; None removes a setting."""
+        """Return the recipe with these settings changed; None removes a setting."""
         settings_now = {**dict(self.settings), **settings}
         given = tuple(sorted((key, value) for key, value in settings_now.items() if value is not None))
         return Recipe(self.name, given, self.parts)
 
     def __str__(self) -> str:
-        """This recipe as a string, which ``parse`` reads back."""
+        """Return the recipe as a string from which ``parse`` returns the same recipe."""
         if self.parts:
             sign = " + " if self.name == "layers" else ", "
             inside = sign.join(f"{part}*{n}" if n > 1 else str(part) for part, n in self.parts)
@@ -94,7 +98,7 @@ class Recipe:
 
 
 def value_text(value: Any) -> str:
-    """A setting's value in the grammar."""
+    """Return the value of a setting as text in the grammar."""
     if isinstance(value, Recipe):
         return str(value) if value.settings or value.parts else f"{value}()"
     if isinstance(value, AxisMap):
@@ -117,15 +121,13 @@ def value_text(value: Any) -> str:
 
 
 def parse(text: str) -> Recipe:
-    """The recipe that a string describes; nothing is looked up, imported or evaluated.
+    """Parse a string to a recipe. Parsing does not look up, import or evaluate anything.
 
     Raises:
         InvalidArgument: the string does not follow the grammar; the message shows where.
     """
     if not isinstance(text, str) or not text.strip():
-        raise InvalidArgument(
-            f"encoding {text!r} is not a string; write a name, such as rotary, or rotary(base=500000)"
-        )
+        raise InvalidArgument(f'encoding={text!r} must be a string, such as "rotary" or "rotary(base=500000)"')
     try:
         words = LONG_NAME.sub(lambda match: match[0].translate(WORDS) if match["name"] else match[0], text.strip())
         return _recipe(ast.parse(words, mode="eval").body)
@@ -133,13 +135,13 @@ def parse(text: str) -> Recipe:
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument(
-            f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write "
-            "rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
+            f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write a string "
+            "such as rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
         ) from error
 
 
 def split(texts: str) -> list[str]:
-    """Split at commas outside brackets: ``"t5,stack(rotary, fox)"`` gives two strings."""
+    """Split a string at commas outside brackets, such as ``"t5,stack(rotary, fox)"`` into two strings."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(texts):
         depth += (letter in "([") - (letter in ")]")
@@ -165,21 +167,23 @@ def _recipe(node: ast.expr) -> Recipe:
 
 
 def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) -> Recipe:
-    """Parse a pattern of layers, a stack, or one encoding with a window, chunk or remapped positions."""
+    """Parse a pattern of layers, a stack, or an encoding with a window, a chunk or remapped positions."""
     count, has_settings = len(node.args), name not in ("layers", "stack")
     if count < 1 or (count > 1 and name != "stack") or bool(settings) != has_settings:
-        raise InvalidArgument(f"{_shown(node)}: {name} takes {TAKES[name]}")
+        raise InvalidArgument(f"{_shown(node)}: the arguments of {name} must be {TAKES[name]}")
     parts = [part for argument in node.args for part in _terms(argument)]
     if name != "layers" and (len(parts) > count or any(layers > 1 for _, layers in parts)):
-        raise InvalidArgument(f"{_shown(node)}: in a {name} * has no meaning; repeat the encoding instead")
+        raise InvalidArgument(
+            f"{_shown(node)}: * is not allowed in {name}; write the encoding several times instead"
+        )
     for key, value in settings if name == "local" else ():
         if key not in LAYER_SETTINGS or type(value) is not int or value < 1:
-            raise InvalidArgument(f"{_shown(node)}: {key}={value!r} is none of {LOCAL}")
+            raise InvalidArgument(f"{_shown(node)}: {key}={value!r} is invalid; write {LOCAL}")
     return Recipe(name, settings, tuple(parts))
 
 
 def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
-    """The encodings of a sum, each with its count."""
+    """Return the encodings in a sum, each with its count."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*_terms(node.left), *_terms(node.right)]
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
@@ -191,14 +195,14 @@ def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
 
 
 def _shown(node: ast.expr) -> str:
-    """The source string of a node."""
+    """Return the part of the string that a node was parsed from."""
     return ast.unparse(node).translate(MARKS)
 
 
 def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
         return node.id.translate(MARKS)
-    raise InvalidArgument(f"{_shown(node)!r} is not the name of an encoding; write one, such as rotary or alibi")
+    raise InvalidArgument(f"{_shown(node)!r} is not the name of an encoding; write a name, such as rotary or alibi")
 
 
 def _value(node: ast.expr) -> Any:
@@ -208,7 +212,7 @@ def _value(node: ast.expr) -> Any:
     number = node.operand if isinstance(node, ast.UnaryOp) and negative else node
     if isinstance(number, ast.Constant) and isinstance(number.value, int | float):
         if abs(number.value) > sys.float_info.max:
-            raise InvalidArgument("a number of more than 308 digits is not allowed; write a smaller one")
+            raise InvalidArgument("a number with more than 308 digits is not allowed; write a smaller number")
         return -number.value if negative else number.value
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(element) for element in node.elts)
@@ -216,4 +220,6 @@ def _value(node: ast.expr) -> Any:
         return _recipe(node)
     if isinstance(node, ast.Name):
         return FLAGS[node.id] if node.id in FLAGS else _name(node)
-    raise InvalidArgument(f"{_shown(node)!r} is not a value; write numbers, names, tuples, or name(…)")
+    raise InvalidArgument(
+        f"{_shown(node)!r} is not the value of a setting; write a number, a name, a tuple, or name(…)"
+    )

@@ -3,10 +3,11 @@
     score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
 
 s(n) is the sinusoidal encoding of n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns; W maps s(n) to D numbers
-per head; u and v are two learned vectors per head. The authors compute scores by distance and shift the rows into
-place, which needs a table of the exact length and breaks with padding and caches. Here, if positions count up by
-one, distances are looked up in a table; if not, sin and cos of a distance are computed from those of the two
-positions. Packed sequences, padded sequences and decoding with a cache therefore get the same numbers.
+per head; u and v are two learned vectors per head. The authors compute scores by distance and shift the rows
+into place. The authors' method needs a table of the exact length and fails with padding and caches. Here, if
+positions count up by one, distances are looked up in a table; if not, sin and cos of a distance are computed
+from sin and cos of the two positions. Packed sequences, padded sequences and decoding with a cache therefore get
+equal scores.
 """
 
 from typing import Annotated, ClassVar, final
@@ -31,7 +32,7 @@ Waves = tuple[Tensor, Tensor]
 
 
 class WaveBias(Bias):
-    """Products of queries with sinusoids of the distance, for any positions.
+    """A bias from products of queries and sinusoids of the distance, for any positions.
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 
@@ -39,7 +40,7 @@ class WaveBias(Bias):
         maps: W's columns for sines and for cosines, ``(H, D, pairs)`` each.
         added: v, ``(H, 1, D)``.
         waves: cos and sin at the positions of the queries and of the keys.
-        queries: q + v, scaled; None until queries are known.
+        queries: the scaled queries q + v; None until queries are known.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {
@@ -80,19 +81,19 @@ Width = Annotated[int, even_from(2, "each sine needs its cosine")]
 
 @final
 class TransformerXL(Encoding):
-    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Keys behind and ahead of the query get different
-    biases.
+    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Keys before the query and keys after the query get
+    different biases.
 
     Args:
-        width: C, columns of the sinusoids; even. It equals the model's width in every released model.
+        width: C, columns of the sinusoids; even. In every released model, C equals the model's width.
         heads: H, query heads.
         head_dim: D, channels of a head.
         base: the base of the sinusoids; 10000 in the paper.
         order: the order of the columns: ``"interleaved"`` (conformers), or ``"block"``, all sines first
             (Transformer-XL, XLNet).
 
-    ``weight`` is W, ``(H·D, C)``; ``u`` and ``v`` are ``(H, D)``. Checkpoints call them linear_pos or
-    relative_k_proj, pos_bias_u or bias_u, and pos_bias_v or bias_v. Every layer has its own.
+    ``weight`` is W, ``(H·D, C)``; ``u`` and ``v`` are ``(H, D)``. Checkpoints call these parameters linear_pos
+    or relative_k_proj, pos_bias_u or bias_u, and pos_bias_v or bias_v. Every layer has its own parameters.
     """
 
     name: ClassVar[str] = "transformer-xl"
@@ -130,7 +131,7 @@ class TransformerXL(Encoding):
         return Placed(q_positions, k_positions, bias=bias)
 
     def _looked_up(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        """The bias from a table of all S + T − 1 distances."""
+        """Compute the bias from a table of all S + T − 1 distances."""
         last = k_positions.shape[-1] - 1
         distances = torch.arange(last, -q_positions.shape[-1], -1, device=k_positions.device)
         cos, sin = self.clock(distances, weight.dtype)
@@ -138,7 +139,7 @@ class TransformerXL(Encoding):
         return QueryTable(table, Clip(last, q_positions.shape[-1]), self.heads, q_positions, k_positions, added=v)
 
     def _multiplied(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        """The bias from the sinusoids of queries' and keys' positions, counted from the first key."""
+        """Compute the bias from sinusoids of the queries' and keys' positions, counted from the first key."""
         start = k_positions[..., :1]
         waves = tuple(self.clock(at - start, weight.dtype) for at in (q_positions, k_positions))
         pairs = self.width // 2

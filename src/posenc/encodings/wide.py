@@ -1,4 +1,6 @@
-"""Linear maps in float32 or wider, with autocast off, because in 16 bits large offsets would merge."""
+"""Linear maps in float32 or wider, without autocast, because in 16 bits neighbouring large offsets would become
+equal.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -11,7 +13,7 @@ from torch.nn import functional as F
 def linear(
     x: Float[Tensor, "*shape n"], weight: Float[Tensor, "m n"], bias: Float[Tensor, " m"] | None = None
 ) -> Float[Tensor, "*shape m"]:
-    """x·Wᵀ + b."""
+    """Return x·Wᵀ + b."""
     compute_dtype = torch.promote_types(x.dtype, torch.float32)
     with unrounded(x):
         return F.linear(
@@ -20,19 +22,19 @@ def linear(
 
 
 def product(x: Float[Tensor, "*shape n m"], y: Float[Tensor, "*shape2 m k"]) -> Float[Tensor, "*shape3 n k"]:
-    """x @ y, in the widest of their dtypes and float32."""
+    """Return x @ y, computed in the widest of float32 and the dtypes of x and y."""
     compute_dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
     with unrounded(x):
         return x.to(compute_dtype) @ y.to(compute_dtype)
 
 
 def unrounded(x: Tensor) -> AbstractContextManager[object]:
-    """A context that turns autocast off on x's device; the meta device has no autocast."""
+    """Return a context that turns autocast off on the device of x. The meta device has no autocast."""
     return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
 def attended_dtype(x: Tensor) -> torch.dtype:
-    """The dtype of x inside attention: autocast's dtype if autocast is on."""
+    """Return the dtype of x inside attention, which is the dtype of autocast if autocast is on."""
     device = x.device.type
     if x.dtype == torch.float64 or device == "meta" or not torch.is_autocast_enabled(device):
         return x.dtype
@@ -40,5 +42,5 @@ def attended_dtype(x: Tensor) -> torch.dtype:
 
 
 def widest(device: torch.device) -> torch.dtype:
-    """float64, or float32 on a device without float64."""
+    """Return float64, or float32 if the device does not support float64."""
     return torch.float32 if device.type == "mps" else torch.float64

@@ -1,12 +1,12 @@
-"""Window tables: one learned number per head and offset along two axes (Swin, Liu et al. 2021; BEiT; 2103.14030).
+"""Window tables have one learned number per head and offset along two axes (Swin, Liu et al. 2021; BEiT;
+2103.14030).
 
     score(q, k) = q·k/√D + T[h, Δ_y, Δ_x],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
-Positions are the row and the column of a token in its window, ``(2, T)``; more axes, as in video, work the same
-way.
-T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x
-− 1, as in checkpoints. A place outside the window raises an error because it has no row. BEiT's tables have three
-more rows for the class token, which has no place in the window; BEiT's model code computes that token's scores.
+Positions are the row and the column of a token in its window, ``(2, T)``; for video, positions can have more axes.
+T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x −
+1, as in checkpoints. A place outside the window has no row, so it raises an error. BEiT's tables have three more
+rows for the class token, which has no place in the window; BEiT's model code computes the bias of that token.
 """
 
 import math
@@ -29,7 +29,7 @@ class Window(RelativeTable):
     Args:
         heads: H, query heads.
         size: the number of places along every axis, rows before columns; (7, 7) in Swin, (14, 14) in BEiT.
-        shared: whether all layers share one table; in released models every layer has its own.
+        shared: whether all layers share one table; in released models, every layer has its own table.
         std: the table starts as N(0, std²).
     """
 

@@ -1,13 +1,15 @@
-"""xPos: rotary positions whose pairs fade with distance, fast pairs sooner (Sun et al. 2023, arXiv 2212.10554).
+"""xPos rotates pairs like RoPE and shrinks their scores with distance, fast pairs sooner (Sun et al. 2023, arXiv
+2212.10554).
 
     score(q, k) = Σ_i ζ_i^{(p_q − p_k)/s}·Re(q_i·conj(k_i)·e^{i(p_q − p_k)θ_i}) / √D
     ζ_i = (2i/D + γ)/(1 + γ),   θ_i = base^(−2i/D),   s = 512,  γ = 0.4
 
 (section 2.2), so that scores of distant keys stop oscillating. As in the authors' code, ``rotate`` multiplies
 queries by ζ^{p/s} and keys by ζ^{−p/s}. The authors count p from half the length, so a cached key becomes stale
-when the length grows; here p is the position. As p grows, queries shrink and keys grow, up to a factor of e^±64,
-which limits positions. The scores of keys ahead of their query would grow with distance, so the model must be
-causal. LeX, the authors' windowed attention at test time, is a ``Mask`` with a window.
+when the length grows; here p is the position. As p grows, queries shrink and keys grow. The factors of queries
+and keys must stay within e^±64, which limits positions. The scores of keys ahead of their query would grow with
+distance, so the model must be causal. For LeX, the authors' windowed attention at test time, use a ``Mask`` with
+a window.
 """
 
 import math
@@ -31,13 +33,13 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 
 LARGEST = 64.0
-"""The largest exponent of a factor. float32 and bfloat16 can represent e^±87. The remaining e^23 = 1e10 is a
-margin for the product of a query with a hidden key far ahead, and for gradients, before a number overflows or
-underflows."""
+"""The largest exponent of a factor. float32 and bfloat16 can represent e^±87. The remaining factor e^23 = 1e10 is a
+margin against overflow and underflow in gradients and in products of queries with hidden keys far ahead.
+"""
 
 
 class PlacedXPos(PlacedRotation):
-    """cos and sin, times ζ^{p/s} for queries and times ζ^{−p/s} for keys."""
+    """The tables of cos and sin, multiplied by ζ^{p/s} for queries and by ζ^{−p/s} for keys."""
 
     def __init__(self, xpos: "XPos", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(xpos, q_positions, k_positions, dtype)
@@ -50,7 +52,7 @@ class PlacedXPos(PlacedRotation):
     def rotate(
         self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None
     ) -> tuple[Queries, Keys]:
-        """Like ``PlacedRotation.rotate``.
+        """Rotate and scale queries and keys, with the arguments of ``PlacedRotation.rotate``.
 
         Raises:
             InvalidArgument: attention computes in float16, whose largest number is 65504, or ``out`` does not fit
@@ -60,7 +62,8 @@ class PlacedXPos(PlacedRotation):
             if x is not None and attended_dtype(x) == torch.float16:
                 raise InvalidArgument(
                     f"{name} is {x.dtype} and attention computes in torch.float16, whose largest number is 65504; "
-                    f"keys of xPos grow up to e^{LARGEST:g}: use torch.bfloat16, or torch.float32 without autocast"
+                    f"keys of xPos grow up to e^{LARGEST:g}, so use torch.bfloat16, or torch.float32 without "
+                    "autocast"
                 )
         return super().rotate(q, k, out=out)
 
@@ -76,15 +79,16 @@ Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a numbe
 
 @final
 class XPos(Rotation):
-    """Rotates queries and keys, and makes pairs fade with distance. No parameters.
+    """Rotates queries and keys, and shrinks the scores of pairs with distance. No parameters.
 
-    The largest position is where ζ^{p/s} of the fastest pair reaches e^−64: 26,156 with the paper's settings.
+    The largest position is the position at which ζ^{p/s} of the fastest pair is e^−64: 26,156 with the paper's
+    settings.
 
     Args:
         head_dim: D, channels of one head, all of which rotate.
         pairing, base, scaling, phases: as in ``Rotary``.
-        scale_base: s, the number of positions over which pair i fades by ζ_i.
-        gamma: γ, above 0; smaller values fade the fastest pairs sooner and lower the largest position.
+        scale_base: s, the distance at which the scores of pair i have shrunk by the factor ζ_i.
+        gamma: γ, above 0; with smaller values, the fastest pairs shrink sooner and the largest position is smaller.
     """
 
     name: ClassVar[str] = "xpos"
@@ -116,14 +120,14 @@ class XPos(Rotation):
 
     @property
     def fading(self) -> list[float]:
-        """ln ζ_i / s of every pair, per position."""
+        """ln ζ_i / s of every pair, the logarithm of its factor per position."""
         pairs = range(self.head_dim // 2)
         return [math.log((2 * i / self.head_dim + self.gamma) / (1 + self.gamma)) / self.scale_base for i in pairs]
 
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32, power: int = 1
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """cos and sin times ζ^{power·p/s}: power 1 for queries, −1 for keys."""
+        """Return cos and sin, multiplied by ζ^{power·p/s}; ``power`` is 1 for queries and −1 for keys."""
         compute_dtype = widest(positions.device)
         factors = (
             power * positions[..., None].to(compute_dtype) * self.fading_bits.view(torch.float64).to(compute_dtype)
@@ -132,7 +136,9 @@ class XPos(Rotation):
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """Like ``Encoding.with_scaling``; if rotation is turned off, pairs still fade."""
+        """Return the encoding with this scaling, as ``Encoding.with_scaling`` does. Without rotation, pairs still
+        shrink.
+        """
         return self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.rotary.clock.phases)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -1,1 +1,1 @@
-"""Fast implementations, each of which equals a specification, forward and backward."""
+"""Fast implementations. Each implementation equals a specification, forward and backward."""

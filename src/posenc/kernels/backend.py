@@ -1,4 +1,4 @@
-"""Picks an implementation for a device, with the reason for it; raises an error if none supports the call."""
+"""The choice of an implementation of rotation for a device, with the reason for the choice."""
 
 from typing import Literal, get_args
 
@@ -7,24 +7,26 @@ from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 
 RotationBackend = Literal["auto", "torch", "eager", "native"]
-"""``"torch"``: the specification, in basic operators. ``"eager"``: the same in few passes over memory, block by
-block, without compilation. ``"native"``: one pass in C, by the library that is compiled with the package.
-``"auto"``: the fastest implementation on the device that has no start-up cost."""
+"""``"torch"``: the specification in basic operators. ``"eager"``: the same operators block by block, with few
+passes over memory and without compilation. ``"native"``: one pass in C, by the library that is compiled with the
+package. ``"auto"``: the fastest implementation on the device without a start-up cost.
+"""
 
 
 def check_backend(backend: str) -> None:
-    """Raise an error for an unknown name or an implementation that this installation lacks."""
+    """Raise an error for an unknown name, or for an implementation that this installation does not have."""
     one_of("backend", backend, get_args(RotationBackend))
     if backend == "native":
         native.load()
 
 
 def by_name(backend: str, device: str) -> str:
-    """The implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
+    """Return the implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 
     Raises:
-        UnknownName: there is no implementation with this name.
-        BackendUnavailable: the requested implementation does not work here; only ``"auto"`` falls back to another.
+        UnknownName: no implementation has this name.
+        BackendUnavailable: the requested implementation does not work here; only ``"auto"`` uses another
+            implementation instead.
     """
     if backend == "auto":
         return "torch" if device != "cpu" else "eager" if native.lacking() else "native"
@@ -37,7 +39,7 @@ def by_name(backend: str, device: str) -> str:
 
 
 def explained(backend: str, device: str) -> str:
-    """Name the implementation and the reason in one sentence.
+    """Return a sentence that names the implementation and the reason for the choice.
 
     Raises:
         UnknownName, BackendUnavailable: as in ``by_name``.

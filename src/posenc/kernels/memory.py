@@ -1,4 +1,4 @@
-"""The memory of tensors: whether two tensors share memory, and whether values can be read."""
+"""Functions about the memory of tensors: whether two tensors share memory, and whether values can be read."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,9 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def is_concrete(*tensors: Tensor) -> bool:
-    """Whether these are plain tensors: not traced, fake, inside a function transform, or on meta."""
+    """Return whether the tensors are plain tensors, which are not traced, fake, transformed, or on the meta
+    device.
+    """
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     for x in tensors:  # noqa: SIM110  asked in every call, where a generator is a call for each
@@ -21,14 +23,16 @@ def is_concrete(*tensors: Tensor) -> bool:
 
 
 def is_transformed() -> bool:
-    """Whether a function transform or a forward-mode derivative is active; these support only basic operators."""
+    """Return whether a function transform or a forward-mode derivative is active, which supports only basic
+    operators.
+    """
     return not torch.compiler.is_compiling() and (
         torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
     )
 
 
 def is_recorded(*tensors: Tensor) -> bool:
-    """Whether autograd, in backward or forward mode, has to record operations on these tensors."""
+    """Return whether autograd, in backward or forward mode, must record operations on these tensors."""
     recorded = torch.is_grad_enabled()
     for x in tensors:  # noqa: SIM110
         if (recorded and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None:
@@ -37,18 +41,19 @@ def is_recorded(*tensors: Tensor) -> bool:
 
 
 def plain_bool(flag: bool) -> bool:
-    """The flag as a plain bool. Under a compiler, a flag computed from lengths is symbolic, which sdpa does not
-    accept."""
+    """Convert a flag to a plain bool. Under a compiler, a flag that was computed from lengths is symbolic, and
+    sdpa does not accept symbolic flags.
+    """
     if flag:  # noqa: SIM103  returning it would return the symbol
         return True
     return False
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether a and b have elements that share memory; exact for tensors of the same dtype.
+    """Return whether elements of a and b share memory. The result is exact for tensors of the same dtype.
 
-    Slices of one projection to q, k and v are interleaved but share no elements. So if their memory ranges
-    overlap, every element of a marks a byte, and the bytes of b's elements are checked.
+    Slices of one projection to q, k and v are interleaved but share no elements. If the memory ranges of a and b
+    overlap, every element of a marks a byte, and the bytes of the elements of b are checked.
     """
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
         return False
@@ -65,13 +70,14 @@ def overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _span(x: Tensor) -> int:
-    """The number of elements from x's first to its last element in memory, inclusive."""
+    """Return the number of elements from the first to the last element of x in memory, inclusive."""
     return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
 
 
 def free_memory(device: torch.device) -> int:
-    """The number of available bytes on the device, where cached files count as available; on a Mac, the total
-    memory."""
+    """Return the number of available bytes on the device. Cached files count as available; on a Mac, return the
+    total memory.
+    """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     if MEMINFO.exists():  # Linux

@@ -1,7 +1,8 @@
-"""The native kernel: a C library for several instruction sets, compiled with the package and loaded on first use.
+"""The native kernel is a C library for several instruction sets, which is compiled with the package and loaded
+on first use.
 
-This module compiles and writes nothing. A library that is older than its sources, as in a checkout after a pull,
-is not loaded.
+This module does not compile or write files. A library that is older than its sources, as in a checkout after a
+pull, is not loaded.
 """
 
 import ctypes
@@ -13,11 +14,11 @@ from posenc.errors import BackendUnavailable
 
 LIBRARY = Path(__file__).parent / "rotary" / "native.so"
 SOURCES = LIBRARY.with_suffix("")
-"""The folder of the C sources, which a wheel does not contain."""
+"""The folder of the C sources, which wheels do not contain."""
 
 
 class Job(ctypes.Structure):
-    """The kernel's arguments other than addresses: the fields of the structure in ``rotary/native/call.h``."""
+    """The arguments of the kernel except addresses, as in the structure of ``rotary/native/call.h``."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),
@@ -39,19 +40,22 @@ def load() -> ctypes.CDLL:
 
 
 def lacking() -> str:
-    """Why there is no native kernel here and how to get it; empty if there is one."""
+    """Return the reason why the native kernel is not available and how to get it, or an empty string if it is
+    available.
+    """
     return _load()[1]
 
 
 def level() -> str:
-    """The instruction set in use, ``"baseline"``, ``"avx2"`` or ``"avx512"``: the best that this processor
-    supports."""
+    """Return the instruction set of the kernel, which is the best of ``"baseline"``, ``"avx2"`` and ``"avx512"``
+    that this processor supports.
+    """
     return str(load().posenc_level().decode())
 
 
 @cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """Load the library, or return the reason why there is none."""
+    """Load the library, or return the reason why it cannot be loaded."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     remedy = (
         "type: python tools/build_kernel.py"

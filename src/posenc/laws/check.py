@@ -1,4 +1,4 @@
-"""``posenc.check`` tests every law on an encoding and reports which laws are kept."""
+"""``posenc.check`` tests every law on an encoding and reports which laws the encoding keeps."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,22 +36,22 @@ LAWS: tuple[Law, ...] = (
     tracing.compiles_to_one_graph,
     tracing.exports_to_one_graph,
 )
-"""All laws, in the order of reports."""
+"""All laws, in the order in which reports list them."""
 
 SIGNS = {"kept": "kept  ", "broken": "BROKEN", "error": "ERROR ", "not owed": "  –   ", "not asked": "  ?   "}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of one law.
+    """The outcome of testing one law.
 
     Args:
         law: the name of the law.
         says: the requirement of the law.
-        outcome: ``"kept"``, ``"broken"``, ``"error"`` (the encoding raised an error), ``"not owed"`` (the law does
-            not apply) or ``"not asked"`` (it was not tested).
+        outcome: ``"kept"``, ``"broken"``, ``"error"`` (the encoding raised an error), ``"not owed"`` (the law
+            does not apply) or ``"not asked"`` (the law was not tested).
         detail: the counterexample, the error, or why the law was not tested.
-        remedy: how to keep the law.
+        remedy: advice on how to keep the law.
     """
 
     law: str
@@ -71,19 +71,19 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """The verdicts on all laws, as a printable report."""
+    """A printable report with the verdicts on all laws."""
 
     name: str
     verdicts: tuple[Verdict, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether all tested laws are kept."""
+        """Whether the encoding keeps all tested laws."""
         return not self.broken
 
     @property
     def broken(self) -> tuple[Verdict, ...]:
-        """The verdicts of laws that are broken or ended in an error."""
+        """The verdicts on laws that are broken or whose test raised an error."""
         return tuple(verdict for verdict in self.verdicts if verdict.outcome in ("broken", "error"))
 
     def __str__(self) -> str:
@@ -104,15 +104,16 @@ def check(
     layers: int | None = None,
     compiled: bool = False,
 ) -> Report:
-    """Test every law on an encoding: ``print(posenc.check(MyEncoding))``; this takes two or three seconds.
+    """Test every law on an encoding, as in ``print(posenc.check(MyEncoding))``. The test takes two or three
+    seconds.
 
     Args:
         encoding: an instance, a class whose arguments include sizes of the model (``width``, ``heads``,
             ``head_dim``, ``num_positions``, ``layers``), or a string such as ``"my_module:Mine(width=3)"``.
-        width, heads, kv_heads, head_dim, num_positions, layers: the shape of the model; by default that of the
-            encoding, or small sizes.
+        width, heads, kv_heads, head_dim, num_positions, layers: the shape of the model; by default the sizes of
+            the encoding, and small values for other sizes.
         compiled: whether to also test the laws of torch.compile and torch.export, which takes ten more seconds.
-            Your own compiled functions stay compiled.
+            Functions that you compiled before stay compiled.
     """
     subject = Subject.of(
         encoding,
@@ -129,7 +130,7 @@ def check(
 
 
 def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
-    """Test a law on a subject; laws that run a compiler are tested only if ``compiled``."""
+    """Test a law on a subject. Laws that run a compiler are tested only if ``compiled`` is True."""
     try:
         later = NotAsked("takes seconds; pass compiled=True")
         if why_not := law.why_not(subject) if compiled or not law.traces else later:

@@ -1,5 +1,6 @@
-"""Laws about what an encoding computes: effects, offsets, vector lengths, order, and errors for invalid
-positions."""
+"""Laws about the values that an encoding computes: effects, offsets, vector lengths, order, and errors for
+invalid positions.
+"""
 
 import math
 
@@ -19,7 +20,7 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 @law()
 def acts_where_it_declares(subject: Subject) -> None:
-    """An encoding has exactly the effects that it declares, and declares whether it reads content.
+    """An encoding has exactly the effects that it declares, and it declares whether it reads content.
 
     List every effect of the ``Placed`` in ``acts_on``, set ``needs_content`` if ``with_content`` changes
     something, and do not override methods of other effects.
@@ -56,11 +57,13 @@ def acts_where_it_declares(subject: Subject) -> None:
 
 @law()
 def sees_only_the_offset(subject: Subject) -> None:
-    """Shifting all positions changes no score of a relative encoding; absolute ones set ``relative = False``.
+    """Shifting all positions changes no score of a relative encoding; absolute encodings set ``relative =
+    False``.
 
     Compute offsets or phases in integers before anything is rounded, as ``posenc.clock.Clock`` does. Angles in
-    float64 are off by 1e-10 at position one million, so set ``position_limit`` to the range in which they are
-    accurate enough. Declare ``relative = False`` if scores depend on positions and not only on offsets.
+    float64 have an error of 1e-10 at position one million, so set ``position_limit`` to the range in which
+    angles are accurate enough. Declare ``relative = False`` if scores depend on positions and not only on
+    offsets.
     """
     encoding = subject.build().double()
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -100,7 +103,7 @@ def _no_rotation(subject: Subject) -> str:
 
 @law(_no_rotation)
 def rotation_keeps_norms(subject: Subject) -> None:
-    """A rotation keeps the lengths of vectors, and at position 0 it changes no bit.
+    """A rotation keeps the lengths of vectors, and at position 0 it returns vectors bit for bit.
 
     Rotate both channels of a pair by the same angle; declare ``isometric = False`` if lengths change.
     """
@@ -119,7 +122,7 @@ def rotation_keeps_norms(subject: Subject) -> None:
 
 @law()
 def rotates_queries_and_keys_apart(subject: Subject) -> None:
-    """Queries without keys, and keys without queries, rotate as they do together; the result for None is None.
+    """Rotating only queries or only keys gives the same vectors as rotating both; the result for None is None.
 
     In ``rotate``, handle q and k separately, and return None for None.
     """
@@ -135,7 +138,7 @@ def rotates_queries_and_keys_apart(subject: Subject) -> None:
 
 @law()
 def leaves_inputs_and_values_alone(subject: Subject) -> None:
-    """Effects do not modify their inputs; with a single key, attention returns its value.
+    """Effects do not modify their inputs, and attention to a single key returns the value of this key.
 
     Return new tensors; do not call ``add_``, ``mul_`` or ``copy_`` on inputs.
     """
@@ -185,10 +188,10 @@ def tells_orders_apart(subject: Subject) -> None:
 
 @law()
 def refuses_what_is_no_position(subject: Subject) -> None:
-    """Positions that are floats, narrow integers, negative, too large or of a wrong shape raise errors.
+    """Positions raise an error if they are floats, narrow integers, negative, too large or of a wrong shape.
 
-    Set ``position_limit`` instead of overriding ``check``; if you override it, call ``posenc.positions.check``
-    with your limit.
+    Set ``position_limit`` instead of overriding ``check``; if you override ``check``, call
+    ``posenc.positions.check`` with your limit.
     """
     encoding = subject.build()
     origin = subject.along(torch.tensor([0]))

@@ -1,4 +1,4 @@
-"""Helpers of laws: everything that an encoding does at given positions, and attention by its definition."""
+"""Helpers for laws: all results of an encoding at given positions, and attention computed by its definition."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,9 @@ Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> Inputs:
-    """Random x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, the same in every call."""
+    """Return random x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, which are equal in every
+    call.
+    """
     generator = torch.Generator().manual_seed(2)
     heads = subject.heads, subject.kv_heads, subject.kv_heads
     shapes = [(T, subject.width), *((n, T, subject.head_dim) for n in heads)]
@@ -28,7 +30,9 @@ def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> 
 
 
 class Whole(nn.Module):
-    """A module whose forward returns an encoding's effect on embeddings and the attention of every layer."""
+    """A module whose ``forward`` returns the embeddings and the attention output of every layer, with an
+    encoding.
+    """
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
@@ -47,7 +51,7 @@ class Whole(nn.Module):
 def outputs(
     subject: Subject, encoding: Encoding, positions: Tensor, given: Sequence[Tensor], mask: Mask = CAUSAL
 ) -> list[Tensor]:
-    """The embeddings and the attention output of every layer, for x, q, k and v at these positions."""
+    """Return the embeddings and the attention output of every layer, for x, q, k and v at these positions."""
     x, q, k, v = given
     placed = encoding.at(positions, dtype=x.dtype)
     layers = [here for _, here, _ in read_layers(placed, subject.period, x)]
@@ -56,7 +60,7 @@ def outputs(
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer, its inputs for one sequence, and the state of its keys."""
+    """A layer, the layer's inputs for one sequence, and the state of its keys."""
 
     encoding: Encoding
     number: int
@@ -68,7 +72,9 @@ class Layer:
     state: ContentState | None
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """The encoding at these tokens, after reading the tokens of the queries, with the state of the keys."""
+        """Return the encoding at these tokens, after it has read the queries' tokens, with the state of the
+        keys.
+        """
         places = self.positions[..., queries], self.positions[..., keys]
         here = self.encoding.at(*places, dtype=torch.float64)[self.number]
         return here.with_content(self.x[:, queries])[0].with_state(
@@ -76,13 +82,13 @@ class Layer:
         )
 
     def rotated(self, queries: Tensor, keys: Tensor) -> tuple[Placed, Tensor, Tensor]:
-        """The encoding at these tokens, and their rotated queries and keys."""
+        """Return the encoding at these tokens, and their rotated queries and keys."""
         here = self.at(queries, keys)
         return here, *here.rotate(self.q[:, :, queries], self.k[:, :, keys])
 
 
 def layers(subject: Subject, encoding: Encoding, positions: Tensor, given: Sequence[Tensor]) -> list[Layer]:
-    """Every layer of a float64 encoding on x, q, k and v at these positions."""
+    """Return every layer of a float64 encoding, with inputs x, q, k and v at these positions."""
     x, q, k, v = given
     placed = encoding.at(positions, dtype=torch.float64)
     embedded = placed.embed(x)
@@ -93,10 +99,10 @@ def layers(subject: Subject, encoding: Encoding, positions: Tensor, given: Seque
 def effects(
     subject: Subject, encoding: Encoding, positions: Tensor, dtype: torch.dtype = torch.float32
 ) -> dict[str, Tensor]:
-    """Everything that an encoding does at these positions, layer by layer.
+    """Return all results of an encoding at these positions, layer by layer.
 
-    ``far`` is the attention of a zero query from a distant position. It depends only on the bias, through
-    differences between large values that a 16-bit bias would lose.
+    ``far`` is the attention output for a zero query at a distant position. ``far`` depends only on differences
+    between large values of the bias, which a 16-bit bias could not represent.
     """
     x, q, k, v = inputs(subject, positions.shape[-1], dtype)
     placed = encoding.at(positions, dtype=dtype)
@@ -118,15 +124,16 @@ def effects(
 
 
 def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
-    """The bias for tokens in default order, with queries and keys set as in attention."""
+    """Return the bias for tokens in default order, after it got queries and keys as in attention."""
     assert placed.bias is not None
     orders = Mask().order(q.shape[2], k.shape[2], q.device)
     return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))
 
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
-    """The whole bias ``(#B, H, T, S)`` for tokens in default order; for a bias that reads scores, all scores are
-    zero."""
+    """Return the whole bias ``(#B, H, T, S)`` for tokens in default order. A bias that reads scores gets scores
+    of zero.
+    """
     (B, H, T, _), S, compute_dtype = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
     return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=compute_dtype))
 
@@ -134,7 +141,7 @@ def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
 def defined(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask | None = None, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """softmax(scores)·v and the logsumexp, computed densely; a row that sees no key is zero."""
+    """Return softmax(scores)·v and the logsumexp, computed from dense scores. Rows that see no key are zero."""
     given = scores(q, k, placed, mask, scale=scale)
     dead = (given == -math.inf).all(-1, keepdim=True)
     weights = given.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)

@@ -1,4 +1,4 @@
-"""Laws of batching and caching: sequences in one piece, in chunks, token by token, padded or packed."""
+"""Laws of batching and caching, for sequences in one piece, in chunks, token by token, padded or packed."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -18,10 +18,10 @@ from posenc.positions import left_padded, packed
 
 @law()
 def whole_is_pieces(subject: Subject) -> None:
-    """A sequence read at once, in chunks, or token by token with a cache and its state gives the same outputs.
+    """A sequence gives the same outputs at once, in chunks, and token by token with a cache and its state.
 
-    Compute from ``q_positions`` and ``k_positions``, never from a length or a row's index, and return the state of
-    all keys.
+    Use ``q_positions`` and ``k_positions``, never a length or the index of a row, and return the state of all
+    keys.
     """
     length = subject.longest(24)
     given, positions = inputs(subject, length, torch.float64), subject.plain(length)
@@ -44,8 +44,9 @@ def whole_is_pieces(subject: Subject) -> None:
 def _with_a_cache(
     encoding: Encoding, layer: int, positions: Tensor, given: Sequence[Tensor], pieces: tuple[Tensor, ...]
 ) -> Tensor:
-    """The outputs of a layer if every piece of a sequence attends to the cached keys and states of earlier
-    pieces."""
+    """Return the outputs of a layer in which every piece of a sequence attends to the cached keys and states of
+    earlier pieces.
+    """
     x, q, k, v = given
     state: ContentState | None = None
     keys: list[Tensor] = []
@@ -64,8 +65,8 @@ def _with_a_cache(
 def together_is_apart(subject: Subject) -> None:
     """Sequences in a left-padded batch, or packed as documents, give the same outputs as each sequence alone.
 
-    Compute from positions, which restart in every document, not from indices of tokens. Keep the batch axis of
-    positions, ``(B, T)``; ``insert_head_axis`` inserts the axis for heads.
+    Use positions, which restart in every document, instead of token indices. Keep the batch axis of positions,
+    ``(B, T)``; ``insert_head_axis`` inserts the axis for heads.
     """
     encoding, longest, lengths = subject.build().double(), subject.longest(11), [5, min(9, subject.longest(9)), 3]
     starts = [longest - min(length, longest) for length in (5, 11)]

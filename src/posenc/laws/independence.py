@@ -1,4 +1,4 @@
-"""Laws of precision: 16-bit dtypes are rounded once, and gradients are exact."""
+"""Laws of precision: results in 16-bit dtypes are rounded once, and gradients are exact."""
 
 import copy
 import math
@@ -17,11 +17,11 @@ from posenc.mask import CAUSAL
 
 @law()
 def low_precision_rounds_once(subject: Subject) -> None:
-    """In bf16 and fp16, effects equal those in float32, rounded once; attention adds two more roundings.
+    """Effects in bf16 and fp16 equal the effects in float32, rounded once; attention adds two more roundings.
 
     Compute in float32 or wider for any dtype of x, q and k, and round once at the end with ``.to(x.dtype)``.
-    Convert trained parameters first: for a bias to the dtype given to ``place``, as in
-    ``self.a.to(dtype).exp()``, for a rotation to float64, as in ``self.a.double().exp()``.
+    Convert trained parameters before any computation: for a bias, to the dtype given to ``place``, as in
+        ``self.a.to(dtype).exp()``; for a rotation, to float64, as in ``self.a.double().exp()``.
     """
     limit = subject.declared.position_limit
     at = subject.along(torch.tensor([*range(min(40, limit - 9), min(48, limit - 1)), min(3001, limit - 1)]))
@@ -63,9 +63,10 @@ def _rounds_once(
 
 
 def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:
-    """The tolerance of attention in v's dtype. Weights and result are each rounded by u. Scaling rounds queries
-    again; a rotation inside attention rounds queries and keys again. A weight changes by twice the change of a
-    score."""
+    """Return the tolerance of attention in the dtype of v. Weights and results have the rounding unit u. Scaling
+    rounds queries again, and a rotation inside attention rounds queries and keys again. The error of a weight is
+    twice the error of a score.
+    """
     u = torch.finfo(v.dtype).eps / 2
     factor = 1.0 if here.scale is None else here.scale.abs().max().item()
     length = math.prod(tensor.double().norm(dim=-1).max().item() for tensor in rotated)
@@ -76,9 +77,9 @@ def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tenso
 
 @law()
 def gradients_are_exact(subject: Subject) -> None:
-    """Gradients of all inputs and parameters equal finite differences in float64.
+    """The gradients of all inputs and parameters equal finite differences in float64.
 
-    Do not cut gradients: no ``detach``, ``.data`` or ``no_grad`` between inputs or parameters and results.
+    Do not use ``detach``, ``.data`` or ``no_grad`` between inputs or parameters and results.
     """
     encoding = subject.build().double()
     names = [name for name, _ in encoding.named_parameters()]

@@ -1,4 +1,4 @@
-"""A law: a requirement on every encoding or model, and the function that tests it."""
+"""A law is a requirement on every encoding or model, with the function that tests the requirement."""
 
 import math
 from collections.abc import Callable
@@ -9,34 +9,38 @@ import torch
 from torch import Tensor
 
 ROUNDING = 1e-12
-"""The error of float64 in a few small layers: a few thousand roundings of 1e-16 each."""
+"""The float64 error of a few small layers, which is a few thousand roundings of 1e-16."""
 
 
 class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
-    """A law is broken; the message contains the place, the result, the expected result and the tolerance."""
+    """The error for a broken law; its message contains the place, the result, the expected result and the
+    tolerance.
+    """
 
 
 Holds = Callable[[Any], None]
-"""The function of a law; its argument is a subject, which is an encoding or a loaded model."""
+"""The function of a law. The argument of the function is a subject: an encoding or a loaded model."""
 WhyNot = Callable[[Any], str]
 
 
 class NotAsked(str):
-    """The reason why a law was not tested on a subject: it is impossible, or was not requested."""
+    """The reason why a law was not tested on a subject: the test is impossible, or it was not requested."""
 
 
 def everywhere(subject: object) -> str:
-    """The ``why_not`` of laws that always apply."""
+    """Return an empty reason, as the ``why_not`` of laws that always apply."""
     return ""
 
 
 @dataclass(frozen=True)
 class Law:
-    """A law. Calling it with a subject that breaks it raises ``Broken`` with a counterexample.
+    """A law. Calling the law with a subject that breaks it raises ``Broken`` with a counterexample.
 
     Args:
-        holds: the function; its name is the law's name, and the first line of its docstring is the requirement.
-        why_not: returns why the law does not apply to a subject, or a ``NotAsked``; empty if the law applies.
+        holds: the function that tests the law; the law has the name of this function, and the first line of its
+            docstring is the requirement.
+        why_not: a function that returns the reason why the law does not apply to a subject, or a ``NotAsked``;
+            the reason is empty if the law applies.
         traces: whether the law runs a compiler, which cannot trace annotations that are checked at run time.
     """
 
@@ -54,7 +58,7 @@ class Law:
 
     @property
     def remedy(self) -> str:
-        """How to keep the law: the docstring of the function after its first line."""
+        """Advice on how to keep the law: the docstring of the function after its first line."""
         return " ".join((self.holds.__doc__ or "").split()).removeprefix(" ".join(self.says.split())).strip()
 
     def __call__(self, subject: Any) -> None:
@@ -65,18 +69,18 @@ class Law:
 
 
 def law(why_not: WhyNot = everywhere, *, traces: bool = False) -> Callable[[Holds], Law]:
-    """A decorator that turns a function into a law."""
+    """Return a decorator that turns a function into a law."""
     return lambda holds: Law(holds, why_not, traces)
 
 
 def owed(holds: bool, complaint: str) -> None:
-    """Raise Broken with this message unless ``holds``."""
+    """Raise ``Broken`` with this message unless ``holds`` is True."""
     if not holds:
         raise Broken(complaint)
 
 
 def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING, what: str = "") -> None:
-    """Require that |got − want| ≤ bound everywhere (or infinities are equal), and that there are no NaNs."""
+    """Require that |got − want| ≤ bound in every element, that infinities are equal, and that there are no NaNs."""
     owed(got.shape == want.shape, f"{what}: shape {tuple(got.shape)}, wanted {tuple(want.shape)}")
     got, want = got.detach().double(), want.detach().double()
     off = (got - want).abs().masked_fill(got == want, 0.0)
@@ -86,13 +90,13 @@ def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING, what: str 
     at = tuple(int(i) for i in torch.unravel_index(excess.argmax(), excess.shape))
     allowed = torch.as_tensor(bound, dtype=torch.float64).expand(off.shape)[at].item()
     raise Broken(
-        f"{what} at {at}: got {got[at].item():.9g}, wanted {want[at].item():.9g}, off by {off[at].item():.2g} "
-        f"where {allowed:.2g} is allowed"
+        f"{what} at {at}: got {got[at].item():.9g}, expected {want[at].item():.9g}; the error "
+        f"{off[at].item():.2g} must be at most {allowed:.2g}"
     )
 
 
 def same(got: dict[str, Tensor], want: dict[str, Tensor], what: str = "") -> None:
-    """Require the same names, equal dtypes and equal numbers."""
+    """Require that both results have equal names, dtypes and numbers."""
     owed(got.keys() == want.keys(), f"{what}: {sorted(got)} instead of {sorted(want)}")
     for name in want:
         owed(got[name].dtype == want[name].dtype, f"{what}: {name} is {got[name].dtype}, wanted {want[name].dtype}")

@@ -1,4 +1,4 @@
-"""Laws of attention: outputs and gradients of every backend equal those of the definition."""
+"""Laws of attention: the outputs and gradients of every backend equal those of the definition."""
 
 import math
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ from posenc.laws.subject import Subject
 from posenc.mask import Mask
 
 SEVERAL_BLOCKS = 270
-"""A number of tokens for which every path of attention has several blocks of rows."""
+"""A number of tokens that every path of attention divides into several blocks of rows."""
 
 
 Way = tuple[str, Mask, float | None]
 
 
 def ways(subject: Subject, T: int, S: int) -> list[Way]:
-    """Masks that the encoding allows, with scales; together they make attention of the last T of S tokens use all
-    backends."""
+    """Return the masks that the encoding allows, with scales. With these masks, attention of the last T of S
+    tokens uses every backend at least once.
+    """
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
@@ -42,7 +43,7 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 
 @law()
 def paths_are_scores(subject: Subject) -> None:
-    """Every path of attention computes softmax(scores)·v: whole, cached, masked, in training, with its logsumexp.
+    """Every path of attention computes softmax(scores)·v, also with a cache, a mask, gradients or a logsumexp.
 
     ``rows`` and every shortcut of the bias must return the same numbers, and ``fall`` must not be steeper than the
     bias.
@@ -70,9 +71,10 @@ def paths_are_scores(subject: Subject) -> None:
 
 @law()
 def gradients_are_those_of_scores(subject: Subject) -> None:
-    """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64.
+    """On every path, the float64 gradients of inputs and parameters equal the gradients of softmax(scores)·v.
 
-    Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from them in ``derive``.
+    Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from these tensors in
+    ``derive``.
     """
     S = subject.longest(SEVERAL_BLOCKS * 3 // 2)  # too many tokens for attention to store their scores
     meeting = Meeting.of(subject, S, S)
@@ -92,12 +94,14 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The last T of S tokens in every layer, placed, read and rotated once for all backends."""
+    """The last T of S tokens in every layer; the encoding is placed, reads tokens and rotates only once for all
+    backends.
+    """
 
     leaves: list[Tensor]
-    """x, q, k, v and the parameters."""
+    """The tensors x, q, k and v, and the parameters."""
     layers: list[tuple[int, Placed, Tensor, Tensor]]
-    """The number, placed encoding, queries and keys of every layer."""
+    """The number, the placed encoding, the queries and the keys of every layer."""
 
     @classmethod
     def of(cls, subject: Subject, T: int, S: int) -> "Meeting":
@@ -108,7 +112,7 @@ class Meeting:
         return cls([*given, *encoding.parameters()], rotated)
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:
-        """The outputs of every layer, and the logsumexps if they are returned."""
+        """Return the outputs of every layer, and the logsumexps if the backend returns them."""
         results, v = {}, self.leaves[3]
         for layer, here, q, k in self.layers:
             y, sums = f"layer {layer}", f"logsumexp of layer {layer}"
@@ -121,7 +125,7 @@ class Meeting:
         return results
 
     def gradients(self, mask: Mask, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
-        """The gradients of a weighted sum of the outputs, which are computed by ``how``."""
+        """Compute outputs with ``how``, and return the gradients of a weighted sum of these outputs."""
         total = torch.zeros((), dtype=torch.float64)
         for name, y in self.attended(mask, scale, how).items():
             weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)

@@ -1,4 +1,6 @@
-"""Laws of sharding: sequences sharded over ranks, permuted, in a ring or in a cache; heads sharded over ranks."""
+"""Laws of sharding, for sequences that are sharded over ranks, permuted, in a ring or in a cache, and for heads
+that are sharded over ranks.
+"""
 
 from collections.abc import Sequence
 
@@ -15,19 +17,22 @@ from posenc.mask import Mask
 
 RANKS = 4
 Call = tuple[Tensor, Tensor, Tensor, Placed, Mask]
-"""Arguments of attention."""
+"""The arguments of a call of attention."""
 
 
 def call(layer: Layer, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
-    """The arguments of attention for these queries and keys: rotated at their positions, with their order in the
-    mask."""
+    """Return the arguments of attention for these queries and keys, which are rotated at their positions; the
+    mask contains their order.
+    """
     here, q, k = layer.rotated(queries, keys)
     mask = Mask(causal=True, **{"q_order": queries, "k_order": keys, **more})  # type: ignore[arg-type]
     return q, k, layer.v[:, :, keys], here, mask
 
 
 def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
-    """Every layer of the subject on one sequence, with its output for the whole sequence."""
+    """Return every layer of the subject with one sequence as input, and the output of the layer for the whole
+    sequence.
+    """
     length = subject.longest(16) // (2 * RANKS) * 2 * RANKS or subject.longest(16)
     given, every = inputs(subject, length, torch.float64), torch.arange(length)
     placed_layers = layers(subject, subject.build().double(), subject.plain(length), given)
@@ -35,7 +40,7 @@ def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
 
 
 def divisions(length: int) -> dict[str, Sequence[Tensor]]:
-    """Ways to divide a sequence over ranks: the tokens of each rank, in order."""
+    """Return several divisions of a sequence over ranks; a division lists the tokens of each rank in order."""
     parts = torch.arange(length).chunk(2 * RANKS)
     return {
         "in one piece": torch.arange(length).chunk(RANKS),
@@ -46,10 +51,11 @@ def divisions(length: int) -> dict[str, Sequence[Tensor]]:
 
 @law()
 def sharded_is_whole(subject: Subject) -> None:
-    """Sharding queries over ranks, in any order, and gathering keys gives the outputs of the whole sequence.
+    """Queries that are sharded over ranks in any order, with gathered keys, give the outputs of the whole
+    sequence.
 
-    Compute a bias from the block's ``q_positions`` and ``k_positions``. For a sum along the sequence, override
-    ``Bias.ordered`` and use ``q_order`` and ``k_order``.
+    Compute a bias from the ``q_positions`` and ``k_positions`` of its block. If the bias sums along the
+    sequence, override ``Bias.ordered`` and use ``q_order`` and ``k_order``.
     """
     for layer, want in unsharded(subject):
         for division, shards in divisions(layer.q.shape[2]).items():
@@ -73,10 +79,10 @@ def _no_ring(subject: Subject) -> str:
 
 @law(_no_ring)
 def ring_is_whole(subject: Subject) -> None:
-    """Attention to parts of the keys, merged by their logsumexps, gives the same outputs as attention to all keys.
+    """Attention to parts of the keys, merged by logsumexps, gives the same outputs as attention to all keys.
 
-    Return complete values from ``Bias.rows``: leaving out a constant per row does not change softmax, but it
-    changes merged outputs.
+    Return complete values from ``Bias.rows``. A missing constant per row does not change softmax, but it changes
+    merged outputs.
     """
     for layer, want in unsharded(subject):
         shards = torch.arange(layer.q.shape[2]).chunk(RANKS)
@@ -88,10 +94,10 @@ def ring_is_whole(subject: Subject) -> None:
 
 @law(lambda subject: "" if subject.kv_heads > 1 else "its heads share one key-value head")
 def heads_are_whole(subject: Subject) -> None:
-    """Heads sharded over ranks with ``slice_heads`` give the same outputs as all heads together.
+    """Heads that are sharded over ranks with ``slice_heads`` give the same outputs as all heads together.
 
-    Keep an axis for heads in bias and scale; override ``Placed.slice_heads`` if a rotation has parameters per
-    head.
+    Keep an axis for heads in the bias and the scale, and override ``Placed.slice_heads`` if a rotation has
+    parameters per head.
     """
     group = subject.heads // subject.kv_heads
     for layer, want in unsharded(subject):
@@ -106,9 +112,9 @@ def heads_are_whole(subject: Subject) -> None:
 
 @law()
 def slots_are_a_cache(subject: Subject) -> None:
-    """A preallocated cache, filled from the left or right-aligned, gives the same outputs as a growing cache.
+    """A preallocated cache, filled from the left or the right, gives the same outputs as a growing cache.
 
-    Compute from ``k_positions``; the index of a slot is not its position.
+    Use ``k_positions``, because the index of a slot is not its position.
     """
     for layer, want in unsharded(subject):
         S = layer.q.shape[2]

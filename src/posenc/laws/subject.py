@@ -1,4 +1,4 @@
-"""The subject of a law: how to build an encoding, and the shape of its model."""
+"""The subject of a law: a function that builds an encoding, and the shape of the encoding's model."""
 
 import copy
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 
 ROWS = 64
-"""The number of rows of learned tables in checks; laws for all encodings use only these positions."""
+"""The number of rows of learned tables in checks. Laws for all encodings use only positions with a row."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An encoding in a model.
+    """An encoding as part of a model.
 
     Args:
         name: the name in reports.
@@ -52,9 +52,9 @@ class Subject:
         num_positions: int = ROWS,
         layers: int | None = None,
     ) -> "Subject":
-        """The subject for an encoding, for a class whose arguments are sizes of the model, or for a string.
+        """Return the subject for an encoding, for a class whose arguments are sizes of the model, or for a string.
 
-        Missing sizes come from the encoding, or are small defaults.
+        Missing sizes are taken from the encoding, or are small default values.
         """
         given = encoding if isinstance(encoding, Encoding) else None
         heads = heads or _fact(given, "heads") or 4
@@ -77,19 +77,21 @@ class Subject:
             name, make = encoding.__name__, lambda: fresh(Entry(encoding), {}, shape)
         else:
             raise InvalidArgument(
-                f"encoding={encoding!r} is not an encoding; pass a posenc.Encoding, its class, or a string such as "
+                f"encoding={encoding!r} must be a posenc.Encoding, its class, or a string such as "
                 "'rotary(base=500000)'"
             )
         return cls(name, make, width, heads, kv_heads, head_dim, layers, given is None)
 
     def build(self) -> Encoding:
-        """Build the encoding for the model, with the same parameters every time."""
+        """Build the encoding for the model; every call creates equal parameters."""
         with torch.random.fork_rng():
             torch.manual_seed(1)
             return for_layers(self.make(), self.layers)
 
     def trained(self) -> Encoding:
-        """The encoding with other parameters, as after training; many formulas are exact at a start of 0 or 1."""
+        """Return the encoding with changed parameters, as after training, because many formulas are exact for
+        initial values of 0 or 1.
+        """
         encoding = self.build()
         for x in encoding.parameters():
             x.detach().mul_(1.07).add_(0.03)
@@ -97,37 +99,38 @@ class Subject:
 
     @cached_property
     def declared(self) -> Encoding:
-        """An instance for reading declarations."""
+        """An instance of the encoding, from which laws read its declarations."""
         return self.build()
 
     @property
     def period(self) -> int:
-        """The number of layers, from the first, that include every layer type."""
+        """The number of layers, counted from the first layer, that include every layer type."""
         return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
 
     @cached_property
     def needs_scores(self) -> bool:
-        """Whether a bias reads whole rows of scores, so that attention in parts is impossible."""
+        """Whether a bias reads whole rows of scores, which makes attention in parts impossible."""
         x, placed = torch.zeros(1, 1, self.width), self.declared.at(self.plain(1))
         biases = (here.bias for _, here, _ in read_layers(placed, self.period, x))
         return any(bias is not None and bias.needs_scores for bias in biases)
 
     @property
     def rounded(self) -> bool:
-        """Whether the encoding uses the float32 angles of some checkpoints, whose error grows with positions."""
+        """Whether the encoding uses the float32 angles of some checkpoints, whose errors grow with the position."""
         return any(getattr(module, "phases", "exact") == "float32" for module in self.declared.modules())
 
     def longest(self, length: int) -> int:
-        """``length``, or the number of valid positions if that is smaller."""
+        """Return the smaller of ``length`` and the number of valid positions."""
         return min(length, self.declared.position_limit)
 
     def plain(self, length: int, offset: int = 0) -> Tensor:
-        """The positions of ``length`` tokens after ``offset`` other tokens."""
+        """Return the positions of ``length`` tokens after ``offset`` other tokens."""
         return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
-        """The positions of tokens at these places: the places on the first axis, other numbers on all other
-        axes."""
+        """Return the positions of tokens at these places. The first axis contains the places, and the other axes
+        contain other numbers.
+        """
         axes = range(1, self.declared.axes)
         if not axes:
             return places
@@ -135,13 +138,13 @@ class Subject:
 
 
 def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
-    """Positions shifted by ``shift`` along the first axis, and by larger amounts along the other axes."""
+    """Shift positions by ``shift`` along the first axis, and by larger amounts along the other axes."""
     steps = torch.arange(1, axes + 1) * shift
     return positions + steps.view(-1, *[1] * (positions.dim() - 1))
 
 
 def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
-    """The placed encodings of the layers with their layer numbers, without duplicates."""
+    """Return the placed encodings of the layers, without duplicates, with their layer numbers."""
     layers_apart: list[tuple[int, Placed]] = []
     for layer in range(layers):
         here = placed[layer]
@@ -151,12 +154,14 @@ def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
 
 
 def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Placed, ContentState | None]]:
-    """The layers after reading content: the number and encoding of each layer, and the state of its keys."""
+    """Return the number and the encoding of each layer after it has read content, and the state of the layer's
+    keys.
+    """
     return [(layer, *awaiting.with_content(x)) for layer, awaiting in each_layer(placed, layers)]
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:
-    """A size of the model, from the settings of the encoding or of one of its parts."""
+    """Return a size of the model, from the settings of the encoding or of one of its parts."""
     modules = () if encoding is None else encoding.modules()
     facts = (getattr(module, name, None) for module in modules)
     return next((fact for fact in facts if type(fact) is int), None)

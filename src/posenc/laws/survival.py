@@ -1,4 +1,4 @@
-"""Laws about operations on a module, such as casts and copies, that must not change what an encoding computes."""
+"""Laws about operations on a module, such as casts and copies, that must not change the results of an encoding."""
 
 import copy
 import math
@@ -15,11 +15,11 @@ from posenc.laws.subject import Subject
 
 @law()
 def survives_casts(subject: Subject) -> None:
-    """Casting the module rounds only its parameters, not frequencies, slopes or positions.
+    """Casting a module rounds only its parameters, not frequencies, slopes or positions.
 
     Store frequencies and slopes as integers, with ``register_constants(bits=table.view(torch.int32))``, or as
-    Python numbers. Convert trained parameters first: for a bias to the dtype given to ``place``, as in
-    ``self.a.to(dtype).exp()``, for a rotation to float64, as in ``self.a.double().exp()``.
+    Python numbers. Convert trained parameters before any computation: for a bias, to the dtype given to
+        ``place``, as in ``self.a.to(dtype).exp()``; for a rotation, to float64, as in ``self.a.double().exp()``.
     """
     at = late(subject)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
@@ -49,10 +49,10 @@ COPIES: dict[str, Callable[[Subject, Encoding], Encoding]] = {
 
 @law()
 def survives_copies(subject: Subject) -> None:
-    """deepcopy, state_dict and pickle lose nothing; a state dict contains only parameters.
+    """deepcopy, state_dict and pickle preserve the encoding, and a state dict contains only parameters.
 
-    Register all buffers with ``register_constants``, which keeps them out of state dicts. Define functions at the
-    top level of a module or as methods, and do not store lambdas in attributes.
+    Register all buffers with ``register_constants``, which excludes buffers from state dicts. Define functions
+    at the top level of a module or as methods, and do not store lambdas in attributes.
     """
     encoding, at = subject.build(), late(subject)
     want, state = effects(subject, encoding, at), encoding.state_dict()
@@ -69,9 +69,10 @@ def survives_copies(subject: Subject) -> None:
 
 @law()
 def survives_meta(subject: Subject) -> None:
-    """Moving to meta and back, with to_empty and reset_parameters, gives the same result as resetting in place.
+    """to_empty and reset_parameters after a move to meta give the same result as reset_parameters in place.
 
-    Fill parameters in ``reset_parameters``, and end it with ``self.reset_buffers()`` if there are buffers.
+    Fill parameters in ``reset_parameters``, and call ``self.reset_buffers()`` at its end if the module has
+    buffers.
     """
     there, at = subject.build().to("meta"), subject.plain(9)
     with torch.device("meta"):
@@ -97,9 +98,10 @@ def survives_meta(subject: Subject) -> None:
 
 @law()
 def survives_autocast(subject: Subject) -> None:
-    """Autocast may run attention in bf16, but not tables and biases, whose errors would grow with distance.
+    """Autocast may run attention in bf16, but not tables and biases, because their errors would grow with
+    distance.
 
-    Autocast rounds only matrix products, so use elementwise products and sums, or disable autocast with
+    Autocast rounds only matrix products. Use elementwise products and sums, or disable autocast with
     ``torch.autocast(device, enabled=False)``.
     """
     encoding, at = subject.build(), late(subject)

@@ -13,16 +13,17 @@ from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject
 
 LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
-"""Ten lengths, without 1, because compilers make a separate graph for length 1."""
+"""Ten lengths of sequences. Length 1 is omitted, because compilers make a separate graph for length 1."""
 
 SINGLE = 2.0**-23 * 64
-"""The tolerance of float32 sums of at most 64 terms."""
+"""The tolerance for float32 sums of at most 64 terms."""
 
 
 @contextmanager
 def traceable(how: str) -> Iterator[None]:
-    """Turn a tracer's failure into Broken: the code reads a value, branches on a length, or uses an unsupported
-    operation."""
+    """Raise ``Broken`` for the error of a tracer, which means that the code reads a value, branches on a length,
+    or uses an unsupported operation.
+    """
     from torch._dynamo.exc import TorchDynamoException  # only loaded when compiling
 
     try:
@@ -34,23 +35,23 @@ def traceable(how: str) -> Iterator[None]:
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
-    """The arguments for a ``Whole``."""
+    """Return the arguments for the ``forward`` of a ``Whole``."""
     mask = torch.ones(2, T, dtype=torch.bool)
     mask[0, : T // 4] = False
     return *inputs(subject, T), subject.plain(T, offset), mask
 
 
 def _lengths(subject: Subject) -> list[tuple[int, int]]:
-    """The lengths, each with its own offset."""
+    """Return the lengths, each with another offset."""
     limit = subject.declared.position_limit
     return [(T, min(i, limit - T)) for i, T in enumerate(LENGTHS) if limit >= T]
 
 
 @law(traces=True)
 def compiles_to_one_graph(subject: Subject) -> None:
-    """Compiled with causal and padding masks, one graph for ten lengths equals eager, forward and backward.
+    """With causal and padding masks, one compiled graph equals eager at ten lengths, forward and backward.
 
-    Do not branch on values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
+    Do not branch on values or lengths, as with ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """
     for way in ("causal", "masked"):
         graphs: list[object] = []
@@ -78,9 +79,9 @@ def compiles_to_one_graph(subject: Subject) -> None:
 
 @law(traces=True)
 def exports_to_one_graph(subject: Subject) -> None:
-    """torch.export with a dynamic length gives the same outputs as eager at ten lengths.
+    """A graph from torch.export with a dynamic length gives the same outputs as eager at ten lengths.
 
-    Do not branch on values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
+    Do not branch on values or lengths, as with ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """
     length = torch.export.Dim("length", min=2, max=subject.longest(1024))
     for way in ("causal", "masked"):

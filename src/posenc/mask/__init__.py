@@ -1,4 +1,6 @@
-"""Which keys a query may see: ``Mask``, the checks of its tensors, and the lengths that are read from them."""
+"""The class ``Mask`` determines the keys that a query may see. This package also checks the tensors of masks,
+and reads lengths of documents and padding from tensors.
+"""
 
 from posenc.mask.fields import PER_KEY as PER_KEY
 from posenc.mask.fields import PER_QUERY as PER_QUERY

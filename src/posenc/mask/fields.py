@@ -13,24 +13,24 @@ from posenc.errors import InvalidArgument
 Row = Mapping[str, str]
 """The properties of a field that holds a tensor.
 
-``axes`` names the axes: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys. Integers
-may lack ``b``; b and h may have size 1. ``truth`` is for booleans, which hide a key if they are False: it says
-what True means and how to convert other dtypes.
+``axes`` names the axes: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys. Tensors
+of integers need not have ``b``; b and h may have size 1. ``truth`` is the text that tells users of a boolean
+field what True means and how to convert other dtypes; False hides a key.
 
-These properties are enough to check, copy, slice and shard the field and to pass it to FlexAttention. Booleans
-need nothing else; the meaning of integers is defined by a line in ``Mask.sees``.
+With these properties, a field can be checked, copied, sliced, sharded and passed to FlexAttention. Boolean
+fields need no other code. For a field of integers, ``Mask.sees`` defines the meaning.
 """
 
 PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
 
 
 def declared(names: Mapping[str, Any]) -> dict[str, Row]:
-    """The tensor fields that a class declares in its body."""
+    """Return the tensor fields that are declared in the body of a class."""
     return {name: x.metadata for name, x in names.items() if isinstance(x, Field) and "axes" in x.metadata}
 
 
 def whole(**sizes: Any) -> dict[str, int | None]:
-    """Check and convert sizes, which may be of any integer type or None."""
+    """Check sizes, which may be None or integers of any type, and convert them to ints."""
     for name, size in sizes.items():
         if size is not None and not (type(size) is int and size >= 1):
             sizes[name] = at_least(1, f", or None for no {name}")(size, name)
@@ -42,8 +42,9 @@ def per(axes: str) -> str:
 
 
 def copied(name: str, x: Tensor, row: Row) -> Tensor:
-    """Check that a tensor fits its field, and copy it as int64 or bool. In narrower integers, differences of
-    places would overflow."""
+    """Check that a tensor fits its field, and copy it to int64 or bool. In narrower integers, differences of
+    places could overflow.
+    """
     axes, truth = row["axes"], row.get("truth")
     if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
         shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])
@@ -51,7 +52,7 @@ def copied(name: str, x: Tensor, row: Row) -> Tensor:
     if truth is not None:
         return x.clone()
     if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
-        raise InvalidArgument(f"{name} is {x.dtype}; expected integers: pass {name}.long()")
+        raise InvalidArgument(f"{name} is {x.dtype}; expected integers; pass {name}.long()")
     if not x.dim():
-        raise InvalidArgument(f"{name} is one number, {x.item()}; expected one {per(axes)}")
+        raise InvalidArgument(f"{name} is a single number, {x.item()}; expected one number {per(axes)}")
     return x.to(torch.int64, copy=True)

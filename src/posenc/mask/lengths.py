@@ -1,4 +1,4 @@
-"""The lengths of documents and padding, read from a mask's tensors."""
+"""Functions that read the lengths of documents and padding from the tensors of a mask."""
 
 import torch
 from torch import Tensor
@@ -6,11 +6,11 @@ from torch import Tensor
 from posenc.kernels.memory import is_concrete
 
 Lengths = tuple[tuple[int, ...], ...]
-"""The lengths of the documents in every row, in order; one row if all rows have the same lengths."""
+"""The lengths of the documents in every row, in order. If all rows have the same lengths, there is only one row."""
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Map int64 numbers to 0 … 2S so that the order, and equality between queries and keys, are the same."""
+    """Map int64 numbers to 0 … 2S, so that order and equality between queries and keys are preserved."""
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
     ascending = k.sort().values
@@ -20,8 +20,9 @@ def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
-    """The lengths of documents in every row, if each document is contiguous and queries and keys are the same
-    tokens."""
+    """Return the lengths of the documents in every row, if documents are contiguous and queries and keys are the
+    same tokens.
+    """
     if of_keys is not None and of_keys is not segments:
         comparable = of_keys.device == segments.device and is_concrete(of_keys)
         if not comparable or not torch.equal(segments, of_keys):
@@ -38,7 +39,7 @@ def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None
 
 
 def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
-    """The number of hidden keys in every row, if all hidden keys are at its start."""
+    """Return the number of hidden keys in every row, if all hidden keys are at the start of their row."""
     if key_mask.dim() != 2:
         return None
     hidden = key_mask.shape[1] - key_mask.sum(-1)

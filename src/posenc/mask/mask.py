@@ -1,8 +1,9 @@
-"""The mask of attention, which decides which query sees which key; build it once per forward pass.
+"""The mask of attention determines which keys each query sees. Build the mask once per forward pass.
 
-A query sees a key unless the key comes later in the sequence (causal), is outside the window, is in another chunk
-or document, or is padding. Causality, windows and chunks depend on *order*, a token's place in its sequence, and
-not on its position, because positions restart in packed documents and repeat in images.
+A query sees a key unless the key comes later in the sequence (causal), is outside the window, is in another
+chunk or document, or is padding. Causality, windows and chunks depend on the *order* of tokens, which is a
+token's place in its sequence. Order differs from positions, because positions restart in packed documents and
+repeat in images.
 """
 
 from collections.abc import Callable
@@ -29,39 +30,42 @@ Kind = TypeVar("Kind", bound="Mask")
 
 @dataclass(frozen=True, eq=False)
 class Mask(Pytree):
-    """The keys that each query may see. ``Mask()`` hides nothing. A mask is a pytree of its tensors.
+    """The keys that each query may see. ``Mask()`` does not hide any key. A mask is a pytree of its tensors.
 
     Args:
         causal: whether a query sees only itself and the keys before it in order.
         q_order: int64 ``(T,)`` or ``(B, T)``, each query's place in its sequence. By default, the last query and
-            the last key are the same token, as with a growing cache: query t is at t + (S − T). Pass ``q_order``
-            for a shard, a permuted sequence or a preallocated cache.
-        k_order: the same for keys; by default ``q_order``.
+            the last key are the same token, as with a growing cache, so query t has place t + (S − T). Pass
+            ``q_order`` for a shard, a permuted sequence or a preallocated cache.
+        k_order: each key's place in its sequence; by default ``q_order``.
         window: a query sees only keys fewer than ``window`` places before it in order (including its own) and, if
             not causal, after it.
-        q_segments: integers of the same shapes, the document of every query; tokens do not see other documents.
-        k_segments: the same for keys; by default ``q_segments``. With a cache, pass both.
+        q_segments: integers of the same shapes, the document of every query; a query sees only keys of its own
+            document.
+        k_segments: the document of every key; by default ``q_segments``. With a cache, pass q_segments and
+            k_segments.
         key_mask: bool ``(B, S)``, True for keys that may be seen, False for padding.
         document_lengths: for every row of segments, the lengths of its documents in order, such as ``((3, 5),)``.
         left_padding: for every row of the key mask, the number of hidden keys, all of which are at its start.
         chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). Chunks start at the
             first real token of a document, or follow ``q_order`` and ``k_order`` if these are given.
         bidirectional_groups: integers ``(S,)`` or ``(B, S)``, the group of every key; the queries are the last T
-            keys. Tokens in the same group (0 or above) see each other in both directions, regardless of causality
-            and window, like the tokens of an image in PaliGemma and Gemma 3. All other tokens have −1.
-        dense: bool ``(B|1, H|1, T, S)``, True where a query may see a key, for any other rule, such as a tree of
-            draft tokens. A dense mask takes T·S bytes, and no block of keys is skipped.
+            keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
+            causality and window, like the tokens of an image in PaliGemma and Gemma 3. Tokens without a group
+            have −1.
+        dense: bool ``(B|1, H|1, T, S)``, True if a query may see a key, for any other rule, such as a tree of
+            draft tokens. A dense mask needs T·S bytes, and attention skips no block of keys.
 
     All conditions apply together.
 
     Tensors are copied, so later in-place changes have no effect; make a new mask for every step.
 
-    ``document_lengths`` and ``left_padding`` only make attention faster, which then computes documents
-    separately, or skips padding, instead of masking. They are read from tensors on the CPU; on other devices pass
-    them, since reading would synchronise. After ``tree_map`` replaces tensors, for beams or microbatches, they are
-    read again.
+    ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
+    separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
+    devices, pass the lengths, because reading would synchronise. When ``tree_map`` replaces tensors, for beams
+    or microbatches, the lengths are read again.
 
-    If a query may see no key, its output is zero.
+    The output for a query that sees no key is zero.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")
@@ -92,7 +96,7 @@ class Mask(Pytree):
     """The fields that hold tensors."""
 
     has_own_rule: ClassVar[bool] = False
-    """Whether a subclass overrides ``sees``, so that fields do not tell which keys are hidden."""
+    """Whether a subclass overrides ``sees``, so that the fields do not determine which keys are hidden."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -103,8 +107,9 @@ class Mask(Pytree):
         for name in self.__dataclass_fields__:
             if name not in self.rows and isinstance(x := getattr(self, name), Tensor) and x.dim():
                 raise InvalidArgument(
-                    f"the field {name} of {type(self).__name__} holds a tensor, but does not say along what; write "
-                    f"{name}: … = field(default=None, metadata=posenc.mask.PER_QUERY), or PER_KEY"
+                    f"the field {name} of {type(self).__name__} holds a tensor, but does not declare the axes of "
+                    f"the tensor; write {name}: … = field(default=None, metadata=posenc.mask.PER_QUERY), or "
+                    "PER_KEY"
                 )
         given = self.tensors()
         tensors(**given)
@@ -112,14 +117,14 @@ class Mask(Pytree):
         for name in ("order", "segments"):
             q, k = given.get(f"q_{name}"), given.get(f"k_{name}")
             if q is None and k is not None:
-                raise InvalidArgument(f"k_{name} is given without q_{name}; the queries need theirs too")
+                raise InvalidArgument(f"k_{name} is given without q_{name}; pass q_{name} as well")
             if q is not None and (k is None or k is q):
                 copies[f"k_{name}"] = copies[f"q_{name}"]
         vars(self).update(copies)
         self.look()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The mask's tensors, by field name."""
+        """Return the mask's tensors, by field name."""
         return {name: x for name in self.rows if (x := getattr(self, name)) is not None}
 
     def look(self) -> None:
@@ -135,51 +140,63 @@ class Mask(Pytree):
         """Read lengths from a tensor, or check the declared lengths."""
         tensor, declared = getattr(self, source), getattr(self, fact)
         if tensor is None and declared is not None:
-            raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; pass both")
+            raise InvalidArgument(
+                f"{fact}={declared} is given without {source}, which it describes; pass {source} as well"
+            )
         if not isinstance(tensor, Tensor) or tensor.device.type != "cpu" or not is_concrete(tensor):
             return  # tree_map may replace tensors by anything
         lengths = look(tensor)
         if declared is not None and declared != lengths:
-            raise InvalidArgument(f"{fact}={declared} contradicts {source}, {lengths}; omit {fact}")
+            raise InvalidArgument(
+                f"{fact}={declared} does not match {source}, whose lengths are {lengths}; omit {fact}"
+            )
         object.__setattr__(self, fact, lengths)
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """The mask itself, or a mask from ``causal`` and ``window``; raises an error if both are given."""
+        """Return the mask itself, or a mask built from ``causal`` and ``window``; raise an error if both are
+        given.
+        """
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
             return cls(causal, window=window)
         if isinstance(mask, Tensor):
             raise InvalidArgument(
-                f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): posenc.Mask(causal=True, "
-                "key_mask=…) if it says which keys are padding, posenc.Mask(dense=…) for (B, H, T, S)"
+                f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): use "
+                "posenc.Mask(causal=True, key_mask=…) for a tensor that marks padding, or posenc.Mask(dense=…) "
+                "for a tensor (B, H, T, S)"
             )
         if not isinstance(mask, cls):
             raise InvalidArgument(
-                f"mask={mask!r} is {type(mask).__name__}; expected posenc.Mask(…), or causal=True by name"
+                f"mask={mask!r} is {type(mask).__name__}; expected posenc.Mask(…); pass causal=True by name"
             )
         if causal or window is not None:
             raise InvalidArgument(
-                f"causal={causal} and window={window} are given together with a mask; set them in it: "
-                "posenc.Mask(causal=…, window=…)"
+                f"causal={causal} and window={window} cannot be combined with a mask; set causal and window in "
+                "the mask: posenc.Mask(causal=…, window=…)"
             )
         return mask
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
-        """A copy that also has this window and chunk; of two windows, the narrower applies."""
+        """Return a copy that also has this window and chunk. If the mask already has a window, the narrower
+        window applies.
+        """
         windows = [size for size in (window, self.window) if size is not None]
         window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
-            raise InvalidArgument(f"chunk={self.chunk} of the mask is not the layer's {chunk}; omit it")
+            raise InvalidArgument(
+                f"chunk={self.chunk} of the mask differs from chunk={chunk} of the layer; omit chunk in the mask"
+            )
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
             return self
         return self.become(type(self), **whole(window=window, chunk=chunk))
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """The mask converted to the class ``kind``, which may have other fields, with these attributes changed.
-        Both masks share their tensors and the lengths that were read from them."""
+        """Convert the mask to the class ``kind``, which may have other fields, with these attributes changed.
+        Both masks share tensors and the lengths that were read from tensors.
+        """
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # a compiler needs the constructor; this avoids a T×S copy
             mask = kind(**{**state, "dense": None})
@@ -190,7 +207,7 @@ class Mask(Pytree):
         return other
 
     def without_chunks(self, T: int, S: int, device: torch.device) -> "Mask":
-        """A copy in which every chunk is a document."""
+        """Return a copy of the mask in which every chunk is a document."""
         if self.chunk is None or (self.q_order is None and self.chunk >= S):
             return self if self.chunk is None else replace(self, chunk=None)
         q, k = self.places(T, S, device)
@@ -212,12 +229,13 @@ class Mask(Pytree):
 
     @property
     def only_causal(self) -> bool:
-        """Whether nothing except causality, in the default order, hides keys."""
+        """Whether only causality, in the default order, hides keys."""
         return self.window is None and self.by_offset
 
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
-        """The mask for only these queries and keys, in one row of the batch or in all rows. Slices must have both
-        ends."""
+        """Return the mask for these queries and keys, in one row of the batch or in all rows. Every slice must
+        have a start and a stop.
+        """
         places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
         some = {name: narrowed(x, self.rows[name]["axes"], places) for name, x in self.tensors().items()}
         other = self.become(type(self), **some)
@@ -225,19 +243,21 @@ class Mask(Pytree):
         return other
 
     def part(self, row: int | None, first: int, last: int) -> "Mask":
-        """The mask for one span of tokens that see nothing outside it."""
+        """Return the mask for a span of tokens that see no keys outside the span."""
         padding = {} if self.document_lengths is not None else {"key_mask": None}
         alone, tokens = self.become(type(self), q_segments=None, k_segments=None, **padding), slice(first, last)
         return alone.cut(row, tokens, tokens)
 
     def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
+        """Return the place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
         if self.q_order is not None and self.k_order is not None:
             return self.q_order, self.k_order
         return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The order of tokens with documents one after the other, so that sums along it do not mix documents."""
+        """Return an order of tokens in which documents follow one another, so that sums along this order do not
+        mix documents.
+        """
         q, k = self.places(T, S, device)
         # A compiled program must work for any document lengths, so it takes no shortcut for some.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
@@ -248,7 +268,7 @@ class Mask(Pytree):
 
     @property
     def by_offset(self) -> bool:
-        """Whether it is known that nothing except causality and a window, in the default order, hides keys."""
+        """Whether it is known that only causality and a window, in the default order, hide keys."""
         if self.chunk is not None or self.has_own_rule:
             return False
         for name in self.rows:  # noqa: SIM110  asked in every call
@@ -257,8 +277,9 @@ class Mask(Pytree):
         return True
 
     def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
-        """The first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see. If the
-        order is not the default, these are all keys."""
+        """Return the range of keys, first and last (excluded), that queries ``first`` to ``last`` (excluded) may
+        see. If the order is not the default order, the range contains all keys.
+        """
         if self.q_order is not None or self.bidirectional_groups is not None:
             return 0, S
         window = self.window or S + T + 1  # longer than any distance
@@ -266,12 +287,12 @@ class Mask(Pytree):
         return start, last + S - T if self.causal else min(S, last + S - T + window - 1)
 
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        """Whether queries see keys; None if no key is hidden.
+        """Return a boolean tensor, True if the query sees the key; None if no key is hidden.
 
-        ``at`` contains the mask's tensors for these queries and keys, by field name, in shapes that broadcast: a
-        block of rows, or one query and one key for FlexAttention. It includes the defaults of ``q_order`` and
-        ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Every boolean tensor, whatever name
-        it has, hides keys where it is False.
+        ``at`` contains the mask's tensors for these queries and keys, by field name, in shapes that broadcast:
+        for a block of rows, or for one query and one key in FlexAttention. ``at`` includes the defaults of
+        ``q_order`` and ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Every boolean
+        tensor, under any name, hides the keys for which it is False.
         """
         near, window = [], at.get("nearer_than", self.window)
         if self.causal or window is not None:
@@ -287,7 +308,7 @@ class Mask(Pytree):
         return reduce(torch.logical_and, near) if near else None
 
     def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
-        """The tensors that ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads,
+        """Return the tensors that ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads,
         queries and keys."""
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
@@ -302,14 +323,15 @@ class Mask(Pytree):
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` may see; None if they
-        see all."""
+        """Return which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` may see;
+        None if each query sees all these keys.
+        """
         return self.block(self.known(T, S, device), first, last, keys, start)
 
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Like ``visible``, but from ``known``, which is computed once for all blocks."""
+        """Return the result of ``visible``, computed from ``known``, which all blocks share."""
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key
         return self.sees(
@@ -320,7 +342,7 @@ class Mask(Pytree):
         )
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
-        """``sees`` as a function of one query and one key, for FlexAttention; None if nothing is hidden."""
+        """Return ``sees`` as a function of one query and one key, for FlexAttention; None if no key is hidden."""
         if self.only_causal and not self.causal:
             return None
         window = {} if self.window is None else {"nearer_than": as_tensor(self.window, device)}
@@ -331,6 +353,6 @@ EVERYTHING, CAUSAL = Mask(), Mask(causal=True)
 
 
 def on_all_axes(x: Tensor, axes: str) -> Tensor:
-    """Reshape a tensor whose last axes are ``axes`` to ``(B, H, T, S)``, with size 1 for missing axes."""
+    """Reshape a tensor whose last axes are ``axes`` to ``(B, H, T, S)``; missing axes get size 1."""
     axes = axes[-x.dim() :]
     return x[tuple([slice(None) if axis in axes else None for axis in "bhqk"])]

@@ -1,4 +1,6 @@
-"""Random positions from a range longer than the sequence, to train on short sequences for use on long ones."""
+"""Random positions from a range that is longer than the sequence, so that a model trained on short sequences can
+be used on long sequences.
+"""
 
 import torch
 from jaxtyping import Int
@@ -12,11 +14,11 @@ from posenc.positions.limits import LIMIT, Device, check
 def randomised(
     T: int, up_to: int, generator: torch.Generator | None = None, *, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """T different positions below ``up_to`` in ascending order; all sets of positions are equally likely.
+    """Return T different positions below ``up_to`` in ascending order. All sets of positions are equally likely.
 
     Ruoss et al. 2023, arXiv 2305.16843, section 3: draw new positions for every training sequence, so that all
-    distances below ``up_to`` occur, although few tokens have neighbouring positions. Evaluate at random positions
-    or at 0, 1, 2 …. For a batch, draw each row separately and ``torch.stack`` the rows.
+    distances below ``up_to`` occur, although few tokens have neighbouring positions. For evaluation, use random
+    positions or 0, 1, 2 …. For a batch, draw each row separately and combine the rows with ``torch.stack``.
 
     Raises:
         InvalidArgument: ``up_to`` is below T or above 2^31.
@@ -34,13 +36,15 @@ def randomised(
 def pose(
     T: int, up_to: int, chunks: int = 2, generator: torch.Generator | None = None, *, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """Positions of T tokens in chunks that count up by one, with a random gap before each later chunk.
+    """Return positions of T tokens in chunks, within which positions count up by one. There is a random gap
+    before each chunk except the first.
 
     PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the sequence is cut into chunks at random places, and
     chunk i is shifted by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Neighbours within a chunk
-    stay neighbours, and all distances below ``up_to`` occur. The paper takes the chunks from a longer text.
+    keep neighbouring positions, and all distances below ``up_to`` occur. The paper uses chunks of a longer text.
 
-    The authors' code has two chunks, the first at most half of the sequence; here all cuts are equally likely.
+    The authors' code uses two chunks, of which the first is at most half of the sequence. Here all places for
+    cuts are equally likely.
 
     Raises:
         InvalidArgument: ``up_to`` is below T or above 2^31, or there are more chunks than tokens.
@@ -48,7 +52,7 @@ def pose(
     _check(T, up_to)
     at_least(1)(chunks, "chunks")
     if chunks > T:
-        raise InvalidArgument(f"chunks={chunks} is more than T={T} tokens; each chunk has at least one")
+        raise InvalidArgument(f"chunks={chunks} must be at most T={T}, because each chunk has at least one token")
     cuts = torch.randperm(T - 1, generator=generator)[: chunks - 1] + 1
     skips, skip = torch.zeros(T, dtype=torch.int64), 0
     for cut in cuts.sort().values.tolist():
@@ -61,24 +65,24 @@ def pose(
 def coupled(
     groups: Int[Tensor, "*B T"], up_to: int, generator: torch.Generator | None = None
 ) -> Int[Tensor, "*B T"]:
-    """Positions that all tokens of a group share, with a random start for each row.
+    """Return positions that are equal for all tokens of a group, with a random start for each row.
 
     Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): tokens that belong together, such as digits
-    of the same significance in both operands and the sum, have the same number in ``groups``. This function adds a
-    start that is uniform in 0 … up_to − 1 − max(groups), so that in training a model sees all positions that
-    longer sums need. Evaluate at ``groups`` plus any start. The authors reserve position 0 for padding and for the
-    first and last token; to do the same, number groups from 1 and set the positions of these tokens to 0
-    afterwards.
+    of the same significance in both operands and the sum, have the same number in ``groups``. This function adds
+    a start that is uniform in 0 … up_to − 1 − max(groups), so that a model sees in training all positions that
+    longer sums need. For evaluation, use ``groups`` plus any start. The authors reserve position 0 for padding
+    and for the first and last token; to do the same, number groups from 1 and set the positions of these tokens
+    to 0 afterwards.
 
     Raises:
-        InvalidArgument: groups are floats, or not below ``up_to``.
+        InvalidArgument: groups are floats, or a group is not below ``up_to``.
         PositionOutOfRange: a group is negative.
     """
     check(groups, "groups")
     at_least(1)(up_to, "up_to")
     last = groups.amax(-1, keepdim=True)
     if not int(last.max()) < up_to <= LIMIT:
-        raise InvalidArgument(f"up_to={up_to} must be above max(groups)={int(last.max())}, and at most {LIMIT}")
+        raise InvalidArgument(f"up_to={up_to} must be above max(groups)={int(last.max())} and at most {LIMIT}")
     share = torch.rand(last.shape, dtype=torch.float64, generator=generator).to(last.device)
     return groups + (share * (up_to - last)).long()
 
@@ -87,4 +91,6 @@ def _check(T: int, up_to: int) -> None:
     at_least(1)(T, "T")
     at_least(1)(up_to, "up_to")
     if not T <= up_to <= LIMIT:
-        raise InvalidArgument(f"up_to={up_to} must lie between T={T}, a position for each token, and {LIMIT}")
+        raise InvalidArgument(
+            f"up_to={up_to} must be between T={T} and {LIMIT}, because each token needs its own position"
+        )

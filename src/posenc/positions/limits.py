@@ -1,4 +1,4 @@
-"""The range of positions, and the check of a tensor of positions."""
+"""The range of valid positions, and the check of a tensor of positions."""
 
 import torch
 from jaxtyping import Int
@@ -7,7 +7,9 @@ from torch import Tensor
 from posenc.errors import InvalidArgument, PositionOutOfRange
 
 LIMIT = 2**31
-"""Positions must be below this limit, so that phases are exact and every kernel can address them."""
+"""The limit of positions. Positions must be below this limit, so that phases are exact and all kernels can use
+them.
+"""
 
 Device = torch.device | str | None
 
@@ -21,27 +23,28 @@ def check(
     signed: bool = False,
     past_limit: str = "",
 ) -> None:
-    """Raise an error if positions have another dtype or shape, or are outside 0 … limit − 1 (±(limit − 1) if
+    """Raise an error if positions have an invalid dtype or shape, or are outside 0 … limit − 1 (±(limit − 1) if
     signed).
 
-    If values cannot be read (traced, fake, or on another device, where reading would synchronise), the check of
-    values is an asynchronous assertion. ``past_limit`` is the end of the message for a position beyond the limit;
-    by default the message names the last position.
+    If values cannot be read (traced, fake, or on a device on which reading would synchronise), values are
+    checked by an asynchronous assertion. ``past_limit`` is the end of the message for a position beyond the
+    limit; by default, the message states the last position.
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
-            f"{name}={positions!r} is not a tensor; expected integers (T,) or (B, T): positions.arange(length), or "
-            "torch.tensor([…])"
+            f"{name}={positions!r} must be a tensor of integers (T,) or (B, T), such as positions.arange(length) "
+            "or torch.tensor([…])"
         )
     if positions.dtype not in (torch.int64, torch.int32):
-        raise InvalidArgument(f"{name} is {positions.dtype}; positions are exact integers: pass int64 or int32")
+        raise InvalidArgument(f"{name} is {positions.dtype}; positions must be exact integers: pass int64 or int32")
     positions = positions.long()
     if axes == 1 and positions.dim() not in (1, 2):
         raise InvalidArgument(f"{name} has shape {tuple(positions.shape)}; expected (T,) or (B, T)")
     if axes > 1 and (positions.dim() not in (2, 3) or positions.shape[0] != axes):
         raise InvalidArgument(
-            f"{name} has shape {tuple(positions.shape)}; this encoding has {axes} axes: expected ({axes}, T) or "
-            f"({axes}, B, T), and for plain text the same positions {axes} times: positions.expand({axes}, -1)"
+            f"{name} has shape {tuple(positions.shape)}; this encoding has {axes} axes, so positions must be "
+            f"({axes}, T) or ({axes}, B, T); for plain text, repeat the positions with positions.expand({axes}, "
+            "-1)"
         )
     lowest = 1 - limit if signed else 0
     if positions.numel() == 0 or positions.is_meta:
@@ -53,13 +56,15 @@ def check(
         return
     low, high = extremes
     if low < lowest:
-        raise PositionOutOfRange(f"{name} holds {low}; positions start at {lowest}")
+        raise PositionOutOfRange(f"{name} contains {low}; the first position is {lowest}")
     if high >= limit:
-        raise PositionOutOfRange(f"{name} holds {high}{past_limit or f'; the last position here is {limit - 1}'}")
+        raise PositionOutOfRange(
+            f"{name} contains {high}{past_limit or f'; the last position of this encoding is {limit - 1}'}"
+        )
 
 
 def _extremes(positions: Tensor) -> tuple[int, int] | None:
-    """The lowest and the highest position; None if values cannot be read."""
+    """Return the lowest and the highest position; None if values cannot be read."""
     if torch.compiler.is_compiling() or positions.device.type != "cpu":
         return None
     while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: check all rows together

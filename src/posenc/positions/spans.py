@@ -1,11 +1,13 @@
-"""Positions of text, images and videos in one sequence, by the rules of each model family (M-RoPE, 2409.12191).
+"""Positions of text, images and videos in one sequence, with the rules of each model family (M-RoPE,
+2409.12191).
 
-A sequence consists of spans. Every token has three coordinates: time, row and column. In text, all three are equal
-and increase by one per token; an image or a video starts at the same coordinate s on every axis:
+A sequence consists of spans. Every token has three coordinates: time, row and column. In text, the three
+coordinates are equal and increase by one per token. An image or a video starts at the same coordinate s on every
+axis:
 
     time = s + t(frame),   row = s + y,   column = s + x,   and the next span starts at 1 + the maximum.
 
-Families differ in t, in the number of patches per token, and in whether a video is one span.
+Families differ in t, in the number of patches per token, and in the number of spans in a video.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +26,9 @@ from posenc.positions.grids import grid
 from posenc.positions.limits import Device
 
 FINEST = 10**6
-"""The largest denominator when seconds, as a float, are rounded to a fraction, so that 1/3 is a third."""
+"""The largest denominator of seconds, which are rounded from a float to a fraction, so that 1/3 becomes exactly
+a third.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,12 @@ class Counting:
     """The rule by which a model family counts positions.
 
     Args:
-        merge: the number of patches per token, along rows and along columns (``spatial_merge_size``).
+        merge: the number of patches per token on each axis, rows and columns (``spatial_merge_size``).
         frames: the number of frames of a video's grid per token (``temporal_merge_size``).
-        ids_per_second: time ids per second of video (``tokens_per_second``, ``position_id_per_seconds``); None for
-            one id per frame.
-        whole_videos: whether a video is one span; if not, its frames are images separated by text.
+        ids_per_second: the number of time ids per second of video (``tokens_per_second``,
+            ``position_id_per_seconds``); None for one time id per frame.
+        whole_videos: whether a video is one span; if not, the frames of a video are images that are separated by
+            text.
     """
 
     merge: int = 2
@@ -53,20 +58,20 @@ COUNTINGS = {
     "glm-4v": Counting(whole_videos=False),
     "ernie-4.5-vl": Counting(frames=2),
 }
-"""The rule of every family, with the numbers of its public checkpoints; use ``replace`` to change one."""
+"""The rule of every family, with the numbers of its public checkpoints. To change a number, use ``replace``."""
 
 
 class Span(ABC):
-    """A run of tokens of one kind."""
+    """A run of tokens of the same kind: text, an image or a video."""
 
     @abstractmethod
     def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
-        """The time, row and column of the span's tokens, starting at 0."""
+        """Return the time, row and column of each token in the span, starting at 0."""
 
 
 @dataclass(frozen=True)
 class Text(Span):
-    """Tokens of text, including markers around images, or of Omni's audio, which counts as text."""
+    """Tokens of text, including markers around images. Audio tokens of Omni models also count as text."""
 
     tokens: int
 
@@ -77,7 +82,9 @@ class Text(Span):
 
 @dataclass(frozen=True)
 class Image(Span):
-    """An image, or a frame of a video with separate frames: rows and columns of patches before merging."""
+    """An image, or a frame of a video with separate frames. Sizes are rows and columns of patches before
+    merging.
+    """
 
     rows: int
     columns: int
@@ -88,10 +95,10 @@ class Image(Span):
 
 @dataclass(frozen=True)
 class Video(Span):
-    """A video: frames of its grid, rows and columns of patches before merging.
+    """A video. Sizes are frames of the video's grid, and rows and columns of patches before merging.
 
-    ``seconds`` is the duration of one frame of the grid, temporal_patch_size / fps (``second_per_grid_ts``), as a
-    fraction or a float; it is required by families that count time in seconds.
+    ``seconds`` is the duration of one frame of the grid, temporal_patch_size / fps (``second_per_grid_ts``), as
+    a fraction or a float. Families that count time in seconds require ``seconds``.
     """
 
     frames: int
@@ -102,8 +109,8 @@ class Video(Span):
     def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
         if not counting.whole_videos:
             raise InvalidArgument(
-                f"{self} cannot be one span here: this family has text with a time between frames; pass every "
-                "frame as Image(rows, columns) and the text between them as Text(tokens)"
+                f"{self} cannot be one span, because this family has text with a time between frames; pass each "
+                "frame as Image(rows, columns) and the text between frames as Text(tokens)"
             )
         (frames,) = _merged(self, counting.frames, frames=self.frames)
         axes = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
@@ -115,8 +122,8 @@ class Video(Span):
     def _seconds(self) -> Fraction:
         if self.seconds is None or not 0 < self.seconds < float("inf"):
             raise InvalidArgument(
-                f"{self} needs seconds above 0, how long one frame of its grid lasts: this family counts time in "
-                "seconds; pass temporal_patch_size / fps"
+                f"{self} needs seconds above 0, the duration of one frame of its grid, because this family counts "
+                "time in seconds; pass temporal_patch_size / fps"
             )
         return Fraction(self.seconds).limit_denominator(FINEST)
 
@@ -124,8 +131,8 @@ class Video(Span):
 def multimodal(
     spans: Sequence[Span], counting: str | Counting, *, start: int = 0, device: Device = None
 ) -> tuple[Int[Tensor, "3 T"], int]:
-    """Positions ``(3, T)`` of a sequence of spans, and the position of the next token, which is the same on all
-    axes.
+    """Return the positions ``(3, T)`` of a sequence of spans, and the position of the next token, which is equal
+    on all axes.
 
     ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Combine the rows
     of a batch with ``left_padded_rows`` or ``packed_rows``; each row has its own next position.
@@ -135,15 +142,16 @@ def multimodal(
         counting: the name of a family in ``COUNTINGS``, or a ``Counting``.
         start: the first position; to continue a conversation, pass the next position of the previous part.
 
-    A video's time is the floor of the exact product of frame, seconds and ids per second; the families' own code
-    multiplies in float32. As in training, text after a video starts above the video's last time id. transformers
-    5.23 starts it above the larger side of the grid, which lies inside a long video.
+    The time of a video token is the floor of the exact product of frame, seconds and ids per second; the code of
+    the families multiplies in float32. As in training, text after a video starts above the last time id of the
+    video. In transformers 5.23, this text starts above the larger side of the grid, which is inside a long
+    video.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]
     after = as_integer(start, "start")
     if after < 0:
-        raise InvalidArgument(f"start={start} must not be negative; the first position of a sequence is 0")
+        raise InvalidArgument(f"start={start} must be at least 0, the first position of a sequence")
     coordinates = [torch.empty(3, 0, dtype=torch.int64)]
     for span in spans:
         coordinates.append(span.coordinates(counting) + after)
@@ -152,12 +160,13 @@ def multimodal(
 
 
 def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
-    """The number of tokens along each axis, with ``by`` patches or frames per token."""
+    """Return the number of tokens along each axis, with ``by`` patches or frames per token."""
     _check_size(span, **sizes)
     for name, size in sizes.items():
         if size % by:
             raise InvalidArgument(
-                f"{span} has {name}={size}; it must be a multiple of {by}, because {by} make one token; resize it"
+                f"{span} has {name}={size}, which must be a multiple of {by}, because one token covers {by} "
+                f"{name}; resize the image or video"
             )
     return tuple(size // by for size in sizes.values())
 
@@ -165,4 +174,4 @@ def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
 def _check_size(span: Span, **sizes: int) -> None:
     for name, size in sizes.items():
         if as_integer(size, name) < 1:
-            raise InvalidArgument(f"{span} has {name}={size}; it must be at least 1, or omit the span")
+            raise InvalidArgument(f"{span} has {name}={size}, which must be at least 1; omit empty spans")

@@ -1,4 +1,4 @@
-"""Positions along one axis: with an offset, left-padded (from a mask), packed (from lengths) or sharded."""
+"""Positions on one axis: with an offset, left-padded (from a mask), packed (from lengths) or sharded."""
 
 import itertools
 from collections.abc import Sequence
@@ -13,27 +13,31 @@ from posenc.positions.limits import LIMIT, Device
 
 
 def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
-    """``offset, offset+1, …``: a sequence, or the next ``length`` tokens after ``offset`` cached tokens."""
+    """Return the positions ``offset, offset+1, …`` of a sequence, or of the next ``length`` tokens after
+    ``offset`` cached tokens.
+    """
     length, offset = as_integer(length, "length"), as_integer(offset, "offset")
     if length < 0:
-        raise InvalidArgument(f"length={length} must not be negative")
+        raise InvalidArgument(f"length={length} must be at least 0")
     if offset < 0 or offset + length > LIMIT:
         raise PositionOutOfRange(
-            f"offset={offset} with length={length} is outside the positions 0 … {LIMIT - 1}; lower one of them"
+            f"offset={offset} with length={length} gives positions outside 0 … {LIMIT - 1}; use a smaller offset "
+            "or length"
         )
     return torch.arange(offset, offset + length, dtype=torch.int64, device=device)
 
 
 def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
-    """Positions of text for an encoding with ``axes`` axes: the same on each axis, with axes as the first
-    dimension."""
+    """Return positions of text for an encoding with ``axes`` axes. Positions are equal on all axes, and axes are
+    the first dimension.
+    """
     return positions if axes == 1 else positions.expand(axes, *positions.shape)
 
 
 def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Positions that count only real tokens: the first real token of every row is at 0.
+    """Return positions that count only real tokens. The first real token of every row has position 0.
 
-    ``mask`` is True for real tokens. Padding gets position 0; hide it with ``key_mask=mask`` in attention.
+    ``mask`` is True for real tokens. Padding has position 0; hide padding with ``key_mask=mask`` in attention.
     """
     tensors(mask=mask)
     if mask.dtype != torch.bool or mask.dim() != 2:
@@ -44,13 +48,14 @@ def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
-    """Positions and segments of concatenated documents: ``[2, 3]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
+    """Return positions and segments of concatenated documents, ``[0 1 0 1 2]`` and ``[0 0 1 1 1]`` for lengths
+    ``[2, 3]``.
 
-    Pass the segments to attention so that no document sees another.
+    Pass the segments to attention, so that tokens of a document do not see other documents.
     """
     lengths = [as_integer(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     if any(n < 1 for n in lengths):
-        raise InvalidArgument(f"lengths={lengths} must all be at least 1; omit empty documents")
+        raise InvalidArgument(f"lengths={lengths} must be numbers of at least 1; omit empty documents")
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
     segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
     starts = counts.cumsum(0) - counts
@@ -58,7 +63,8 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
 
 def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
-    """Positions and segments of concatenated documents, from the ``cu_seqlens`` of FlashAttention's varlen calls.
+    """Return positions and segments of concatenated documents, from the ``cu_seqlens`` of FlashAttention's varlen
+    calls.
 
     ``cu_seqlens`` is ``0, n₁, n₁+n₂, …``, ascending: ``[0, 2, 5]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
     """
@@ -66,14 +72,14 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
     bounds = cu_seqlens.flatten().tolist()
     if cu_seqlens.dtype not in (torch.int32, torch.int64) or cu_seqlens.dim() != 1 or bounds[:1] != [0]:
         raise InvalidArgument(
-            f"cu_seqlens is {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)} and begins {bounds[:4]}; "
-            "expected integers (N,) that start at 0 and end at the number of tokens"
+            f"cu_seqlens is {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)} and starts with {bounds[:4]}; "
+            "it must be integers (N,) from 0 to the number of tokens"
         )
     if any(a >= b for a, b in itertools.pairwise(bounds)):
         at = next(i for i, (a, b) in enumerate(itertools.pairwise(bounds)) if a >= b)
         raise InvalidArgument(
-            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at index {at + 1}; every document has "
-            "at least one token: omit empty ones"
+            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at index {at + 1}, but every document must "
+            "have at least one token; omit empty documents"
         )
     return packed([b - a for a, b in itertools.pairwise(bounds)], device=cu_seqlens.device)
 
@@ -81,18 +87,19 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
 def sharded(
     length: int, rank: int, ranks: int, *, zigzag: bool = False, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """The places of one rank's tokens in a sequence of ``length`` tokens that is sharded over ``ranks`` ranks.
+    """Return the places of a rank's tokens in a sequence of ``length`` tokens that is sharded over ``ranks``
+    ranks.
 
-    A rank has one contiguous piece. With ``zigzag`` it has piece ``rank`` from the front and piece ``rank`` from
-    the back, so that with a causal mask all ranks have equal work. Use the result as positions, as
-    ``Mask.q_order`` and to index tokens.
+    By default, a rank has one contiguous piece. With ``zigzag``, a rank has piece ``rank`` from the front and
+    piece ``rank`` from the back, so that all ranks have equal work with a causal mask. Use the result as
+    positions, as ``Mask.q_order``, and to index tokens.
     """
     length, rank, ranks = as_integer(length, "length"), as_integer(rank, "rank"), as_integer(ranks, "ranks")
     pieces = 2 * ranks if zigzag else ranks
     if not 0 <= rank < ranks:
         raise InvalidArgument(f"rank={rank} must be between 0 and ranks−1={ranks - 1}")
     if length % pieces:
-        raise InvalidArgument(f"length={length} must be a multiple of {pieces} for {ranks} ranks; pad it")
+        raise InvalidArgument(f"length={length} must be a multiple of {pieces} for {ranks} ranks; pad the sequence")
     pieces_here = (rank, pieces - 1 - rank) if zigzag else (rank,)
     size = length // pieces
     return torch.cat([arange(size, offset=piece * size, device=device) for piece in pieces_here])

@@ -1,14 +1,16 @@
-"""RoPE at remapped positions, so that sequences beyond the trained length use only distances seen in training.
+"""RoPE at remapped positions, so that sequences beyond the trained length use only distances that occurred in
+training.
 
     encoding = posenc.remap.SelfExtend(posenc.Rotary(128, pairing="half"), group=8, window=1024)
     placed = encoding.at(positions)
     q, k = placed.rotate(q, k)                                  # queries unrotated, keys as a cache stores them
     y = posenc.attention(q, k, v, placed, causal=True)
 
-Near keys keep their distance to a query and distant keys get another distance, which a single rotation of q and k
-cannot do. A remapped encoding has a few *parts*, each with its own positions of queries (and sometimes of keys)
-and its own range of distances. Every visible key is in exactly one part. Attention rotates and attends for each
-part, and merges the results by their logsumexps. This is exact: no key is counted twice, and sinks are added once.
+Near keys keep their distance to a query, and distant keys get another distance. A single rotation of q and k
+cannot do both, so a remapped encoding has a few *parts*. Each part has its own positions of queries (and
+sometimes of keys) and its own range of distances. Every visible key is in exactly one part. Attention is
+computed for each part, and results are merged by their logsumexps. The merged result is exact: no key is counted
+twice, and sinks are added once.
 """
 
 from posenc.remap.dca import DCA as DCA

@@ -1,5 +1,5 @@
-"""Dual Chunk Attention, DCA: the position of a key is its place in a chunk (An et al. 2024, arXiv 2402.17463,
-section 3).
+"""Dual Chunk Attention, DCA, uses the place of a key in its chunk as its position (An et al. 2024, arXiv
+2402.17463, section 3).
 
     s tokens per chunk, c = s + w:        key at p mod s
     keys of the query's chunk:            query at p mod s
@@ -24,18 +24,19 @@ from posenc.remap.remap import At, Remap
 
 @final
 class DCA(Remap):
-    """Uses different distances within a chunk, to the previous chunk and to earlier chunks; a cache stores keys at
-    p mod ``chunk``.
+    """Uses different distances for keys in the same chunk, in the previous chunk and in earlier chunks. A cache
+    stores keys rotated to p mod ``chunk``.
 
-    For earlier chunks, the authors' code puts queries at c, not c − 1. It also multiplies cos and sin by YaRN's
-    factor for the request's length; for that, pass a rotary with ``YaRN``.
+    For earlier chunks, the authors' code sets the position of queries to c, not c − 1. The authors' code also
+    multiplies cos and sin by YaRN's factor for the request's length; here, pass a rotary with ``YaRN`` for this
+    factor.
 
     Args:
         rotary: the model's own rotary encoding.
         chunk: s, the number of tokens in a chunk; the authors use about three quarters of the trained length, less
             ``local``.
-        local: w, the number of tokens in the previous chunk that keep their distance; chunk + local must be at
-            most the trained length.
+        local: w, the number of tokens before a query that keep their distance across chunks; chunk + local must
+            be at most the trained length.
     """
 
     name: ClassVar[str] = "dca"
@@ -45,9 +46,7 @@ class DCA(Remap):
         super().__init__(rotary)
         self.chunk, self.local = chunk, local
         if local > chunk:
-            raise InvalidArgument(
-                f"local={local} is more than chunk={chunk}, the length of the previous chunk; use at most chunk"
-            )
+            raise InvalidArgument(f"local={local} must be at most chunk={chunk}, the length of the previous chunk")
 
     def cached(self, positions: Tensor) -> Tensor:
         return positions % self.chunk

@@ -1,4 +1,4 @@
-"""Remapped encodings: a rotation with different positions for different ranges of distances."""
+"""Remapped encodings, which are rotations with different positions for different ranges of distances."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -19,11 +19,13 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
 At = Callable[..., Placed]
-"""Places the rotation at some positions; the rotary is that of the encoding, or the second argument."""
+"""A function that places a rotation at given positions. By default, the function places the encoding's rotary; a
+second argument replaces this rotary.
+"""
 
 
 class PlacedRemap(Placed):
-    """The rotations of every part: for queries, and for keys if the part changes their positions."""
+    """The rotations of every part for queries, and for keys if the part changes the positions of keys."""
 
     def __init__(
         self, remap: "Remap", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -41,8 +43,9 @@ class PlacedRemap(Placed):
             self.keys = remap.rotary.placed(q, q if k_positions is q_positions else k, dtype)
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Return queries unrotated, since each part rotates them to its own positions, and keys as a cache stores
-        them."""
+        """Return unrotated queries, because each part rotates queries to its own positions, and return keys as a
+        cache stores them.
+        """
         self.keys_at_queries(q, k, self.head_dim)
         return q, k if k is None or self.keys is None else self.keys.rotate(None, k)[1]
 
@@ -51,10 +54,10 @@ class PlacedRemap(Placed):
 
 
 class Remap(Encoding):
-    """A rotation with different positions of queries and keys for different distances. No parameters.
+    """A rotation in which the positions of queries and keys depend on their distance. No parameters.
 
-    A subclass implements ``parts``, which together must cover all distances, and ``cached`` if keys have the same
-    positions in all parts. Positions have one axis, and masks must be causal.
+    A subclass implements ``parts``, and also ``cached`` if keys have the same positions in all parts. The parts
+    together must cover all distances. Positions have one axis, and masks must be causal.
 
     Args:
         rotary: the model's own rotary encoding.
@@ -67,23 +70,24 @@ class Remap(Encoding):
     def __init__(self, rotary: Rotary) -> None:
         super().__init__()
         if not isinstance(rotary, Rotary) or rotary.axes != 1:
-            raise InvalidArgument(f"rotary is {rotary!r}; expected posenc.Rotary(…) with positions of one axis")
+            raise InvalidArgument(f"rotary is {rotary!r}; expected a posenc.Rotary(…) with one axis")
         self.rotary = rotary
         self.head_dim, self.rotary_dim, self.pairing = rotary.head_dim, rotary.rotary_dim, rotary.pairing
         self.isometric, self.signed, self.scaling = rotary.isometric, rotary.signed, rotary.scaling
 
     @abstractmethod
     def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
-        """The parts for queries at positions q and keys at positions k, near keys first; every key is in exactly
-        one part."""
+        """Return the parts for queries at positions q and keys at positions k, near keys first; every key is in
+        exactly one part."""
 
     @abstractmethod
     def longest(self, trained: int) -> float:
-        """The longest sequence in which no distance above ``trained`` − 1 is used: ∞ if there is no limit,
-        ``trained`` if the settings do not remap such short sequences."""
+        """Return the length of the longest sequence that uses no distance above ``trained`` − 1. The result is ∞
+        if there is no limit, and ``trained`` if the settings do not remap such short sequences.
+        """
 
     def cached(self, positions: Tensor) -> Tensor | None:
-        """The positions that cached keys are rotated to; None if a cache stores unrotated keys."""
+        """Return the positions to which cached keys are rotated, or None if a cache stores unrotated keys."""
         return None
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -98,11 +102,11 @@ class Remap(Encoding):
 
 
 def remapped(encoding: Encoding, text: str) -> Encoding:
-    """The encoding with remapped positions in the layers that a longer context affects: ``remapped(layers,
-    "dca(rotary, chunk=3072, local=384)")``, where ``rotary`` stands for the rotary of each layer.
+    """Remap positions in the layers that a longer context affects, as in ``remapped(layers, "dca(rotary,
+    chunk=3072, local=384)")``. In this string, ``rotary`` stands for the rotary of each layer.
 
     Raises:
-        InvalidArgument: the encoding of such a layer is not a one-axis ``Rotary``.
+        InvalidArgument: the encoding of an affected layer is not a ``Rotary`` with one axis.
     """
     if not isinstance(encoding, Layers):
         return remap(parse(text), encoding)

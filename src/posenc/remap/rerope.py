@@ -1,8 +1,8 @@
-"""ReRoPE: distances above w stop growing (Su 2023, kexue.fm/archives/9708).
+"""ReRoPE replaces distances above w by w (Su 2023, kexue.fm/archives/9708).
 
     distance used = min(d, w)
 
-For distances above w, keys are unrotated and queries are at position w.
+For distances above w, keys are unrotated and queries are rotated to position w.
 """
 
 import math
@@ -19,14 +19,15 @@ from posenc.remap.remap import At, Remap
 
 @final
 class ReRoPE(Remap):
-    """Distances up to ``window`` are unchanged, larger distances become ``window``; a cache stores unrotated keys.
+    """Leaves distances up to ``window`` unchanged and replaces larger distances by ``window``. A cache stores
+    unrotated keys.
 
-    The author's code also multiplies queries by max(1, ln(p + 1)/ln L), where L is the trained length; here, use
-    ``stack(rerope(…), query-scale(…))`` for that.
+    The author's code also multiplies queries by max(1, ln(p + 1)/ln L); L is the trained length. To multiply
+    queries by this factor, use ``stack(rerope(…), query-scale(…))``.
 
     Args:
         rotary: the model's own rotary encoding.
-        window: w, the largest distance; below the trained length.
+        window: w, the largest distance; it must be below the trained length.
     """
 
     name: ClassVar[str] = "rerope"

@@ -1,9 +1,9 @@
-"""Self-Extend: groups of distant keys share a position (Jin et al. 2024, arXiv 2401.01325, section 3).
+"""Self-Extend gives groups of distant keys the same position (Jin et al. 2024, arXiv 2401.01325, section 3).
 
     distance d < W:  p_q − p_k                          neighbours, as trained
     distance d ≥ W:  ⌊p_q/G⌋ + W − ⌊W/G⌋ − ⌊p_k/G⌋       groups of G tokens
 
-With the shift W − ⌊W/G⌋, distances of groups continue where those of neighbours end.
+With the shift W − ⌊W/G⌋, the distances to groups continue at the end of the distances to neighbours.
 """
 
 from typing import ClassVar, final
@@ -18,11 +18,12 @@ from posenc.remap.remap import At, Remap
 
 @final
 class SelfExtend(Remap):
-    """Near keys keep their distance, other distances are divided by G; a cache stores unrotated keys.
+    """Leaves distances to near keys unchanged and divides other distances by G. A cache stores unrotated keys.
 
-    The authors' code shifts by W − W/G, which is not a whole number unless G divides W. It does not shift if all
-    queries are before W, where no key is distant. Optionally it multiplies queries by ln(p + 1)/ln(base); here,
-    use ``stack(self-extend(…), query-scale(…))`` for that.
+    The authors' code shifts by W − W/G, which is not a whole number unless G divides W. The authors' code does
+    not shift if all queries are before W, because such queries have no distant keys. Optionally, their code
+    multiplies queries by ln(p + 1)/ln(base); here, use ``stack(self-extend(…), query-scale(…))`` for this
+    factor.
 
     Args:
         rotary: the model's own rotary encoding.

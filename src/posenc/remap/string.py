@@ -1,10 +1,11 @@
-"""STRING: distant keys get distances that are more frequent in training (An et al. 2024, 2410.18745, section 4).
+"""STRING gives distant keys distances that are more frequent in training (An et al. 2024, 2410.18745, section
+4).
 
     distance used = d if d < S
                     d − S + W if d ≥ S
 
-The largest trained distances are rare in training and are not used; the nearest W keys keep their distances. This
-is not the rotation called STRING in robotics (arXiv 2502.02562).
+The largest trained distances are rare in training, so they are not used. The nearest W keys keep their
+distances. The rotation called STRING in robotics (arXiv 2502.02562) is a different method.
 """
 
 from typing import ClassVar, final
@@ -20,8 +21,8 @@ from posenc.remap.remap import At, Remap
 
 @final
 class STRING(Remap):
-    """Distances below ``shift`` are unchanged, larger distances are reduced; a cache stores keys as RoPE rotates
-    them.
+    """Leaves distances below ``shift`` unchanged and reduces larger distances. A cache stores keys that are
+    rotated as in RoPE.
 
     Args:
         rotary: the model's own rotary encoding.
@@ -37,7 +38,7 @@ class STRING(Remap):
         self.shift, self.window = shift, window
         if window > shift:
             raise InvalidArgument(
-                f"window={window} is more than shift={shift}, so distances would grow; use at most shift"
+                f"window={window} must be at most shift={shift}, because a larger window would increase distances"
             )
 
     def cached(self, positions: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Scalings: rules for the frequencies of a rotation, for the trained length or longer contexts."""
+"""Scalings are rules for the frequencies of a rotation, at the trained length or in longer contexts."""
 
 from posenc.scaling.default import Default as Default
 from posenc.scaling.dynamic import DynamicNTK as DynamicNTK

@@ -1,5 +1,6 @@
-"""Types of scalings' fields, annotated with their checks. A message names the field, its value, the range and the
-fix."""
+"""The types of the fields of scalings, annotated with their checks. Error messages name the field, its value,
+the range and the fix.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -22,7 +23,7 @@ class Checked:
 
 
 def positive(fix: str) -> Callable[[Any, str], None]:
-    """A check for a finite number above 0."""
+    """Return a check that a value is a finite number above 0."""
     return such_that(lambda value: is_number(value) and value > 0, f"be a finite number above 0; {fix}")
 
 

@@ -1,4 +1,6 @@
-"""Default: unscaled frequencies θ_i = base^(−2i/d) (Su et al. 2021, RoFormer, section 3.2.2; arXiv 2104.09864)."""
+"""The default is unscaled frequencies θ_i = base^(−2i/d) (Su et al. 2021, RoFormer, section 3.2.2; arXiv
+2104.09864).
+"""
 
 from dataclasses import dataclass
 
@@ -8,7 +10,7 @@ from posenc.scaling.scaling import Scaling, unscaled_float32, unscaled_frequenci
 
 @dataclass(frozen=True)
 class Default(Scaling):
-    """θ_i = base^(−2i/d), without scaling; the attention factor is 1."""
+    """Frequencies θ_i = base^(−2i/d) without scaling. The attention factor is 1."""
 
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
         return Frequencies(

@@ -1,4 +1,4 @@
-"""The frequency of every pair, exact and as checkpoints compute it in float32, and the attention factor."""
+"""The frequency of every pair, exact and in float32 as in checkpoints, and the attention factor."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,9 +12,9 @@ class Frequencies:
 
     Args:
         exact: θ_i, radians per position, one per pair, as exact decimals (50 digits).
-        float32: the frequencies that public checkpoints compute in float32, bit for bit; they differ from
-            ``exact`` only by float32 rounding.
-        attention_factor: a, a factor of cos **and** sin, so scores grow by a².
+        float32: the frequencies that the code of public checkpoints computes in float32, bit for bit; they
+            differ from ``exact`` only by float32 rounding.
+        attention_factor: a, a factor of both cos and sin, so scores are multiplied by a².
     """
 
     exact: tuple[Decimal, ...]
@@ -24,14 +24,15 @@ class Frequencies:
     def __post_init__(self) -> None:
         if len(self.exact) != len(self.float32):
             raise InvalidArgument(
-                f"float32 has {len(self.float32)} frequencies and exact has {len(self.exact)}; "
-                "pass one of each per pair"
+                f"float32 has {len(self.float32)} frequencies and exact has {len(self.exact)}; both must have one "
+                "frequency per pair"
             )
         if any(not f.is_finite() or f < 0 for f in self.exact):
-            raise InvalidArgument("frequencies must be finite and not negative (radians per position)")
+            raise InvalidArgument("frequencies must be finite numbers of at least 0, in radians per position")
         if not 0 < self.attention_factor < float("inf"):
             raise InvalidArgument(
-                f"attention_factor={self.attention_factor} must be positive and finite; 1.0 leaves scores unchanged"
+                f"attention_factor={self.attention_factor} must be a finite number above 0; use 1.0 to leave "
+                "scores unchanged"
             )
 
     def __len__(self) -> int:

@@ -1,9 +1,11 @@
-"""Position Interpolation: every frequency divided by the factor (Chen et al. 2023, arXiv 2306.15595, section 2.3).
+"""Position Interpolation divides every frequency by the factor (Chen et al. 2023, arXiv 2306.15595, section
+2.3).
 
     θ'_i = θ_i / s
 
-This equals dividing positions by s. No pair leaves the range of angles seen in training, but neighbouring tokens
-are s times closer, which costs quality at every length until the model is fine-tuned a little.
+Dividing frequencies by s is equivalent to dividing positions by s. No pair leaves the range of angles that the
+model has seen in training, but neighbouring tokens are s times closer. Quality is lower at every length until
+the model is fine-tuned for a short time.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ class Linear(Scaling):
     """Divides every frequency by the factor.
 
     Args:
-        factor: s ≥ 1, target length over trained length.
+        factor: s ≥ 1, the target length divided by the trained length.
     """
 
     factor: Factor

@@ -1,10 +1,11 @@
-"""Llama 3.1's scaling: fast pairs are kept, slow pairs are interpolated, with a ramp between (Dubey et al. 2024).
+"""Llama 3.1's scaling keeps fast pairs and interpolates slow pairs, with a ramp between them (Dubey et al.
+2024).
 
 r_i = L/λ_i is the number of turns that pair i completes within the trained length:
 
     r_i > high: θ_i       r_i < low: θ_i / s       else: u·θ_i + (1−u)·θ_i/s,  u = (r_i − low)/(high − low)
 
-There is no attention factor. If low = high, as in Llama 4 Scout, the ramp is a step.
+The attention factor is 1. If low = high, as in Llama 4 Scout, the ramp is a step.
 """
 
 import math
@@ -28,13 +29,13 @@ Turns = Annotated[float, positive("Llama 3.1 uses 1 and 4")]
 
 @dataclass(frozen=True)
 class Llama3(Scaling):
-    """Llama 3.1's ramp, by the number of turns within the trained length.
+    """Llama 3.1's ramp, which depends on the number of turns that a pair completes within the trained length.
 
     Args:
         factor: s ≥ 1; 8 in Llama 3.1, 32 in Llama 3.2.
         original_length: L, the trained context in tokens; 8192.
-        low_freq_factor: pairs that complete fewer turns are interpolated; 1.
-        high_freq_factor: pairs that complete more turns are kept; 4.
+        low_freq_factor: pairs that complete fewer turns than this number are interpolated; 1.
+        high_freq_factor: pairs that complete more turns than this number are kept; 4.
     """
 
     factor: Factor = 8.0
@@ -46,8 +47,9 @@ class Llama3(Scaling):
         super().__post_init__()
         if self.low_freq_factor > self.high_freq_factor:
             raise InvalidArgument(
-                f"low_freq_factor={self.low_freq_factor} must be at most high_freq_factor={self.high_freq_factor}: "
-                "pairs with fewer turns than the first are interpolated, pairs with more than the second are kept"
+                f"low_freq_factor={self.low_freq_factor} must be at most "
+                f"high_freq_factor={self.high_freq_factor}, because pairs with fewer turns than low_freq_factor "
+                "are interpolated, and pairs with more turns than high_freq_factor are kept"
             )
 
     @exact
@@ -66,7 +68,7 @@ class Llama3(Scaling):
         return mix(frequencies, keep, Decimal(self.factor))
 
     def _float32(self, inverse: Float[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
-        """The ramp in float32, in the order of operations of the released code."""
+        """Compute the ramp in float32, with the order of operations in the released code."""
         low, high, length = self.low_freq_factor, self.high_freq_factor, self.original_length
         wavelength = 2 * math.pi / inverse
         scaled = torch.where(wavelength > length / low, inverse / self.factor, inverse)

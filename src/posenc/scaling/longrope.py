@@ -1,9 +1,10 @@
-"""LongRoPE: a factor for every pair, found by a search (Ding et al. 2024, arXiv 2402.13753; Phi-3).
+"""LongRoPE divides the frequency of each pair by a factor that was found by a search (Ding et al. 2024, arXiv
+2402.13753; Phi-3).
 
     θ'_i = θ_i / f_i,  f is the short list up to the trained length L, the long list beyond it
     a = √(1 + ln s / ln L) for s > 1, else 1
 
-s is the target length over the trained length. Both lists have the same a.
+s is the target length divided by the trained length. Both lists have the same attention factor a.
 """
 
 import math
@@ -27,7 +28,7 @@ from posenc.scaling.scaling import (
 
 @dataclass(frozen=True)
 class PerPair(Scaling):
-    """Divides the frequency of every pair by its own factor: LongRoPE for a planned length.
+    """Divides the frequency of every pair by its own factor. LongRoPE uses this scaling for a planned length.
 
     Args:
         factors: f_i > 0, one per pair.
@@ -42,8 +43,8 @@ class PerPair(Scaling):
         frequencies = unscaled_frequencies(rotary_dim, base)
         if len(self.factors) != len(frequencies):
             raise InvalidArgument(
-                f"factors has {len(self.factors)} numbers and rotary_dim={rotary_dim} needs {len(frequencies)}: "
-                "one per pair of the channels that rotate"
+                f"factors has {len(self.factors)} numbers but must have {len(frequencies)} for "
+                f"rotary_dim={rotary_dim}, one per pair of rotating channels"
             )
         divided = tuple(f / Decimal(s) for f, s in zip(frequencies, self.factors, strict=True))
         factors = torch.tensor(self.factors, dtype=torch.float32, device="cpu")
@@ -53,18 +54,18 @@ class PerPair(Scaling):
 
 @dataclass(frozen=True)
 class LongRoPE(LengthScaling):
-    """Two lists of factors; the length of the whole request decides which list is used.
+    """Two lists of factors. The length of the whole request determines which list is used.
 
     Args:
         short_factors: f_i for lengths up to and including ``original_length``.
         long_factors: f_i for longer requests.
         original_length: L, the trained context in tokens.
-        factor: s ≥ 1, the longest length over the trained length; determines the attention factor.
+        factor: s ≥ 1, the longest length divided by the trained length; it determines the attention factor.
         attention_factor: a; by default √(1 + ln s / ln L).
 
-    Cached keys become stale if a request that was planned with the short list grows beyond L: plan for prompt plus
-    answer, or convert the cache with ``posenc.rerotate``. Hugging Face chooses the list by the longest row of the
-    batch, so an answer depends on the other rows; here each request has its own plan.
+    Cached keys become stale if a request that was planned with the short list grows beyond L. Plan for prompt
+    plus answer, or convert the cache with ``posenc.rerotate``. Hugging Face chooses the list by the longest row
+    of the batch, so an answer depends on the other rows; here each request has its own plan.
     """
 
     short_factors: Factors
@@ -77,12 +78,14 @@ class LongRoPE(LengthScaling):
         super().__post_init__()
         if len(self.short_factors) != len(self.long_factors):
             raise InvalidArgument(
-                f"short_factors has {len(self.short_factors)} numbers and long_factors {len(self.long_factors)}; "
-                "both need one per pair"
+                f"short_factors has {len(self.short_factors)} numbers but long_factors has "
+                f"{len(self.long_factors)}; both must have one number per pair"
             )
 
     def plan(self, total_length: int) -> Scaling:
-        """The scaling with the short list if ``total_length ≤ original_length``, else with the long list."""
+        """Return the scaling with the short list if ``total_length`` ≤ ``original_length``, or else with the
+        long list.
+        """
         check_total_length(total_length, "total_length")
         factors = self.long_factors if total_length > self.original_length else self.short_factors
         usual = math.sqrt(1 + math.log(self.factor) / math.log(self.original_length))

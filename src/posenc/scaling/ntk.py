@@ -1,16 +1,18 @@
-"""NTK-aware scaling: a larger base, which slows slow pairs down and hardly changes fast pairs.
+"""NTK-aware scaling uses a larger base, which slows down slow pairs and hardly changes fast pairs.
 
-``form="base"`` (bloc97 2023; YaRN, arXiv 2309.00071, appendix A.1): θ'_i = b'^(−2i/d), b' = b·s^(d/(d−2)).
-The first frequency is unchanged, and the last is divided by exactly s. Nearly all slow pairs still leave the range
-of angles seen in training (d=128, L=4096, s=8: 17 of the 18 pairs that never complete a turn).
+``form="base"`` (bloc97 2023; YaRN, arXiv 2309.00071, appendix A.1): θ'_i = b'^(−2i/d), b' = b·s^(d/(d−2)). The
+first frequency is unchanged, and the last frequency is divided by exactly s. Nearly all slow pairs leave the
+range of angles that the model has seen in training: for d = 128, L = 4096 and s = 8, 17 of the 18 pairs that
+never complete a turn.
 
-``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last frequency is divided by s
-too, the first by s^(2/d), and the ratio of neighbouring frequencies is that of base b·s.
+``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last frequency is also divided
+by s, and the first frequency is divided by s^(2/d). The ratio of neighbouring frequencies is the ratio for base
+b·s.
 
-``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, section 4.1): b' = b·s^(log₈ 50), or
-b·s^1.88. The authors raise the base from 10,000 to 500,000 for eight times the length and state no rule; the power
-law through this point is ours. The last frequency is divided by more than s, so fine-tuning starts with angles
-that the model has seen.
+``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, section 4.1): b' = b·s^(log₈ 50),
+or b·s^1.88. The authors raise the base from 10,000 to 500,000 for eight times the length but do not state a
+rule; the power law through this point is our choice. The last frequency is divided by more than s, so
+fine-tuning starts with angles that the model has seen.
 """
 
 import math
@@ -38,29 +40,32 @@ class NTK(Scaling):
     """Increases the base of the frequencies.
 
     Args:
-        factor: s ≥ 1, target length over trained length.
-        form: ``"base"``, the usual meaning of NTK; ``"fixed"``; or ``"abf"``, which has the largest base.
+        factor: s ≥ 1, the target length divided by the trained length.
+        form: ``"base"``, which is the usual meaning of NTK; ``"fixed"``; or ``"abf"``, which has the largest
+            base.
     """
 
     factor: Factor
     form: Form = "base"
 
     def base(self, rotary_dim: int, base: float) -> float:
-        """The equivalent base b' in float64, which a checkpoint's config can simply set.
+        """Return the equivalent base b' in float64, which can be set as the base in a checkpoint's config.
 
         Raises:
             InvalidArgument: ``form="fixed"``, which has no equivalent base.
         """
         _check_pairs(rotary_dim)
         if self.form == "fixed":
-            raise InvalidArgument("form='fixed' has no equivalent base; use frequencies()")
+            raise InvalidArgument("form='fixed' has no equivalent base; call frequencies() instead")
         try:
             power = math.log(50) / math.log(8) if self.form == "abf" else rotary_dim / (rotary_dim - 2)
             larger = float(base * self.factor**power)
         except OverflowError:
             larger = math.inf
         if larger == math.inf:
-            raise InvalidArgument(f"factor={self.factor:g} makes the base overflow; lower it")
+            raise InvalidArgument(
+                f"factor={self.factor:g} is too large, because the base overflows; use a smaller factor"
+            )
         return larger
 
     @exact
@@ -81,5 +86,6 @@ class NTK(Scaling):
 def _check_pairs(rotary_dim: int) -> None:
     if rotary_dim < 4:
         raise InvalidArgument(
-            f"rotary_dim={rotary_dim} has one pair, whose frequency is 1 at any base; NTK needs 4 channels or more"
+            f"rotary_dim={rotary_dim} must be at least 4 for NTK, because the frequency of a single pair is 1 for "
+            "any base"
         )

@@ -1,10 +1,10 @@
-"""p-RoPE: the slowest pairs do not rotate at all (Barbero et al. 2024, arXiv 2410.06205, section 6; Gemma 4).
+"""p-RoPE does not rotate the slowest pairs (Barbero et al. 2024, arXiv 2410.06205, section 6; Gemma 4).
 
     θ_i = b^(−2i/D) for i < p·D/2, else 0
 
-The frequencies are those of the whole head, and channels are paired over the whole head, (i, i+D/2) with half
-pairing. Partial rotation differs: ``Rotary(rotary_dim=r)`` gives the first r channels the frequencies b^(−2i/r).
-The two are not interchangeable on trained weights.
+Frequencies and pairs are those of the whole head; with half pairing, the pairs are (i, i+D/2). Partial rotation
+is different: ``Rotary(rotary_dim=r)`` rotates the first r channels with the frequencies b^(−2i/r). Trained
+weights work only with the method of their training.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Proportional(Scaling):
 
     Args:
         fraction: p, between 0 and 1; ⌊p·D/2⌋ pairs rotate. 0 is NoPE, 1 is plain RoPE.
-        factor: s ≥ 1, which the frequencies are divided by, as in Hugging Face; the paper has no factor.
+        factor: s ≥ 1, the divisor of the frequencies, as in Hugging Face; the paper has no factor.
     """
 
     fraction: Fraction

@@ -1,4 +1,4 @@
-"""Helpers of scalings with a ramp: turns within a length, and mixing kept and interpolated frequencies."""
+"""Helpers for scalings with a ramp, which count turns within a length and mix kept and interpolated frequencies."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -8,12 +8,14 @@ from posenc.scaling.scaling import TWO_PI, exact
 
 @exact
 def turns_within(frequency: Decimal, length: int) -> Decimal:
-    """r = L/λ, the number of turns that a pair with this frequency completes within ``length`` positions."""
+    """Return r = L/λ, the number of turns that a pair with this frequency completes within ``length`` positions."""
     return frequency * length / TWO_PI
 
 
 @exact
 def mix(frequencies: Sequence[Decimal], keep: Sequence[Decimal], factor: Decimal) -> tuple[Decimal, ...]:
-    """(1−g)·θ/s + g·θ, with g clipped to 0 … 1: g = 1 keeps a frequency, g = 0 divides it by the factor."""
+    """Return (1−g)·θ/s + g·θ with g clipped to 0 … 1. g = 1 keeps a frequency, and g = 0 divides it by the
+    factor.
+    """
     shares = (min(max(g, Decimal(0)), Decimal(1)) for g in keep)
     return tuple((1 - g) * f / factor + g * f for f, g in zip(frequencies, shares, strict=True))

@@ -1,4 +1,4 @@
-"""Scalings by name, extension methods by name and factor, and conversion of scalings to JSON and back."""
+"""Scalings by name, extension methods by name and factor, and the conversion of scalings to and from JSON."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -41,19 +41,19 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "llama3": ("llama3", {}),
     "proportional": ("proportional", {"fraction": 0.25, "factor": 1.0}),
 }
-"""The scaling and settings of methods that need only a factor and a trained length."""
+"""The scaling and the settings of each extension method that needs only a factor and a trained length."""
 
 
 def method(
     name: str, factor: float, original_length: int, *, beta_fast: float | None = None
 ) -> Scaling | LengthScaling:
-    """The scaling of an extension method for ``factor`` times the trained length.
+    """Return the scaling by which an extension method reaches ``factor`` times the trained length.
 
     Args:
-        name: a name in ``METHODS``; ``"default"`` means ``"none"``. LongRoPE is missing because its lists of
-            factors are found by a search.
-        factor: s, the longer length over the trained length. As in Hugging Face's configs, dynamic NTK gets the
-            same factor, so at s times the trained length it equals NTK with factor s² − s + 1.
+        name: a name in ``METHODS``; ``"default"`` means ``"none"``. LongRoPE is not in ``METHODS``, because its
+            lists of factors are found by a search.
+        factor: s, the longer length divided by the trained length. As in Hugging Face's configs, dynamic NTK
+            gets the same factor, so at s times the trained length dynamic NTK equals NTK with factor s² − s + 1.
         original_length: L, the trained length, if the method depends on it.
         beta_fast: YaRN's ``beta_fast``, if it is not 32.
     """
@@ -65,7 +65,7 @@ def method(
 
 
 def to_dict(scaling: Scaling | LengthScaling) -> dict[str, Any]:
-    """The scaling as a JSON-compatible dict: its name under ``"scaling"``, and every field."""
+    """Convert a scaling to a JSON-compatible dict with its name under ``"scaling"`` and every field."""
     names = [name for name, kind in SCALINGS.items() if type(scaling) is kind]
     if not names or not is_dataclass(scaling):
         raise UnknownName("scaling", type(scaling).__name__, SCALINGS)
@@ -74,10 +74,10 @@ def to_dict(scaling: Scaling | LengthScaling) -> dict[str, Any]:
 
 
 def make(name: str, /, *given: Any, **settings: Any) -> Scaling | LengthScaling:
-    """Build a scaling by name, as in ``make("yarn", 4, 4096)``; pass fields in order or by name.
+    """Build a scaling by name, as in ``make("yarn", 4, 4096)``. Fields can be passed in order or by name.
 
     Raises:
-        UnknownName: there is no scaling or field with this name.
+        UnknownName: no scaling or field has this name.
         InvalidArgument: there are too many fields, a field is given twice or is missing, or a value is out of
             range.
     """
@@ -87,13 +87,16 @@ def make(name: str, /, *given: Any, **settings: Any) -> Scaling | LengthScaling:
 
 
 def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:
-    """Build a scaling from the output of ``to_dict``; fields are validated, and unknown fields raise an error.
+    """Build a scaling from the output of ``to_dict``. Fields are checked, and unknown fields raise an error.
 
     Raises:
-        UnknownName: there is no scaling or field with this name; the message lists the nearest names.
+        UnknownName: no scaling or field has this name; the message lists the nearest names.
         InvalidArgument: the name or a field without a default is missing, or a value is out of range.
     """
     if "scaling" not in values:
-        raise InvalidArgument(f"no 'scaling' among {sorted(values)}; add one of: {', '.join(SCALINGS)}")
+        raise InvalidArgument(
+            f"the keys {sorted(values)} do not include 'scaling'; add 'scaling' with one of these names: "
+            f"{', '.join(SCALINGS)}"
+        )
     settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     return make(settings.pop("scaling"), **settings)

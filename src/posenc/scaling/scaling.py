@@ -1,4 +1,4 @@
-"""Scalings: immutable objects that compute frequencies from ``rotary_dim`` and ``base``."""
+"""Scalings are immutable objects that compute frequencies from ``rotary_dim`` and ``base``."""
 
 import math
 from abc import ABC, abstractmethod
@@ -22,19 +22,21 @@ R = TypeVar("R")
 TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918")
 
 DIGITS = 50
-"""The digits of every exact frequency; 2^64 parts of a turn need 20, and positions up to 2^31 ten more."""
+"""The number of digits of exact frequencies. 2^64 parts of a turn need 20 digits, and positions up to 2^31 need
+10 more digits.
+"""
 
 
 class Scaling(Checked, ABC):
     """A rule for the frequencies of a rotation, possibly for longer contexts.
 
-    A scaling is a frozen dataclass of plain numbers, independent of modules, layouts and caches.
-    Pairing, partial rotation and dtype are separate choices.
+    A scaling is a frozen dataclass of plain numbers, which is independent of modules, layouts and caches.
+    Pairing, partial rotation and dtype are chosen separately.
     """
 
     @abstractmethod
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        """The frequencies for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
+        """Return the frequencies for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
 
     @property
     def softmax_factor(self) -> float:
@@ -43,62 +45,65 @@ class Scaling(Checked, ABC):
 
 
 class LengthScaling(Checked, ABC):
-    """A rule whose frequencies depend on the length of a request; ``plan`` fixes them for one request.
+    """A rule whose frequencies depend on the length of a request. ``plan`` fixes the frequencies for one
+    request.
 
-    Frequencies are decided once, from the length of prompt plus answer, before the first key is cached. They do
-    not change as the request grows, nor depend on other rows of the batch.
+    Frequencies are set once, from the length of prompt plus answer, before the first key is cached. Frequencies
+    do not change as the request grows, and do not depend on other rows of the batch.
     """
 
     @abstractmethod
     def plan(self, total_length: int) -> Scaling:
-        """The fixed scaling for a request of ``total_length`` tokens."""
+        """Return the fixed scaling for a request of ``total_length`` tokens."""
 
     def stale(self, planned_length: int, total_length: int) -> bool:
-        """Whether keys that were cached under the plan for one length are stale under the plan for another."""
+        """Return whether keys that were cached under one length's plan are stale under another length's plan."""
         return self.plan(planned_length) != self.plan(total_length)
 
 
 def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scaling:
-    """The scaling itself, or its plan for a request of ``total_length`` tokens if it depends on the length."""
+    """Return the scaling, or its plan for a request of ``total_length`` tokens if it depends on the length."""
     if isinstance(scaling, Scaling):
         return scaling
     if total_length is None:
         raise InvalidArgument(
-            f"{type(scaling).__name__} depends on the length of the request; pass total_length=, prompt and "
-            "answer together, or use a fixed scaling, such as ntk(4) or yarn(4, 4096)"
+            f"{type(scaling).__name__} depends on the length of the request; pass total_length=, the length of "
+            "prompt and answer together, or use a fixed scaling, such as ntk(4) or yarn(4, 4096)"
         )
     return scaling.plan(total_length)
 
 
 def fixed(scaling: object) -> Scaling:
-    """The scaling itself; raises an error if it is not a ``Scaling``, for example because it depends on a
-    length."""
+    """Return the scaling itself. Raise an error if ``scaling`` is not a ``Scaling``, for example because it
+    depends on a length.
+    """
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
-            f"scaling={scaling!r} has no frequencies of its own; fix a DynamicNTK or LongRoPE for one request "
-            "first: scaling.plan(total_length)"
+            f"scaling={scaling!r} must be a Scaling; for DynamicNTK or LongRoPE, pass the scaling for one "
+            "request, scaling.plan(total_length)"
         )
     return scaling
 
 
 def check_dim_and_base(rotary_dim: int, base: Decimal | float, name: str = "rotary_dim") -> None:
-    """Raise an error for an odd or too small width, or an invalid base; ``name`` is the caller's name for the
-    width."""
+    """Raise an error if the width is odd or too small, or the base is invalid. ``name`` is the caller's name for
+    the width.
+    """
     if rotary_dim < 2 or rotary_dim % 2:
         raise InvalidArgument(
-            f"{name}={rotary_dim} must be even and at least 2: channels rotate in pairs; "
-            f"use {max(2, rotary_dim + rotary_dim % 2)}"
+            f"{name}={rotary_dim} must be even and at least 2, because channels rotate in pairs; use "
+            f"{max(2, rotary_dim + rotary_dim % 2)}"
         )
     check_base(base, "base")
 
 
 check_base = such_that(lambda base: 1 < base < math.inf, "be finite and above 1; 10000 is the usual value")
 Base = Annotated[float, check_base]
-"""The base of frequencies."""
+"""The base of the frequencies of a rotation."""
 
 
 def exact(formula: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a decimal formula so that it runs with 50 digits, whatever decimal context the caller has."""
+    """Decorate a decimal formula so that it is computed with 50 digits in any decimal context."""
 
     @wraps(formula)
     def at_full_precision(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -111,7 +116,9 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
 
 @exact
 def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tuple[Decimal, ...]:
-    """base^(−i/divisor) for every index i, exact: powers of one ratio, with guard digits until they are rounded."""
+    """Return the exact base^(−i/divisor) for every index i, as powers of one ratio with guard digits before
+    rounding.
+    """
     with localcontext() as context:
         context.prec = DIGITS + 10
         ratio = (-Decimal(base).ln() / divisor).exp()
@@ -121,7 +128,7 @@ def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tupl
 
 @lru_cache
 def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
-    """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact.
+    """Return the exact frequencies θ_i = base^(−2i/d) for i = 0 … d/2−1.
 
     Raises:
         InvalidArgument: the width is odd or too small, or the base is invalid.
@@ -131,10 +138,11 @@ def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decima
 
 
 def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:
-    """base^(2i/d) in float32 for all pairs, or the first ``pairs``: the first step of every float32 recipe.
+    """Return base^(2i/d) in float32 for all pairs, or the first ``pairs`` pairs. These powers are the first step
+    of every float32 recipe.
 
-    The last bit of a power depends on the length of its vector, because full SIMD registers and the remainder are
-    computed differently. A recipe for fewer pairs therefore has to compute fewer.
+    The last bit of a power depends on the length of its vector, because full SIMD registers and the remainder
+    are computed differently. A recipe for fewer pairs must therefore compute a shorter vector.
     """
     stop = rotary_dim if pairs is None else 2 * pairs
     exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
@@ -142,11 +150,12 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
 
 
 def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-    """The unscaled frequencies in float32, in the order of operations that public checkpoints were trained
-    with."""
+    """Return the unscaled frequencies in float32, with the order of operations with which public checkpoints
+    were trained.
+    """
     return 1.0 / powers_float32(rotary_dim, base)
 
 
 def rounded(frequencies: tuple[Decimal, ...]) -> tuple[float, ...]:
-    """Exact frequencies rounded to float32, for a formula that no public checkpoint computed in float32."""
+    """Round exact frequencies to float32, for a formula that no public checkpoint computes in float32."""
     return tuple(torch.tensor([float(f) for f in frequencies], dtype=torch.float32, device="cpu").tolist())

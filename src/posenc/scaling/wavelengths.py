@@ -1,5 +1,6 @@
-"""Wavelengths of pairs, the number of pairs that complete a turn within a length, and how much a scaling slows
-pairs."""
+"""The wavelengths of pairs, the number of pairs that complete a turn within a length, and the factors by which a
+scaling slows pairs.
+"""
 
 import math
 
@@ -13,21 +14,23 @@ from posenc.scaling.scaling import Scaling
 
 
 def frequencies(pairs: Frequencies) -> Float[Tensor, " pairs"]:
-    """θ_i in radians per position; NaN for a pair that does not rotate, which a logarithmic axis cannot show."""
+    """Return θ_i in radians per position, or NaN for a pair that does not rotate, because a logarithmic axis
+    cannot show 0.
+    """
     return torch.tensor([float(f) if f else math.nan for f in pairs.exact], dtype=torch.float64)
 
 
 def wavelengths(pairs: Frequencies) -> Float[Tensor, " pairs"]:
-    """2π/θ_i in positions."""
+    """Return the wavelengths 2π/θ_i in positions."""
     return 2 * math.pi / frequencies(pairs)
 
 
 def turns(pairs: Frequencies, length: int) -> int:
-    """The number of pairs that complete a turn within ``length`` positions."""
+    """Return the number of pairs that complete a turn within ``length`` positions."""
     return int((wavelengths(pairs) <= length).sum())
 
 
 def slowing(scaling: Scaling, rotary_dim: int, base: float) -> list[float]:
-    """The factor by which each pair is slowed; infinity for a pair that does not rotate."""
+    """Return the factor by which each pair is slowed, or infinity for a pair that does not rotate."""
     plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
     return [float(p / s) if s else math.inf for p, s in zip(plain, scaled, strict=True)]

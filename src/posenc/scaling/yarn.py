@@ -1,4 +1,4 @@
-"""YaRN: keep fast pairs, interpolate slow pairs, and sharpen attention (Peng et al. 2023, arXiv 2309.00071).
+"""YaRN keeps fast pairs, interpolates slow pairs, and sharpens attention (Peng et al. 2023, arXiv 2309.00071).
 
     θ'_i = (1−g_i)·θ_i/s + g_i·θ_i,   g_i = 1 keeps a frequency, 0 interpolates it
 
@@ -9,10 +9,11 @@ if ``truncate``), with low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added 
 g_i = 1 − clip((i − low)/(high − low), 0, 1). The frequencies of the two ramps differ by a factor of up to 3.04
 (d=128, L=4096, s=16).
 
-cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores grow by a² and attention gets
-sharper. DeepSeek's configs have two numbers, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and
-multiply the softmax scale by (0.1·mscale_all_dim·ln s + 1)². That is ``softmax_factor``, which a placed encoding
-passes to attention.
+cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores are multiplied by a² and attention
+becomes sharper. DeepSeek's configs have two numbers, mscale and mscale_all_dim. With these numbers, the
+attention factor is a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and the softmax scale is multiplied
+by (0.1·mscale_all_dim·ln s + 1)². This factor of the softmax scale is ``softmax_factor``, which a placed
+encoding passes to attention.
 """
 
 import math
@@ -47,15 +48,15 @@ class YaRN(Scaling):
     """A ramp between interpolated and kept pairs, and an attention factor.
 
     Args:
-        factor: s ≥ 1, target length over trained length.
+        factor: s ≥ 1, the target length divided by the trained length.
         original_length: L, the trained context in tokens.
-        beta_fast: pairs that complete more turns within L are kept; 32. At small L it can exceed the turns of the
-            fastest pair, L/2π, so that every pair is scaled; lower it then.
-        beta_slow: pairs that complete fewer turns within L are fully interpolated; 1. In Kimi K2 both are 1, so
-            its ramp is one pair wide.
+        beta_fast: pairs that complete more turns within L are kept; 32. At small L, this number can exceed L/2π,
+            the turns of the fastest pair, so that every pair is scaled; then pass a smaller number.
+        beta_slow: pairs that complete fewer turns within L are fully interpolated; 1. In Kimi K2, beta_fast and
+            beta_slow are 1, so the ramp is one pair wide.
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; False in GPT-OSS.
-        attention_factor: a; by default 0.1·ln s + 1, or the ratio given by the next two arguments.
+        attention_factor: a; by default 0.1·ln s + 1, or the ratio from ``mscale`` and ``mscale_all_dim``.
         mscale, mscale_all_dim: DeepSeek's two numbers; pass both or neither, and not together with
             ``attention_factor``.
     """
@@ -74,27 +75,27 @@ class YaRN(Scaling):
         super().__post_init__()
         if self.beta_fast < self.beta_slow or (self.beta_fast == self.beta_slow and self.ramp == "rotations"):
             raise InvalidArgument(
-                f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}: they are turns within "
-                "original_length, and the ramp runs from fast to slow pairs; the paper uses 32 and 1"
+                f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}, because both are turns "
+                "within original_length and fast pairs complete more turns; the paper uses 32 and 1"
             )
         if self.ramp == "rotations" and not self.truncate:
             raise InvalidArgument(
-                "truncate=False belongs to ramp='dimension'; a ramp by rotations has no ends to round"
+                "truncate=False requires ramp='dimension', because the ends of a ramp by rotations are not rounded"
             )
         if (self.mscale is None) != (self.mscale_all_dim is None):
             raise InvalidArgument(
-                f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim}: pass both or neither, as "
-                "implementations read one alone differently"
+                f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim} must be passed together, because "
+                "implementations differ if only one of the two is set"
             )
         if self.attention_factor is not None and self.mscale is not None:
             raise InvalidArgument(
-                f"attention_factor={self.attention_factor} contradicts mscale={self.mscale}: "
-                "both set the same number; omit one"
+                f"attention_factor={self.attention_factor} cannot be combined with mscale={self.mscale}, because "
+                "both set the attention factor; pass only one of the two"
             )
 
     @property
     def scale(self) -> float:
-        """The attention factor a, a factor of cos and sin."""
+        """The attention factor a, by which cos and sin are multiplied."""
         if self.attention_factor is not None:
             return self.attention_factor
         if self.mscale is None or self.mscale_all_dim is None:
@@ -103,7 +104,9 @@ class YaRN(Scaling):
 
     @property
     def softmax_factor(self) -> float:
-        """An additional factor of attention's 1/√D, from DeepSeek's ``mscale_all_dim``; 1 without it."""
+        """An additional factor of attention's 1/√D, from DeepSeek's ``mscale_all_dim``; 1 if ``mscale_all_dim``
+        is None.
+        """
         return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
 
     def _sharpening(self, weight: float) -> float:
@@ -122,20 +125,21 @@ class YaRN(Scaling):
         return Frequencies(mixed, tuple(self._float32(rotary_dim, base).tolist()), self.scale)
 
     def ends(self, rotary_dim: int, base: float) -> tuple[float, float]:
-        """The first and last pair of the dimension ramp.
+        """Return the first and the last pair of the dimension ramp.
 
         Raises:
             InvalidArgument: the ends of the ramp are in the wrong order, because all pairs complete more than
-                beta_fast turns or no pair completes beta_slow turns. The authors' code would run the ramp
-                backwards or divide wrongly.
+                beta_fast turns or no pair completes beta_slow turns. For such settings, the ramp of the authors'
+                code is reversed or wrong.
         """
         low, high = self._ends(rotary_dim, base)
         return float(low), float(high)
 
     @exact
     def _ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
-        """Like ``ends``, but exact: rounding an end in float64, by 1e-16, changes angles by 6e-8 rad at position
-        2^31."""
+        """Return the exact ``ends``. An end of the ramp in float64 has an error of 1e-16, which changes angles
+        by 6e-8 rad at position 2^31.
+        """
         length, log_base = self.original_length, Decimal(base).ln()
         low, high = (
             rotary_dim * (length / (Decimal(turns) * TWO_PI)).ln() / (2 * log_base)
@@ -147,12 +151,12 @@ class YaRN(Scaling):
         if low > high:
             raise InvalidArgument(
                 f"original_length={length} and base={base:g} put the ramp's ends at pairs {low:g} and {high:g}, "
-                "in the wrong order: every pair is on one side of it; use ramp='rotations'"
+                "in the wrong order, because every pair is on the same side of the ramp; use ramp='rotations'"
             )
         return low, high + Decimal("0.001") if low == high else high
 
     def _float32(self, rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-        """The dimension ramp in float32, in the order of operations of the released code."""
+        """Compute the dimension ramp in float32, with the order of operations in the released code."""
         low, high = self.ends(rotary_dim, base)
         powers = powers_float32(rotary_dim, base)
         extrapolated, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)

@@ -76,7 +76,7 @@ class Pretrained:
 
     @classmethod
     def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
-        """Wrap a model in memory for ``losses``. The result has no identity and cannot be saved."""
+        """Wrap a model that is in memory to compute its ``losses``. It has no identity and cannot be saved."""
         pretrained = cls.__new__(cls)
         pretrained.model, pretrained.tokenizer, pretrained.name = model, tokenizer, type(model).__name__
         pretrained.positions = read(pretrained.model.config)
@@ -126,8 +126,8 @@ class Pretrained:
         encoding: Encoding | None,
         tick: Callable[[float], None] = lambda share: None,
     ) -> Float[Tensor, " T"]:
-        """Return the loss of every token in ``tokens[1:]`` in nats, given all tokens before the token. If
-        ``encoding`` is None, the model keeps its own positions.
+        """Return the loss of every token in ``tokens[1:]`` in nats; a token is predicted from all earlier tokens.
+        If ``encoding`` is None, the model keeps its own positions.
 
         ``tick`` is called after each piece with its share of the work.
         """

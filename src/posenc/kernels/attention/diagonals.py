@@ -1,8 +1,9 @@
-"""Gradients of a learned bias along a line of offsets: sums of the scores' gradients along diagonals.
+"""Gradients of a learned bias along a line of offsets, which are sums of the scores' gradients along diagonals.
 
-Rows are reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. Each row of the scores'
-gradients is padded with as many zeros as there are rows; read with a row length smaller by one, each diagonal
-becomes a column. The matrix products are in float32 or wider, in memory that all blocks share.
+Rows are reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. Each row of the
+scores' gradients is padded with as many zeros as there are rows. If the result is read with rows that are
+shorter by one, each diagonal becomes a column. Matrix products are computed in float32 or wider, in memory that
+all blocks share.
 """
 
 import torch
@@ -13,8 +14,9 @@ from posenc.kernels.attention.softmax import Block, split
 
 
 class Diagonals:
-    """Gradients for blocks of at most ``rows`` rows; the gradient of the bias's line, ``(H, S+T−1)``, accumulates
-    in ``line``."""
+    """Gradients for blocks of at most ``rows`` rows. ``line`` accumulates the gradient of the bias's line, ``(H,
+    S+T−1)``.
+    """
 
     def __init__(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], rows: int, dtype: torch.dtype
@@ -36,7 +38,7 @@ class Diagonals:
         scale: float,
         of: Block,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of q, k and v for a block whose bias begins at index ``place`` of the line."""
+        """Return the gradients of q, k and v for a block whose bias begins at index ``place`` of the line."""
         (out, lse), compute_dtype = of, mask.dtype
         (B, H, R, _), (_, K, S, _) = q.shape, k.shape
         grad, q = (split(x.to(compute_dtype), K).flatten(0, 1) for x in (grad, q))

@@ -1,10 +1,11 @@
-"""Masks and relative biases by FlexAttention, which never stores them, forward or backward, and skips fully hidden
-blocks.
+"""Masks and relative biases with FlexAttention, which does not store masks or biases and skips blocks that are
+fully hidden.
 
     y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
 
-FlexAttention is used on CUDA devices, in place of blocks of rows. On the CPU it has no backward pass (torch 2.13).
-Tests compare it with the specification uncompiled on the CPU, and compiled on a GPU (tests/test_cuda.py).
+FlexAttention is used on CUDA devices, in place of blocks of rows. On the CPU, FlexAttention has no backward pass
+(torch 2.13). Tests compare FlexAttention with the specification, uncompiled on the CPU and compiled on a GPU
+(tests/test_cuda.py).
 """
 
 from collections.abc import Callable
@@ -27,14 +28,16 @@ MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 @lru_cache
 def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """FlexAttention and its mask builder, compiled once per process; uncompiled, both store L×L tensors."""
+    """Return FlexAttention and its mask builder, compiled once per process. Without compilation, both store L×L
+    tensors.
+    """
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     return torch.compile(flex_attention), torch.compile(create_block_mask)
 
 
 def sums_of_rows() -> dict[str, Any]:
-    """The argument that makes FlexAttention return the logsumexp in this version of torch."""
+    """Return the argument that makes FlexAttention return the logsumexp in this version of torch."""
     from torch.nn.attention import flex_attention
 
     request = getattr(flex_attention, "AuxRequest", None)  # new in torch 2.9
@@ -44,19 +47,20 @@ def sums_of_rows() -> dict[str, Any]:
 _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
 GRAPHS = 256
-"""The largest number of compiled graphs, which differ by encoding, mask, dtype and training. Beyond torch's
-default of eight, FlexAttention would run uncompiled and store L×L tensors."""
+"""The largest number of compiled graphs. Graphs differ by encoding, mask, dtype and training. With more graphs
+than torch's default of eight, FlexAttention would run uncompiled and store L×L tensors.
+"""
 
 FEW = 8
-"""The number of block masks that are cached; a model has one per layer type."""
+"""The number of cached block masks. A model needs one block mask per layer type."""
 
 
 def block_mask_of(
     mask_mod: MaskMod, made_of: tuple[object, ...], sizes: tuple[int | None, ...], device: str
 ) -> Any:
-    """Which blocks contain visible scores; computed once for all layers whose masks have the same tensors.
+    """Return which blocks contain visible scores. All layers whose masks have the same tensors share one result.
 
-    Tensors are the same if they are the same objects and were not modified in between.
+    Tensors are the same if they are the same objects and have not been modified since.
     """
     tensors = [x for x in made_of if isinstance(x, Tensor)]
     if not is_concrete(*tensors):
@@ -82,11 +86,11 @@ def flexible(
     mask_heads: int | None = None,
     return_logsumexp: bool = False,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"] | None]:
-    """softmax(q·kᵀ·scale, modified by ``score_mod`` and hidden by ``mask_mod``)·v, which is zero for rows that see
-    no key, and the logsumexp if requested.
+    """Compute attention, with scores q·kᵀ·scale modified by ``score_mod`` and hidden by ``mask_mod``, and the
+    logsumexp if requested. Rows that see no key are zero.
 
-    ``made_of`` contains all numbers and tensors that ``mask_mod`` depends on. ``mask_heads`` is its number of
-    heads; None if all heads share the mask.
+    ``made_of`` contains all numbers and tensors on which ``mask_mod`` depends. ``mask_heads`` is the number of
+    heads of the mask; None if all heads share the mask.
     """
     sizes = q.shape[0], mask_heads, q.shape[2], k.shape[2]
     with torch._dynamo.config.patch(recompile_limit=GRAPHS):
@@ -112,9 +116,10 @@ def alibi_score_mod(
     q_positions: Int[Tensor, " T"] | Int[Tensor, "B T"],
     k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"] | None = None,
 ) -> ScoreMod:
-    """score − m_h·|p_k − p_q|, for any positions: with a cache, packed or left-padded.
+    """Return the ``score_mod`` of ALiBi, score − m_h·|p_k − p_q|, for any positions, such as packed or
+    left-padded rows.
 
-    ``k_positions`` are the positions of the keys if they differ from ``q_positions``, as with a cache.
+    ``k_positions`` are the positions of the keys, if these differ from ``q_positions``, as with a cache.
     """
     keys = q_positions if k_positions is None else k_positions
 
@@ -126,7 +131,7 @@ def alibi_score_mod(
 
 
 def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.device) -> ScoreMod:
-    """softcap·tanh(score/softcap), and then ``added``."""
+    """Return a ``score_mod`` that computes softcap·tanh(score/softcap) and then applies ``added``."""
     cap = as_tensor(softcap, device)
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
@@ -137,10 +142,10 @@ def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.devic
 
 
 def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str, Tensor]) -> MaskMod:
-    """The predicate ``sees`` as a function of one query and one key.
+    """Return the predicate ``sees`` as a function of one query and one key.
 
-    ``known`` contains the tensors that ``sees`` reads, by name, with axes for the batch, heads, queries and keys;
-    an axis along which nothing changes has size 1, and a number has no axes.
+    ``known`` contains the tensors that ``sees`` reads, by name, with axes for the batch, heads, queries and
+    keys. An axis along which values are constant has size 1, and a number has no axes.
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
@@ -154,14 +159,14 @@ def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str
 
 
 def as_tensor(number: float, device: torch.device) -> Tensor:
-    """A number as a tensor, for FlexAttention. A Python number becomes symbolic when its value changes, and
-    FlexAttention cannot compile that (torch 2.11: ``LoweringException``).
+    """Convert a number to a tensor for FlexAttention. A Python number becomes symbolic when its value changes,
+    and FlexAttention cannot compile symbolic numbers (torch 2.11: ``LoweringException``).
     """
     return torch.full((), number, device=device)  # filled on the device, since a copy would wait for it
 
 
 def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
-    """The number of one token, from a tensor ``(T,)``, ``(1, T)`` or ``(B, T)``."""
+    """Return the value for one token from a tensor ``(T,)``, ``(1, T)`` or ``(B, T)``."""
     if row.dim() == 1:
         return row[index]
     return row[0, index] if row.shape[0] == 1 else row[b, index]
@@ -170,7 +175,9 @@ def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
 def table_score_mod(
     table: Float[Tensor, "offsets H"], bound: int, q_positions: Tensor, k_positions: Tensor
 ) -> ScoreMod:
-    """score + the table's number for the offset, which is clamped to ±``bound``; row 0 is for −``bound``."""
+    """Return a ``score_mod`` that adds the table's value for the offset. Offsets are clamped to ±``bound``; row
+    0 is for −``bound``.
+    """
 
     furthest = as_tensor(bound, table.device)
 

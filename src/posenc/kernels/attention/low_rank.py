@@ -1,8 +1,8 @@
-"""Extra channels of queries and keys that add a bias to q·k, with products that are exact in the dtype.
+"""Extra channels of queries and keys, which add a bias to q·k with products that are exact in the dtype.
 
-A score is summed channel by channel. The extra channels come first, so that their large terms cancel before q·k is
-added: products are exact, each key's term is next to its query's term, and the rest is only as large as the bias.
-This depends on how a kernel sums, so ``exact`` tests it once per device and dtype.
+A score is summed channel by channel. The extra channels come first, and the terms of queries and keys alternate,
+so that large terms cancel before q·k is added. Products are exact, and the remaining sum is only as large as the
+bias. This method depends on the order in which a kernel sums, so ``exact`` tests it once per device and dtype.
 """
 
 from functools import lru_cache
@@ -17,22 +17,26 @@ from torch.utils._python_dispatch import _disable_current_modes
 from posenc.kernels.attention.softmax import repeat_kv
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
-"""Channels of queries and channels of keys; channels of keys have one head if all heads share them, as grouped
-queries need."""
+"""The channels of queries and the channels of keys. If all heads share the channels of keys, these have one
+head, as grouped queries need.
+"""
 
 UNIT = 256.0
-"""The factor of the keys' channels, so that long sequences fit into float16, whose largest number is 65 504."""
+"""The factor of the keys' channels. With this factor, the channels of long sequences are below 65 504, the
+largest float16 number.
+"""
 
 SPAN = 1 << 16
-"""The largest distance: a piece of a slope has 8 bits, and float32 sums products of 8 + 16 bits exactly."""
+"""The largest distance. A piece of a slope has 8 bits, and float32 sums products of 8 + 16 bits exactly."""
 
 LEAST_SCALE = 2.0**-7
-"""The smallest scale of scores; with a smaller scale, slope/scale would not fit into float16."""
+"""The smallest scale of scores. With a smaller scale, slope/scale would exceed the range of float16."""
 
 
 def pieces(x: Tensor, dtype: torch.dtype, count: int) -> list[Tensor]:
-    """Split x into ``count`` numbers in ``dtype`` that sum to x, largest first. Gradients flow through the
-    first."""
+    """Split x into ``count`` numbers in ``dtype`` whose sum is x, in descending order of size. Gradients flow
+    through the largest number.
+    """
     parts = []
     for _ in range(count):
         parts.append(x.to(dtype).to(x.dtype))
@@ -47,11 +51,12 @@ def linear(
     dtype: torch.dtype,
     scale: float,
 ) -> Channels:
-    """Channels for m_h·(p_k − p_q)/scale, for positions less than ``SPAN`` from the first position of their row.
+    """Return channels for m_h·(p_k − p_q)/scale, for positions less than ``SPAN`` from the first position of their
+    row.
 
-    Slopes are split into three pieces of 8 bits. Positions are one number in float32, and two digits of base 256
-    in 16-bit dtypes. The query's term m·p_q is constant along a row, so it may be rounded; its only purpose is to
-    cancel the large terms.
+    Slopes are split into three pieces of 8 bits. A position is one number in float32 and two digits of base 256
+    in 16-bit dtypes. The query's term m·p_q is constant along a row, so rounding does not change attention; the
+    only purpose of this term is to cancel the large terms.
     """
     start = k_positions.amin(-1, keepdim=True)
     q_at, k_at = ((at - start).double() / UNIT for at in (q_positions, k_positions))
@@ -77,8 +82,9 @@ def linear(
 def of_sums(
     q_sums: Float[Tensor, "B H T"], k_sums: Float[Tensor, "B H S"], dtype: torch.dtype, scale: float
 ) -> Channels:
-    """Channels for (c_q − c_k)/scale, each split into enough pieces for float32's precision; c_q is constant along
-    a row."""
+    """Return channels for (c_q − c_k)/scale. c_q and c_k are split into enough pieces for the precision of
+    float32; c_q is constant along a row.
+    """
     last = k_sums[..., -1:]
     ones = torch.full_like(k_sums, UNIT), torch.full_like(q_sums, UNIT)
     count = 2 if dtype == torch.float32 else 3
@@ -92,7 +98,7 @@ def of_sums(
 def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor, Tensor, Tensor]:
     """Prepend these channels to q and k, and pad v with zeros to the same width.
 
-    Heads that share keys stay grouped if all heads have the same channels of keys.
+    Heads that share keys remain grouped if all heads have the same channels of keys.
     """
     B, H, more_q, more_k = q.shape[0], q.shape[1], *channels
     # GPU kernels need widths that are multiples of 8.
@@ -105,7 +111,9 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 
 
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether attention on this device sums channels of this dtype exactly enough; tested once per process."""
+    """Return whether attention on this device sums channels of this dtype exactly enough, tested once per
+    process.
+    """
     # Settings that a process may change and that affect how products are summed.
     cuda = torch.backends.cuda
     kernels = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
@@ -119,7 +127,7 @@ exact._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 @lru_cache
 def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> bool:
-    """Test a steep and a shallow slope far from the first key, where inexact sums lose most digits."""
+    """Test a steep and a shallow slope far from the first key, because inexact sums lose most digits there."""
     if dtype not in (torch.float32, torch.bfloat16, torch.float16) or device.split(":")[0] not in ("cpu", "cuda"):
         return False
     unrounded = torch.autocast(device.split(":")[0], enabled=False)
@@ -128,12 +136,15 @@ def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> boo
 
 
 TOLERANCE = {torch.float32: 2.0**-18, torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}
-"""The tolerance of an attention weight by dtype. Scores of a few units are summed over 68 channels in float32 and
-then rounded to the dtype."""
+"""The tolerance for attention weights of each dtype. Scores of a few units are summed over 68 channels in
+float32 and then rounded to the dtype.
+"""
 
 
 def _deviation(device: torch.device, dtype: torch.dtype) -> float:
-    """The largest error of a weight in causal attention with two slopes, over all of ``SPAN``."""
+    """Return the largest error of a weight in causal attention with two slopes, for all distances up to
+    ``SPAN``.
+    """
     generator = torch.Generator().manual_seed(0)
     T, D, scale = 64, 64, 0.125
     q, k = torch.randn(2, 1, 2, T, D, generator=generator).to(dtype)

@@ -1,7 +1,8 @@
-"""Attention of one block of query rows: output, logsumexp and gradients, from q, k, v and a float mask.
+"""Attention of one block of query rows. Output, logsumexp and gradients are computed from q, k, v and a float
+mask.
 
-Uses torch's fused CPU kernel if possible, and otherwise a few basic operators in float32 or wider. Both support
-grouped queries. A row whose mask is all −∞ has output zero and logsumexp −∞.
+A block uses torch's fused CPU kernel if possible, or else a few basic operators in float32 or wider. Both
+methods support grouped queries. A row whose mask is −∞ for all keys has output zero and logsumexp −∞.
 """
 
 import math
@@ -16,15 +17,17 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from posenc.errors import InvalidArgument
 
 SHARES_KEYS = torch.__version__ >= "2.13"
-"""Whether the backward pass of torch's CPU kernel supports grouped queries (it crashes in 2.8). If not, attention
-repeats keys for every head if gradients are needed."""
+"""Whether the backward pass of torch's CPU kernel supports grouped queries (torch 2.8 crashes). If grouped
+queries are not supported, attention with gradients repeats the keys for every head.
+"""
 
 Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
 
 
 def plain_forward(scores: Float[Tensor, "B H rows S"], v: Float[Tensor, "B K S V"]) -> Block:
-    """softmax(scores)·v and the logsumexp, computed in the scores' dtype; the output is rounded once to v's
-    dtype."""
+    """Return softmax(scores)·v and the logsumexp, computed in the dtype of the scores. The output is rounded
+    once to the dtype of v.
+    """
     lse = logsumexp(scores, -1)
     return grouped(softmax(scores, lse), v.to(scores.dtype)).to(v.dtype), lse
 
@@ -37,7 +40,7 @@ def plain_backward(
     out: Tensor,
     lse: Tensor,
 ) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
-    """Gradients of the scores and of v."""
+    """Return the gradients of the scores and of v."""
     grad, values = grad.to(scores.dtype), v.to(scores.dtype)
     weights = softmax(scores, lse)
     inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
@@ -54,15 +57,16 @@ def merge(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """Combine attention over parts of the keys (``return_logsumexp=True``) into attention over all keys.
 
-    Computes y = Σ_i exp(l_i − l)·y_i with l = ln Σ_i exp(l_i). Keys may be split in any way, for example over a
-    ring of ranks. Rows that see no key in any part are zero. Pass ``sinks`` only here, not to the parts: a logit
-    per head, which acts like one more key with a zero value and is included in the logsumexp.
+    The result is y = Σ_i exp(l_i − l)·y_i with l = ln Σ_i exp(l_i). Keys may be divided in any way, for example
+    over a ring of ranks. Rows that see no key in any part are zero. Pass ``sinks`` only to ``merge``, not to the
+    parts. A sink is a logit per head, which acts like one more key with a zero value and is included in the
+    logsumexp.
     """
     pairs = isinstance(parts, list | tuple) and [
         isinstance(part, list | tuple) and len(part) == 2 for part in parts
     ]
     if not pairs or not all(pairs):
-        raise InvalidArgument("parts must be pairs: [attention(…, return_logsumexp=True), …], at least one")
+        raise InvalidArgument("parts must be a list of one or more pairs: [attention(…, return_logsumexp=True), …]")
     if sinks is not None:
         out, lse = parts[0]
         sink = sinks.to(lse.dtype)[:, None].expand_as(lse)
@@ -75,11 +79,12 @@ def merge(
 
 
 def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[Tensor, Tensor]:
-    """Append three channels to gradient and output, which add ``more`` to the dot product of their rows.
+    """Append three channels to the gradient and the output, so that the dot product of their rows increases by
+    ``more``.
 
-    The backward pass subtracts that product from every row. With ``more`` = −(the gradient of the logsumexp), it
-    then covers both outputs, if values are zero in these channels. Three 16-bit numbers represent one float32
-    number.
+    The backward pass subtracts this dot product from every row. If ``more`` is −(the gradient of the logsumexp)
+    and values are zero in the new channels, the backward pass covers both outputs. Three 16-bit numbers
+    represent one float32 number.
     """
     rest, channels = more[..., None], []
     for _ in range(3):
@@ -89,9 +94,10 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 
 
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
-    """exp(scores − lse), divided by its sum along the row; zeros in a row that sees no key.
+    """Return exp(scores − lse) divided by its sum along the row. A row that sees no key is zero.
 
-    The sum is 1 up to the rounding of lse, which can be large: far from all keys, ALiBi's lse is in the thousands.
+    The sum is 1 up to the rounding error of lse, which can be large, because far from all keys ALiBi's lse is in
+    the thousands.
     """
     weights = (scores - finite(lse)[..., None]).exp()
     total = weights.sum(-1, keepdim=True)
@@ -99,30 +105,32 @@ def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"])
 
 
 def logsumexp(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*less"]:
-    """ln Σ exp(x) along an axis; if all x are −∞, the result is −∞ with gradient 0, unlike torch's."""
+    """Return ln Σ exp(x) along an axis. If all x are −∞, the result is −∞ and its gradient is 0, unlike in
+    torch.
+    """
     dead = (x == -math.inf).all(dim, keepdim=True)
     return x.masked_fill(dead, 0.0).logsumexp(dim).masked_fill(dead.squeeze(dim), -math.inf)
 
 
 def products(q: Float[Tensor, "B H rows D"], k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B H rows S"]:
-    """q·kᵀ of every head and the keys of its group, in float32 or wider."""
+    """Return q·kᵀ for every head and the keys of the head's group, in float32 or wider."""
     compute_dtype = torch.promote_types(q.dtype, torch.float32)
     return grouped(q.to(compute_dtype), k.to(compute_dtype).mT)
 
 
 def capped(scores: Float[Tensor, "*shape"], softcap: float | None) -> Float[Tensor, "*shape"]:
-    """softcap·tanh(scores/softcap), or the scores themselves without a softcap."""
+    """Return softcap·tanh(scores/softcap), or the scores themselves if ``softcap`` is None."""
     return scores if softcap is None else softcap * (scores / softcap).tanh()
 
 
 def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr n"]:
-    """Stack the heads that share keys as rows of one matrix."""
+    """Reshape the heads that share keys into the rows of one matrix."""
     B, H, rows, n = x.shape
     return x.reshape(B, groups, H // groups * rows, n)
 
 
 def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Float[Tensor, "B H rows m"]:
-    """x @ y, where every head of x uses the head of y that its group shares."""
+    """Return x @ y. Every head of x is multiplied by the head of y that its group shares."""
     return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
 
 
@@ -132,13 +140,12 @@ def repeat_kv(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n
 
 
 def finite(lse: Tensor) -> Tensor:
-    """Replace −∞ (a row that sees no key) by zero, so that weights are exp(−∞) = 0 and not NaN."""
+    """Replace −∞, which belongs to a row that sees no key, by zero, so that weights are exp(−∞) = 0 and not NaN."""
     return lse.masked_fill(lse == -math.inf, 0.0)
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's CPU kernel, which also returns the logsumexp, supports these inputs, with or without a
-    mask."""
+    """Return whether torch's CPU kernel, which also returns the logsumexp, supports these inputs."""
     return (
         not torch.compiler.is_compiling()
         and q.device.type == "cpu"
@@ -158,10 +165,10 @@ def attended(
     is_causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
-    """One call of torch's attention, with grouped queries.
+    """Compute attention with one call of torch's attention, with grouped queries.
 
     If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
-    product reads their keys once. In bfloat16 this takes a tenth of the time of products with vectors.
+    product reads their keys once. In bfloat16, this product takes a tenth of the time of products with vectors.
     """
     heads, groups = q.shape[1], k.shape[1]
     # Branches, since torch does not accept a symbolic flag from a compiler.
@@ -176,13 +183,14 @@ def attended(
 
 
 def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Make the last axis of tensors contiguous, as torch's CPU kernel assumes."""
+    """Make the last axis of tensors contiguous, as torch's CPU kernel requires."""
     return tuple([x if x.stride(-1) == 1 else x.contiguous() for x in tensors])
 
 
 def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Block:
-    """Compute the block with torch's CPU kernel. The logsumexp of a row without keys is 0 here, as the kernel's
-    backward expects."""
+    """Compute the block with torch's CPU kernel. The logsumexp of a row that sees no key is 0, as the backward
+    pass of the kernel expects.
+    """
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, is_causal, attn_mask=mask, scale=scale
     )
@@ -192,7 +200,9 @@ def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causa
 def fused_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float, of: Block
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and v by torch's CPU kernel, from the output and logsumexp of ``fused_forward``."""
+    """Compute the gradients of q, k and v with torch's CPU kernel, from the output and logsumexp of
+    ``fused_forward``.
+    """
     dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         grad, q, k, v, *of, 0.0, is_causal, attn_mask=mask, scale=scale
     )
@@ -200,6 +210,7 @@ def fused_backward(
 
 
 def mask_dtype(q: Tensor) -> torch.dtype:
-    """float32 for 16-bit and float32 q; float64 for float64 q, with which torch 2.13's CPU kernel misreads a
-    float32 mask."""
+    """Return float32 for 16-bit and float32 q, and float64 for float64 q, for which torch 2.13's CPU kernel
+    misreads a float32 mask.
+    """
     return torch.promote_types(q.dtype, torch.float32)

@@ -1,4 +1,4 @@
-"""Rotation of queries and keys by tables of cos and sin: ``rotate_both``, and the backends behind it."""
+"""Rotation of queries and keys by tables of cos and sin, with ``rotate_both`` and its backends."""
 
 from posenc.kernels.rotary.by_native import Step as Step
 from posenc.kernels.rotary.entry import Tables as Tables

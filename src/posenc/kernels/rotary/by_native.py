@@ -1,4 +1,4 @@
-"""Rotation by the native kernel: one pass over memory, equal to the specification bit for bit.
+"""Rotation by the native kernel, in one pass over memory. Results equal those of the specification bit for bit.
 
 Compilers see one operator, ``posenc::rotate``, with registered derivatives and shapes.
 """
@@ -16,15 +16,17 @@ from posenc.kernels.native import Job
 from posenc.kernels.rotary.specification import Pairing, rotate
 
 Pair = tuple[Tensor, Tensor]
-"""cos and sin."""
+"""A pair of tables, cos and sin."""
 
 PLAIN = {Tensor, torch.nn.Parameter}
-"""The classes whose memory the kernel reads; tensors of other classes may have none, or other numbers in it."""
+"""The classes of tensors whose memory the kernel reads. Tensors of other classes may have no memory, or other
+numbers in memory.
+"""
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 WORK = {torch.float64: torch.float64}
-"""The dtype of the kernel's arithmetic and tables for dtypes of x that do not use float32."""
+"""The dtype of the kernel's arithmetic and tables for each dtype of x, if it is not float32."""
 
 SHARE = 1 << 18
 """The smallest number of bytes per thread."""
@@ -39,10 +41,10 @@ def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
 
 
 class Step:
-    """A prepared call of the kernel, for any q and k of the same shapes and strides.
+    """A prepared call of the kernel, which can rotate any q and k of the same shapes and strides.
 
-    In a decoding step, the arithmetic takes one microsecond and the code around it takes twenty, so everything
-    that is equal in all layers is prepared once.
+    In a decoding step, arithmetic takes one microsecond and the surrounding code takes twenty microseconds, so
+    values that are equal in all layers are computed once.
     """
 
     def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Tensor, ...]) -> None:
@@ -53,8 +55,9 @@ class Step:
         self.run = native.load().posenc_rotate_both
 
     def __call__(self, q: Tensor, k: Tensor) -> tuple[Any, Any] | None:
-        """Rotate q and k into new tensors; return None if they have other properties, or are recorded or
-        traced."""
+        """Rotate q and k into new tensors. Return None if the step was not prepared for tensors like q and k, or
+        if they are recorded or traced.
+        """
         if (
             _kind(q, k) != self.kind
             or q.is_neg()
@@ -72,7 +75,7 @@ class Step:
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
-    """Prepare a step for tensors like q and k; return None if the kernel cannot read them directly."""
+    """Prepare a step for tensors like q and k; return None if the kernel cannot read such tensors directly."""
     if not _fits(q, *q_pair) or not _fits(k, *k_pair):
         return None
     kind = _kind(q, k)
@@ -85,7 +88,7 @@ def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step
 def _jobs(
     kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
 ) -> ctypes.Array[Job] | None:
-    """The kernel calls of a step, without the tables; None if the kernel cannot rotate q or k."""
+    """Return the kernel calls of a step without tables, or None if the kernel cannot rotate q or k."""
     jobs: list[Job] = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(
@@ -127,8 +130,9 @@ operator.register_autograd(_back, setup_context=_remember)
 
 
 def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """Rotate x into y with the kernel, or with the specification if the kernel cannot read the tensors (tables
-    wider than x, non-contiguous channels, vmapped axes)."""
+    """Rotate x into y with the kernel, or with the specification if the kernel cannot read the tensors, such as
+    tables wider than x, non-contiguous channels or vmapped axes.
+    """
     tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
     if cos.dtype == sin.dtype and not _fits(x, *tables) and torch.promote_types(x.dtype, cos.dtype) == work:
         tables = cos.to(work).contiguous(), sin.to(work).contiguous()
@@ -145,7 +149,7 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Whether the kernel can read these tables directly for an x of this dtype."""
+    """Return whether the kernel can read these tables directly, for x of this dtype."""
     return (
         {type(x), type(cos), type(sin)} <= PLAIN
         and not (x.is_neg() or cos.is_neg() or sin.is_neg())  # their sign is a flag, not in memory
@@ -168,8 +172,9 @@ def _job(
     pairing: str,
     threads: int,
 ) -> Job | None:
-    """The kernel call for tensors with these properties; None if the kernel cannot read them, or if the tables do
-    not broadcast over x or have more pairs than x."""
+    """Return the kernel call for tensors with these properties, or None if the kernel cannot read the tensors,
+    the tables do not broadcast over x, or the tables have more pairs than x.
+    """
     x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
     if len(shape) != 4 or len(table) > 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:

@@ -1,22 +1,25 @@
-"""Rotation by basic operators, block by block; every block is rotated in place while it is in the CPU cache.
+"""Rotation with basic operators, block by block. Every block is rotated in place while it is in the CPU cache.
 
 Results equal those of the specification bit for bit.
 
-Allocating an output takes longer than the arithmetic, because its pages must be mapped. To save passes over
-memory, a block is copied once into its place (or into float32, if the input is narrower) and rotated there.
+Allocating an output takes longer than the arithmetic, because the pages of the output must be mapped. To save
+passes over memory, a block is copied once into the output (or to float32 if the input is narrower) and rotated
+in the copy.
 """
 
 import torch
 from torch import Tensor
 
 BLOCK = 1 << 18
-"""Elements per block: 1 MB in float32, about a core's L2 cache; sizes from 2^17 to 2^19 take the same time."""
+"""The number of elements in a block, 1 MB in float32, which is about a core's L2 cache. Sizes from 2^17 to 2^19
+take the same time.
+"""
 
 
 def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
     """Rotate x by the tables, into ``out`` (which may be x) or into new memory with the same strides.
 
-    x may have any strides; channels after the pairs are unchanged.
+    x may have any strides. Channels after the pairs are unchanged.
     """
     out, width = torch.empty_like(x) if out is None else out, 2 * cos.shape[-1]
     work = torch.promote_types(x.dtype, cos.dtype)

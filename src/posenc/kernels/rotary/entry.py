@@ -1,5 +1,6 @@
-"""``rotate_both``, the entry point of rotation. It picks the backend, decides whether q and k need one call or
-two, and handles ``out``."""
+"""``rotate_both``, the entry point of rotation. The function selects the backend, decides whether q and k need
+one call or two calls, and handles ``out``.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,7 +29,7 @@ class Tables(NamedTuple):
 ENGINES: dict[str, Engine] = {"eager": blockwise, "native": by_native, "fusable": fusable}
 
 Rotated = tuple[Tensor | None, Tensor | None]
-"""Rotated queries and keys; None for one that was not passed."""
+"""Rotated queries and keys; None in place of queries or keys that were not passed."""
 
 
 def rotate_both(
@@ -45,18 +46,19 @@ def rotate_both(
 
     Args:
         q, k: queries and keys; if one of them is None, its result is None.
-        q_tables, k_tables: cos and sin; the same object if q and k share them.
+        q_tables, k_tables: cos and sin; the same object if q and k share tables.
         backend: see ``posenc.kernels.backend``. Neither the choice nor the results depend on whether gradients are
             enabled.
         out: tensors for the results, of the same shapes and dtypes: q and k themselves, a part of a cache, or any
             other two tensors that share no memory; None for new tensors.
 
     Raises:
-        InvalidArgument: ``out`` does not fit, or tables need gradients that the backend does not return.
+        InvalidArgument: ``out`` does not fit q and k, or tables require gradients that the backend does not
+            compute.
     """
     x = k if q is None else q
     if x is None:
-        raise InvalidArgument("q and k are both None; pass at least one")
+        raise InvalidArgument("q and k are both None; pass q or k")
     served = _serving(backend, x.device.type, q_tables, k_tables)
     if out is not None:
         triples = zip((q, k), (q_tables, k_tables), out, strict=True)
@@ -76,7 +78,9 @@ def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
-    """A prepared call for all q and k of these shapes; None unless the native backend can prepare one."""
+    """Return a prepared call for all q and k of these shapes, or None if the native backend cannot prepare a
+    call.
+    """
     if (
         not is_concrete(q, k)
         or is_recorded(q, k)
@@ -108,19 +112,19 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Whether one call may rotate both, so that a result requires gradients only if its own input does.
+    """Return whether one call may rotate q and k. A result must require gradients only if its own input does.
 
-    Compares only cos, because torch 2.8 cannot compare named tuples under ``torch.compile``.
+    Only the cos tables are compared, because torch 2.8 cannot compare named tuples under ``torch.compile``.
     """
     shared = q_tables.cos is k_tables.cos and (q_tables.cos.dim() < 4 or q_tables.cos.shape[1] == 1)
     return shared and q is not k and q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0]
 
 
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
-    """The name of the implementation; ``"torch"`` is the specification.
+    """Return the name of the implementation; ``"torch"`` is the specification.
 
     Inside ``torch.compile`` and ``torch.export``, ``"auto"`` uses the formula, which the compiler fuses, and
-    ``"native"`` uses one operator. Tables with gradients need the specification.
+    ``"native"`` uses one operator. Tables that require gradients need the specification.
     """
     if backend == "torch":
         return backend
@@ -128,7 +132,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
         if backend == "auto":
             return "torch"
         raise InvalidArgument(
-            f"the tables need gradients, which backend={backend!r} does not return; use backend='torch'"
+            f"the tables require gradients, which backend={backend!r} does not compute; use backend='torch'"
         )
     if torch.compiler.is_compiling():
         return backend if backend == "native" else "fusable"
@@ -141,20 +145,20 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
     for x, at in zip(xs, out, strict=True):
         if at.shape != x.shape or at.dtype != x.dtype or at.device != x.device:
             raise InvalidArgument(
-                f"out is {at.dtype} {tuple(at.shape)} on {at.device} for {x.dtype} {tuple(x.shape)} on "
-                f"{x.device}; pass a tensor like it, or the tensor itself to rotate in place"
+                f"out is {at.dtype} {tuple(at.shape)} on {at.device} but its input is {x.dtype} {tuple(x.shape)} "
+                f"on {x.device}; pass a tensor like the input, or the input itself to rotate in place"
             )
         if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)):
             raise InvalidArgument(
-                f"out has shape {tuple(at.shape)} and strides {at.stride()}, so that several of its elements "
-                "share memory; pass one without overlap: x.clone()"
+                f"out has shape {tuple(at.shape)} and strides {at.stride()}, with which several of its elements "
+                "share memory; pass a tensor without overlap: x.clone()"
             )
     if len(out) == 2 and (out[0] is out[1] or (is_concrete(*out) and overlap(*out))):
-        raise InvalidArgument("out has two tensors that share memory; give the queries and the keys their own")
+        raise InvalidArgument("out has two tensors that share memory; pass separate tensors for queries and keys")
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-    """Whether each result can be written directly: over its own input, or over memory that no input uses."""
+    """Return whether each result can be written directly, over its own input or over memory that no input uses."""
     if not is_concrete(*xs, *out):
         return False
     return all((i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs))

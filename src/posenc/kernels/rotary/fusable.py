@@ -1,7 +1,7 @@
 """Rotation under compilers: the specification, which compilers fuse with neighbouring operators.
 
-Like every engine, it is called through ``Rotate``, because a backward pass derived by a compiler takes 1.6 to 3.5
-times as long as rotating back.
+Like every engine, ``fusable`` is called through ``Rotate``. A backward pass that a compiler derives takes 1.6 to
+3.5 times as long as a rotation back.
 """
 
 from typing import cast
@@ -12,7 +12,7 @@ from posenc.kernels.rotary.specification import Pairing, rotate
 
 
 def fusable(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
-    """Rotate x by the tables; a compiler traces this function."""
+    """Rotate x by the tables. Compilers trace this function."""
     rotated = rotate(x, cos, sin, cast(Pairing, pairing))
     if out is not None:
         return out.copy_(rotated)

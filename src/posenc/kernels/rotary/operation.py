@@ -1,8 +1,9 @@
 """Rotation as one differentiable operation that any engine can compute.
 
 A rotation is linear in x, and its transpose is the rotation back. An engine therefore only needs to rotate: by φ
-forward, by −φ backward, and again for second derivatives. The tables are constants here; if they need gradients,
-and inside function transforms and forward-mode derivatives, the specification is used.
+in the forward pass, by −φ in the backward pass, and again for second derivatives. The tables are constants. The
+specification is used instead if tables require gradients, and inside function transforms and forward-mode
+derivatives.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +16,13 @@ from posenc.kernels.memory import is_concrete, is_recorded, is_transformed
 from posenc.kernels.rotary.specification import Pairing, rotate
 
 Engine = Callable[[Tensor, Tensor, Tensor, str, Tensor | None], Tensor]
-"""``engine(x, cos, sin, pairing, out)`` rotates x by the tables, into new memory or into ``out``, which is x or
-does not overlap x."""
+"""``engine(x, cos, sin, pairing, out)`` rotates x by the tables, into new memory or into ``out``. ``out`` must
+be x or not overlap x.
+"""
 
 
 class Rotate(torch.autograd.Function):
-    """y = R(φ) x for q and k, with backward g ↦ R(−φ) g. With ``k=None`` only q is rotated.
+    """y = R(φ) x for q and k, with the backward pass g ↦ R(−φ) g. If k is None, only q is rotated.
 
     ``inplace`` overwrites q and marks it as changed; autograd allows only one changed view, which must be the
     first argument.
@@ -49,7 +51,9 @@ class Rotate(torch.autograd.Function):
 
 
 def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, ...]:
-    """Rotate one or two tensors by the same tables into new tensors; autograd records this if it is enabled."""
+    """Rotate one or two tensors by the same tables into new tensors. Autograd records the operation if gradients
+    are enabled.
+    """
     if is_transformed():
         return tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
     if is_concrete(*xs) and not is_recorded(*xs):
@@ -59,8 +63,9 @@ def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairin
 
 
 def apply_in_place(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """Rotate x into ``out``, which is x itself or another tensor; autograd records an in-place change of
-    ``out``."""
+    """Rotate x into ``out``, which is x itself or another tensor. Autograd records an in-place change of
+    ``out``.
+    """
     if out is not x:
         out.copy_(x)
     return cast(Tensor, Rotate.apply(out, None, cos, sin, engine, pairing, True)[0])

@@ -1,4 +1,6 @@
-"""Rotation by its formula, in basic operators; every other implementation must equal it."""
+"""The specification of rotation, which is its formula in basic operators. All other implementations must give
+equal results.
+"""
 
 from typing import Literal
 
@@ -15,7 +17,7 @@ def rotate(
     sin: Float[Tensor, "*table T pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "*batch T D"]:
-    """Rotate the first ``2 × pairs`` channels of x; the other channels are unchanged.
+    """Rotate the first ``2 × pairs`` channels of x. The other channels are unchanged.
 
     ``cos`` and ``sin`` broadcast against x without its channels: ``(T, pairs)`` or ``(B, 1, T, pairs)``.
     The result is computed in the wider of the dtypes of x and the tables, and rounded once to x's dtype. Negate

@@ -81,8 +81,8 @@ TAUGHT = {
 @claim(
     statement="A good encoding is unique, bounded, aware of distance, and extrapolates.",
     precise="Before training, only Sandwich of the whole catalogue has all four properties. RoPE and sinusoidal "
-    "codes attend to unseen distances, ALiBi excludes them with an unbounded penalty, and an untrained table "
-    "knows no distances.",
+    "codes attend to unseen distances, ALiBi excludes unseen distances with an unbounded penalty, and an untrained "
+    "table says nothing about distances.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
 )

@@ -75,8 +75,8 @@ def table(task: str = "ordering") -> "View":
     trained_table = newest_table(study, task)
     if trained_table is None:
         raise StudyError(
-            f"{_named(study)} has no learned table of the task {task} yet; type: posenc compare --tasks {task} "
-            f"--encodings learned --output {_shelf['study']}"
+            f"{_named(study)} has no learned table for the task {task}; to train one, type: "
+            f"posenc compare --tasks {task} --encodings learned --output {_shelf['study']}"
         )
     view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps")
     return _labelled(replace(view, python=TABLE_PYTHON.format(where=_python(study), run=trained_table.plan.id)))

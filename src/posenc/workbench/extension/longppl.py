@@ -114,7 +114,7 @@ def other_tokens(
     text: str,
     spans: Int[Tensor, "T+1 2"],
 ) -> list[list[float]]:
-    """Mark the key tokens of a document by 1, for an evaluator with a different tokenizer.
+    """Return 1 for each key target of a document, else 0, if the evaluator has a different tokenizer.
 
     A target is a key token if all its characters lie within key tokens of the evaluator. ``spans`` has the start
     and the end of each token in ``text``, in characters.

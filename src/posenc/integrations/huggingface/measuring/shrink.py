@@ -131,7 +131,7 @@ def built(config: Any) -> nn.Module:
         size = sum(p.numel() for p in model_type(config).parameters())
     if size > LARGEST:
         raise InvalidArgument(
-            f"this {model_type.__name__} has {size:,} parameters even when shrunk, which are too many to run here"
+            f"even a shrunk {model_type.__name__} has {size:,} parameters, which is too many to run here"
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
