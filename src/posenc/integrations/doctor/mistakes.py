@@ -94,7 +94,7 @@ def _channels(right: Rotation) -> list[Change]:
     """Return changes of the channels that form pairs and of the number of pairs that rotate."""
     P, D = right.turning, right.head_dim
     steps = [(2, 1), *((1, distance) for distance in (P, D // 2, D // 4) if distance >= P)]
-    layouts = [own for own in ((start, *step) for start in (0, D - 2 * P) for step in steps) if own != right.layout]
+    layouts = [layout for start in (0, D - 2 * P) for step in steps if (layout := (start, *step)) != right.layout]
     return [
         *each(layout=layouts),
         *({"layout": layout, "written": right.layout} for layout in layouts),

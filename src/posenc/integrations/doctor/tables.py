@@ -78,9 +78,9 @@ class Slopes:
             )
         i, j = np.tril_indices(T, -1)
         bias = np.broadcast_to(bias, (len(bias), T, T))  # Bloom's and MPT's has one row for all queries
-        seen, own = bias[:, i, j], bias[:, i, i]
-        room = (step(bias.reshape(len(bias), -1)) + 2.0**-22) * (np.abs(seen) + np.abs(own)) / (i - j)
-        return {"head": np.arange(len(bias))[:, None], "y": (seen - own) / (j - i), "room": room}
+        before, itself = bias[:, i, j], bias[:, i, i]
+        room = (step(bias.reshape(len(bias), -1)) + 2.0**-22) * (np.abs(before) + np.abs(itself)) / (i - j)
+        return {"head": np.arange(len(bias))[:, None], "y": (before - itself) / (j - i), "room": room}
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         m = SERIES[self.series][1](np.array(self.slopes), np.arange(1.0, len(self.slopes) + 1))
