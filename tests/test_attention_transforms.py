@@ -110,3 +110,28 @@ def test_training_memory_grows_with_the_length_and_not_with_its_square(name: str
     both = name == "alibi" and hiding == "nothing"  # which of them "auto" takes depends on the length
     for backend in ("toeplitz", "low_rank") if both else ("auto",):
         assert peak(2048, backend) <= 2.1 * peak(1024, backend), backend
+
+
+class Placing(torch.nn.Module):
+    """Places, rotates and attends, causally."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.encoding = encoding(name)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
+        placed = self.encoding.at(positions)
+        return posenc.attention(*placed.rotate(q, k), v, placed, causal=True)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.filterwarnings("ignore")  # torch says that tracing is deprecated, and where lengths become constants
+@pytest.mark.parametrize("name", ["nope", "rotary", "t5", "kerple", "fire", "sandwich", "stack(rotary, t5)"])
+def test_a_traced_module_is_right_at_other_lengths_and_positions(name: str) -> None:
+    """torch.jit.trace keeps what was read of the positions it saw, so nothing may be read."""
+    module = Placing(name).requires_grad_(False)
+    traced = torch.jit.trace(module, (*qkv(dtype=torch.float32), arange(LENGTH)), check_trace=False)
+    for length, offset in ((LENGTH, 7), (3, 0), (11, 2)):
+        q, k, v = torch.randn(3, 1, HEADS, length, 8)
+        for at in (arange(length, offset=offset), 2 * arange(length)):
+            torch.testing.assert_close(traced(q, k, v, at), module(q, k, v, at), rtol=0, atol=1e-6)

@@ -249,3 +249,78 @@ def test_a_tensor_that_does_not_say_along_what_is_refused() -> None:
     ):
         Levels(causal=True, level=torch.zeros(4).long())
     assert Levels(causal=True).by_offset
+
+
+@dataclass(frozen=True, eq=False)
+class Levels(Mask):
+    """A rule with a number per query and key, by any function."""
+
+    q_level: Int[Tensor, "#B T"] | None = field(default=None, metadata=PER_QUERY)
+    k_level: Int[Tensor, "#B S"] | None = field(default=None, metadata=PER_KEY)
+    rule: Any = None
+
+    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
+        seen: Tensor | None = self.rule(super().sees, at)
+        return seen
+
+
+def below(at: dict[str, Tensor]) -> Tensor:
+    return at["k_level"] <= at["q_level"]
+
+
+HIDES: dict[str, Any] = {
+    "as documented": lambda sees, at: sees({**at, "below": below(at)}),
+    "alone": lambda sees, at: below(at),
+    "beside": lambda sees, at: sees(at) & below(at),
+    "shows more": lambda sees, at: sees({**at, "below": below(at)}) | (at["q_order"] < at["k_order"]) & below(at),
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("length", [7, 150])
+@pytest.mark.parametrize("rule", HIDES)
+def test_a_rule_of_ones_own_only_hides_however_it_is_written(rule: str, length: int) -> None:
+    """Causality, the window and padding hold, even if the rule does not call Mask's."""
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, 2, length, 8, dtype=torch.float64)
+    level, real = torch.randint(0, 3, (2, length)), torch.arange(length) >= torch.tensor([[2], [0]])
+    given = {"causal": True, "window": 5, "key_mask": real}
+    mask = Levels(q_level=level, k_level=level, rule=HIDES[rule], **given)
+    dense = (level[:, None] <= level[:, :, None])[:, None]
+    for encoding in (NoPE(), posenc.ALiBi(2)):
+        placed = encoding.at(arange(length), dtype=torch.float64)
+        want = attention(q, k, v, placed, Mask(dense=dense, **given))
+        for backend in ("auto", "blocks", "operators"):
+            got = attention(q, k, v, placed, mask, backend=backend)
+            torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_rule_that_returns_nothing_hides_nothing_but_what_mask_hides() -> None:
+    q, k, v = torch.randn(3, 1, 2, 5, 8)
+    forgotten, placed = Levels(causal=True, rule=lambda sees, at: None), NoPE().at(arange(5))
+    torch.testing.assert_close(
+        attention(q, k, v, placed, forgotten), attention(q, k, v, placed, causal=True), rtol=0, atol=1e-6
+    )
+
+
+MISTAKEN: dict[str, tuple[Any, str]] = {
+    "an integer": (
+        lambda sees, at: sees({**at, "mine": at["k_level"]}),
+        r"sees of Levels passes mine=torch.int64 \(1, 1, 1, 5\).*; pass a boolean tensor, which is false",
+    ),
+    "a number": (lambda sees, at: sees({**at, "mine": 1.0}), r"passes mine=1.0; pass a boolean tensor"),
+    "a tensor that is missing": (
+        lambda sees, at: sees({**at, "mine": at["q_level"] > 0}),
+        r"sees of Levels reads at\['q_level'\], but this mask has no such tensor; pass q_level=…",
+    ),
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("mistake", MISTAKEN)
+def test_a_rule_that_would_not_be_obeyed_is_refused(mistake: str) -> None:
+    rule, message = MISTAKEN[mistake]
+    q, placed = torch.randn(1, 2, 5, 8), NoPE().at(arange(5))
+    with pytest.raises(InvalidArgument, match=message):
+        attention(q, q, q, placed, Levels(causal=True, k_level=arange(5), rule=rule))

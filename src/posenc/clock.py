@@ -32,10 +32,10 @@ RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 
 @exact
-def turn_words(frequencies: tuple[Decimal, ...]) -> Int[Tensor, " pairs"]:
-    """Return F = round(θ/2π · 2^64) for every frequency, as unsigned 64-bit values stored in int64."""
-    words = [int((f / TWO_PI * 2**64).to_integral_value()) % 2**64 for f in frequencies]
-    return torch.tensor([w - 2**64 if w >= 2**63 else w for w in words], dtype=torch.int64, device="cpu")
+def turn_words(frequencies: tuple[Decimal, ...]) -> list[int]:
+    """Return F = round(θ/2π · 2^64) for every frequency, as the int64 with the same bits."""
+    words = [int((f / TWO_PI * 2**64).to_integral_value()) for f in frequencies]
+    return [(word + 2**63) % 2**64 - 2**63 for word in words]
 
 
 def cos_sin(
@@ -128,7 +128,8 @@ class Clock(ConstantBuffers):
         self.frequencies, self.phases, self.by_axis = frequencies, phases, any(axis_of_hand)
         float32 = torch.tensor(frequencies.float32, dtype=torch.float32, device="cpu").view(torch.int32)
         axes = {"axis_of_hand": torch.tensor(axis_of_hand, device="cpu")} if self.by_axis else {}
-        self.register_constants(turns=turn_words(frequencies.exact), float32_bits=float32, **axes)
+        turns = torch.tensor(turn_words(frequencies.exact), dtype=torch.int64, device="cpu")
+        self.register_constants(turns=turns, float32_bits=float32, **axes)
 
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy
 import pytest
 import torch
 from torch import Tensor
@@ -42,6 +43,39 @@ def test_a_bias_may_lie_in_memory_as_it_likes(straight: bool, causal: bool) -> N
     want = reference.attention(q, k, v, bias.values(at[None] - at[:, None]), reference.visible(9, 9, causal=causal))
     # Nine float32 scores of a few units: some roundings of 2^-24 each.
     torch.testing.assert_close(attend(q, k, v, placed, causal=causal), want.float(), rtol=0, atol=2e-6)
+
+
+class Classes(OffsetBias):
+    """Three tensors under names that a table, its first row and its steps would suggest."""
+
+    def values(self, offsets: Tensor) -> Tensor:
+        column = (offsets.abs() >= self.low).long() + (offsets.abs() >= self.steps)
+        return self.table[:, column]
+
+
+@pytest.mark.parametrize("at", [arange(9), 2 * arange(9), 10**6 * arange(9), arange(18).view(2, 9) % 7])
+def test_a_bias_of_ones_own_may_be_made_of_what_it_calls_a_table(at: Tensor) -> None:
+    """Along a line, tabulated, at far positions and in a batch, and the table gets its gradient."""
+    table = torch.randn(3, 3, requires_grad=True)
+    bias = Classes(3, at, at, table=table, low=torch.tensor(1), steps=torch.tensor(4))
+    got = bias.rows(0, 9, 9)
+    apart = (at[..., None, :] - at[..., :, None]).abs()
+    want = table[:, (apart >= 1).long() + (apart >= 4)]
+    assert torch.equal(got, want.transpose(0, 1) if at.dim() == 2 else want[None])
+    got.sum().backward()
+    assert table.grad is not None
+
+
+@pytest.mark.parametrize("name", ["values", "rows", "toeplitz", "modifier", "trained", "head_range", "fall"])
+def test_names_that_every_bias_uses_are_refused_for_ones_own(name: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"{name} is an attribute of every bias.*choose another.* my_{name}"):
+        Buckets(3, arange(4), arange(4), **{name: torch.zeros(3)})
+
+
+@pytest.mark.parametrize("made", [None, 1.0, numpy.zeros((3, 7))])
+def test_values_that_are_no_tensor_are_refused(made: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"values of Own must return \(H, \*offsets\) = \(3, 7\), .*; got"):
+        Own(3, arange(4), arange(4), function=lambda offsets: made)
 
 
 FAR = [10**6 + 1, 2**24 + 1, 2**26 + 1, 2**31 - 4]

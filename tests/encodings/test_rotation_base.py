@@ -73,6 +73,62 @@ def test_every_rotation_writes_into_memory_and_again_but_not_with_old_parameters
             placed.rotate(q, k)
 
 
+class OfPatches(posenc.Rotation):
+    """Rows turn the first pairs, columns the others, at frequencies that learn."""
+
+    name, relative, axes = "of-patches", True, 2
+
+    def __init__(self, head_dim: int, at_once: bool = False) -> None:
+        super().__init__(head_dim, pairing="half")
+        self.logs, self.at_once = torch.nn.Parameter(torch.empty(head_dim // 4)), at_once
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        with torch.no_grad():
+            self.logs.copy_(torch.linspace(0, -2, len(self.logs)))
+
+    def tables(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        own = self.logs.double().exp()
+        if self.at_once:
+            angles = self.angles(positions, torch.block_diag(own[None], own[None])[:, None])
+        else:
+            angles = torch.cat([self.angles(positions[axis], own) for axis in range(2)], dim=-1)
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_rotation_of_two_axes_turns_by_the_angles_of_each(at_once: bool, batched: bool) -> None:
+    """With frequencies of all axes in one call, and with those of one axis in each."""
+    rotation, at = OfPatches(16, at_once), posenc.positions.grid(2, 3)
+    at = torch.stack((at, at + 10**6), 1) if batched else at
+    q, k = torch.randn(2, 2, 4, 6, 16, dtype=torch.float64)
+    placed = rotation.at(at, dtype=torch.float64)
+    own = rotation.logs.double().exp()
+    angles = torch.cat([at[axis][..., None].double() * own for axis in range(2)], dim=-1)
+    angles = angles[:, None] if batched else angles
+    for got, x in zip(placed.rotate(q, k), (q, k), strict=True):
+        torch.testing.assert_close(got, rotate(x, angles.cos(), angles.sin(), "half"), rtol=0, atol=1e-9)
+    placed.rotate(q, k)[0].square()[..., 0].sum().backward()
+    assert rotation.logs.grad is not None
+
+
+def test_a_rotation_of_two_axes_keeps_the_laws_and_does_not_take_axes_for_a_batch() -> None:
+    subject = Subject.of(OfPatches)
+    verdicts = [verdict(law, subject) for law in LAWS if not law.traces]
+    assert not [str(v) for v in verdicts if v.outcome in ("broken", "error")]
+
+    class Mistaken(OfPatches):
+        def tables(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+            angles = self.angles(positions, self.logs.double().exp())
+            return angles.cos().to(dtype), angles.sin().to(dtype)
+
+    with pytest.raises(
+        InvalidArgument, match=r"tables of Mistaken must return cos and sin.*; got .*\(2, 1, 6, 4\)"
+    ):
+        Mistaken(16).at(posenc.positions.grid(2, 3))
+
+
 class Returns(posenc.Rotation):
     """Rotates by whatever tables a function makes of the right ones."""
 

@@ -76,11 +76,19 @@ class OnTheDefaultDevice(BrokenRotary):
         return cos * torch.ones(cos.shape[-1]), sin
 
 
+class LooksForTheLast(BrokenRotary):
+    """Reduces positions, even if there are none."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        return super().tables(positions + 0 * positions.amax(), dtype)
+
+
 MUTANTS = [
     Mutant("another way without gradients", RoundsWithoutGradients, modes.is_the_same_without_gradients),
     Mutant("a wider type rounded at position 0", RoundsWithoutGradients, modes.passes_position_zero_exactly),
     Mutant("tables kept from any mode", LazyTables, modes.may_first_be_used_anywhere),
     Mutant("positions by reference", ByReference, modes.keeps_the_positions_it_was_given),
+    Mutant("the last of no positions", LooksForTheLast, independence.takes_no_tokens),
     Mutant("strides not looked at", TakenForContiguous, independence.strides_change_nothing),
     Mutant("numbers on the default device", OnTheDefaultDevice, survival.survives_another_default_device),
 ]

@@ -105,9 +105,8 @@ class AttentionCall(Settings):
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
         """Return whether our own backward pass computes gradients of q, k, v or the bias, block by block."""
-        if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
-            return False
-        return bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad
+        recorded = torch.is_grad_enabled() and not self.dropout and not torch.compiler.is_compiling()
+        return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
         """Return the call restricted to the tokens ``first`` to ``last`` (excluded) of one row, or of all rows."""

@@ -270,8 +270,8 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
     Positions are read only on the CPU; on GPUs, and for more keys than ``span``, the result is False. A compiled
     graph assumes that the result is True and asserts it.
     """
-    if not torch.compiler.is_exporting() and k_positions.shape[-1] > span:  # an exported graph has only one branch
-        return False
+    if not torch.compiler.is_exporting() and (k_positions.shape[-1] > span or not k_positions.numel()):
+        return False  # an exported graph has only one branch
     if k_positions.is_cuda and not torch.compiler.is_compiling():
         return False  # FlexAttention does not need this, and on a GPU a failing assertion ends the process
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()

@@ -39,11 +39,12 @@ class OffsetBias(Bias):
             attributes, including tensors in tuples, lists and dicts.
 
     Raises:
-        InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes.
+        InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes, or an attribute has
+            a name that every bias uses.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
-    table: Float[Tensor, "offsets H"] | None = None
+    _table: Float[Tensor, "offsets H"] | None = None
     head_range: slice = slice(None)
     """The slice of heads that this bias covers, out of all heads of the function."""
 
@@ -58,6 +59,11 @@ class OffsetBias(Bias):
         **attributes: Any,
     ) -> None:
         for name, value in attributes.items():
+            if hasattr(OffsetBias, name):
+                raise InvalidArgument(
+                    f"{name} is an attribute of every bias, so {type(self).__name__} cannot use this name for its "
+                    f"own attribute; choose another name, such as my_{name}"
+                )
             setattr(self, name, value)
         self.heads, self.axes, self.bound = heads, axes, bound
         if axes > 1:  # (A, T): one row for the whole batch
@@ -75,7 +81,8 @@ class OffsetBias(Bias):
         if not is_concrete(self.q_positions, *trained):
             return
         apart = self.q_positions.new_zeros((self.axes, 1) if self.axes > 1 else 1)
-        if self.with_trained(tuple(x.detach() for x in trained)).values(apart).requires_grad:
+        values = self.with_trained(tuple(x.detach() for x in trained)).values(apart)
+        if isinstance(values, Tensor) and values.requires_grad:
             raise InvalidArgument(
                 f"{type(self).__name__} uses trainable tensors that are not among its attributes and would get no "
                 f"gradient; pass these tensors by name and read them from self: {type(self).__name__}(heads, "
@@ -88,7 +95,7 @@ class OffsetBias(Bias):
         offsets are int64 and have any shape; if there are several axes, they are the first dimension."""
 
     def derive(self) -> None:
-        self.toeplitz, self.table = None, None
+        self.toeplitz, self._table = None, None
         line = line_of_offsets(self.q_positions, self.k_positions)
         if line is not None:
             self.toeplitz = self._at(line).contiguous()
@@ -108,19 +115,20 @@ class OffsetBias(Bias):
         device = self.k_positions.device
         sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
         points = grid(*sizes, corner=low, device=device)
-        self.table = self._at(points if self.axes > 1 else points[0]).T
+        self._table = self._at(points if self.axes > 1 else points[0]).T
         # An offset's index in the table is a mixed-radix number with one digit per axis.
         steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
         # Tensors, because a compiler would turn Python numbers into constants; filled on the device, because a copy
         # from the host would synchronise.
-        self.low, self.steps = (
+        self._low, self._steps = (
             torch.stack([torch.full((), n, device=device) for n in row]) for row in (low, steps)
         )
 
     def _at(self, offsets: Tensor) -> Float[Tensor, "H *shape"]:
-        values = self.values(offsets)[self.head_range]
+        values: Any = self.values(offsets)
+        values = values[self.head_range] if isinstance(values, Tensor) and values.dim() else values
         shape = self.heads, *offsets.shape[self.axes > 1 :]
-        if tuple(values.shape) != shape or values.dtype.itemsize < 4:
+        if not isinstance(values, Tensor) or tuple(values.shape) != shape or values.dtype.itemsize < 4:
             raise InvalidArgument(
                 f"values of {type(self).__name__} must return (H, *offsets) = {shape}, in float32 or wider; got "
                 f"{form(values)}"
@@ -129,9 +137,9 @@ class OffsetBias(Bias):
 
     @property
     def modifier(self) -> ScoreMod | None:  # type: ignore[override]
-        if self.bound is None or self.table is None:
+        if self.bound is None or self._table is None:
             return None
-        return table_score_mod(self.table, self.bound, self.q_positions, self.k_positions)
+        return table_score_mod(self._table, self.bound, self.q_positions, self.k_positions)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
@@ -139,13 +147,13 @@ class OffsetBias(Bias):
         if self.toeplitz is not None:
             return rows_of_line(self.toeplitz, len(self.q_positions), first, last, keys, start)
         apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
-        if self.table is None:
+        if self._table is None:
             return batch_first(self._at(apart))
         apart = apart if self.bound is None else apart.clamp(-self.bound, self.bound)
         apart = apart if self.axes > 1 else apart[None]
         shape = -1, *[1] * (apart.dim() - 1)
-        places = ((apart - self.low.view(shape)) * self.steps.view(shape)).sum(0)
-        return batch_first(embedding(places, self.table).movedim(-1, 0))
+        places = ((apart - self._low.view(shape)) * self._steps.view(shape)).sum(0)
+        return batch_first(embedding(places, self._table).movedim(-1, 0))
 
     def cut(self, *, heads: slice | None = None, **places: Any) -> Bias:
         if heads is None:

@@ -41,11 +41,6 @@ class Resize:
     align_corners: bool = False
     slack: float = 0.0
 
-    @property
-    def reach(self) -> int:
-        """The number of cells that a kernel with s = 1 reads on each side."""
-        return 2 if self.kernel == "cubic" else 1
-
 
 RESIZES: dict[str, Resize] = {
     "timm": Resize("cubic", antialias=True),
@@ -83,7 +78,7 @@ def taps(
         centre = at * (source - 1) / gaps
     else:
         centre = (at + 0.5) * source / (cells + resize.slack) - 0.5
-    reach = ceil(resize.reach * stretch)
+    reach = ceil((2 if resize.kernel == "cubic" else 1) * stretch)  # cells on either side
     near = centre.floor().to(torch.int64)[..., None] + torch.arange(1 - reach, reach + 1, device=index.device)
     weights = _kernel(resize, (near - centre[..., None]) / stretch)
     if resize.antialias:

@@ -85,13 +85,13 @@ class Rotation(Encoding):
         """Return Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient to the frequencies F.
 
         Args:
-            positions: in the shapes that ``at`` accepts.
-            frequencies: F, radians per position, ``(pairs,)``, ``(groups, pairs)`` or ``(axes, groups, pairs)``;
-                each is rounded to the nearest 64-bit fraction of a turn.
+            positions: in the shapes that ``at`` accepts, or ``positions[axis]`` for frequencies of one axis.
+            frequencies: F, radians per position, ``(pairs,)`` for one axis, ``(groups, pairs)`` or
+                ``(axes, groups, pairs)``; each is rounded to the nearest 64-bit fraction of a turn.
         """
-        compute_dtype = widest(positions.device)
-        F = frequencies.to(compute_dtype).reshape(self.axes, -1, frequencies.shape[-1])
-        at = positions[None] if self.axes == 1 else positions
+        compute_dtype, axes = widest(positions.device), 1 if frequencies.dim() == 1 else self.axes
+        F = frequencies.to(compute_dtype).reshape(axes, -1, frequencies.shape[-1])
+        at = positions[None] if axes == 1 else positions
         at = (at[:, None] if at.dim() == 2 else at)[:, :, None, :, None]  # (A, B, 1, T, 1)
         fractions = F.detach() / (RADIANS_PER_UNIT * 2.0**64)
         words = ((fractions - (fractions + 0.5).floor()) * 2.0**64).round().to(torch.int64)

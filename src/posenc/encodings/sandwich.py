@@ -27,12 +27,6 @@ from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Base, falling
 
 
-def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
-    """Return base^(−2i/C) for C/2 values of i, starting at ``first``."""
-    frequencies = falling(base, range(2 * first, 2 * first + channels, 2), channels)
-    return Frequencies(frequencies, tuple(float(frequency) for frequency in frequencies))
-
-
 class SandwichBias(Bias):
     """A bias from sums of cosines, which are computed as products of the sinusoids at queries and at keys.
 
@@ -103,7 +97,8 @@ class Sandwich(Encoding):
     def __init__(self, heads: Size, *, channels: Channels = 128, base: Base = 10_000.0, first: First = 1) -> None:
         super().__init__()
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
-        self.clock = Clock(sandwich_frequencies(channels, base, first))
+        frequencies = falling(base, range(2 * first, 2 * first + channels, 2), channels)
+        self.clock = Clock(Frequencies(frequencies, tuple(map(float, frequencies))))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         compute_dtype, device = widest(k_positions.device), k_positions.device

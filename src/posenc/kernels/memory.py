@@ -14,7 +14,7 @@ def is_concrete(*tensors: Tensor) -> bool:
     """Return whether the tensors are plain tensors, which are not traced, fake, transformed, or on the meta
     device.
     """
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch._C._is_tracing():
         return False
     for x in tensors:  # noqa: SIM110  asked in every call, where a generator is a call for each
         if type(x) not in (Tensor, torch.nn.Parameter) or x.is_meta:

@@ -23,11 +23,9 @@ def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None
     """Return the lengths of the documents in every row, if documents are contiguous and queries and keys are the
     same tokens.
     """
-    if of_keys is not None and of_keys is not segments:
-        comparable = of_keys.device == segments.device and is_concrete(of_keys)
-        if not comparable or not torch.equal(segments, of_keys):
-            return None
-    if not segments.dim():
+    keys = segments if of_keys is None else of_keys
+    comparable = keys.device == segments.device and is_concrete(keys)
+    if not segments.dim() or not comparable or not (keys is segments or torch.equal(segments, keys)):
         return None
     rows = []
     for row in segments.reshape(-1, segments.shape[-1]) if segments.numel() else ():

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_flag, tensors
+from posenc.arguments import as_flag, form, tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import is_concrete
@@ -304,8 +304,30 @@ class Mask(Pytree):
             near = [reduce(torch.logical_and, near) | (group == at["bidirectional_groups"]) & (group >= 0)]
         if "q_segments" in at:
             near.append(at["q_segments"] == at["k_segments"])
+        for name, x in at.items() if self.has_own_rule else ():
+            added = name not in self.rows and name not in ("q_groups", "nearer_than")
+            if added and not (isinstance(x, Tensor) and x.dtype == torch.bool):
+                raise InvalidArgument(
+                    f"sees of {type(self).__name__} passes {name}={form(x)}; pass a boolean tensor, which is false "
+                    "for hidden keys"
+                )
         near += [x for x in at.values() if x.dtype == torch.bool]
         return reduce(torch.logical_and, near) if near else None
+
+    def seen(self, at: dict[str, Tensor]) -> Tensor | None:
+        """Return the result of ``sees``. In a subclass, it is combined with that of ``Mask``, so that the rule of a
+        subclass can only hide keys.
+        """
+        if not self.has_own_rule:
+            return self.sees(at)
+        try:
+            both = [x for x in (Mask.sees(self, at), self.sees(at)) if x is not None]
+        except KeyError as error:
+            raise InvalidArgument(
+                f"sees of {type(self).__name__} reads at[{error}], but this mask has no such tensor; pass "
+                f"{error.args[0]}=…"
+            ) from error
+        return reduce(torch.logical_and, both) if both else None
 
     def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
         """Return the tensors that ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads,
@@ -334,7 +356,7 @@ class Mask(Pytree):
         """Return the result of ``visible``, computed from ``known``, which all blocks share."""
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key
-        return self.sees(
+        return self.seen(
             {
                 n: x[:, :, every if x.shape[2] == 1 else q, single if x.shape[3] == 1 else k]
                 for n, x in known.items()
@@ -346,7 +368,7 @@ class Mask(Pytree):
         if self.only_causal and not self.causal:
             return None
         window = {} if self.window is None else {"nearer_than": as_tensor(self.window, device)}
-        return mask_mod(self.sees, self.known(T, S, device) | window)
+        return mask_mod(self.seen, self.known(T, S, device) | window)
 
 
 EVERYTHING, CAUSAL = Mask(), Mask(causal=True)

@@ -5,13 +5,14 @@
 from dataclasses import dataclass
 
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Scaling, unscaled_float32, unscaled_frequencies
+from posenc.scaling.scaling import Scaling, exact, unscaled_float32, unscaled_frequencies
 
 
 @dataclass(frozen=True)
 class Default(Scaling):
     """Frequencies θ_i = base^(−2i/d) without scaling. The attention factor is 1."""
 
+    @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
         return Frequencies(
             unscaled_frequencies(rotary_dim, base), tuple(unscaled_float32(rotary_dim, base).tolist())

@@ -10,6 +10,7 @@ from typing import Annotated, ParamSpec, TypeVar
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from posenc.arguments import such_that
 from posenc.errors import InvalidArgument
@@ -103,11 +104,13 @@ Base = Annotated[float, check_base]
 
 
 def exact(formula: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a decimal formula so that it is computed with 50 digits in any decimal context."""
+    """Decorate a decimal formula so that it is computed with 50 digits in any decimal context, and with plain
+    tensors in a model of fake tensors.
+    """
 
     @wraps(formula)
     def at_full_precision(*args: P.args, **kwargs: P.kwargs) -> R:
-        with localcontext() as context:
+        with localcontext() as context, unset_fake_temporarily():
             context.prec = DIGITS
             return formula(*args, **kwargs)
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from posenc.laws.effects import Whole, effects, inputs
-from posenc.laws.law import law, near, owed, same
+from posenc.laws.effects import Whole, effects, inputs, outputs
+from posenc.laws.law import Broken, law, near, owed, same
 from posenc.laws.subject import Subject
 from support.cases import Case
 
@@ -35,6 +35,23 @@ def instances_are_independent(subject: Subject) -> None:
     )
     same(effects(subject, subject.build(), second), alone[1], "after an instance with other settings")
     same(effects(subject, other, second), others, "the other instance, asked again")
+
+
+@law()
+def takes_no_tokens(subject: Subject) -> None:
+    """No tokens, and a batch without rows, give results of that size, as in an idle step of a server.
+
+    Reduce positions only if there are any.
+    """
+    for rows, length in ((2, 0), (0, 9), (0, 0)):
+        given = [x[:rows, ..., :length, :] for x in inputs(subject)]
+        plain = subject.plain(length)
+        for positions in (plain, plain.unsqueeze(-2).expand(*plain.shape[:-1], rows, length)):
+            try:
+                _, *attended = outputs(subject, subject.build(), positions, given)
+            except (RuntimeError, IndexError, ValueError) as error:
+                raise Broken(f"{rows} rows of {length} tokens: {error}") from error
+            owed(all(y.shape == given[1].shape for y in attended), f"{rows} rows of {length} tokens get others")
 
 
 @law()
@@ -69,5 +86,6 @@ def strides_change_nothing(subject: Subject) -> None:
 
 LAWS = (
     instances_are_independent,
+    takes_no_tokens,
     strides_change_nothing,
 )

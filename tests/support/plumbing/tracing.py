@@ -44,7 +44,8 @@ def exports_with_a_placing(subject: Subject) -> None:
 def survives_fake_tensors(subject: Subject) -> None:
     """Results have the same shapes and dtypes under FakeTensorMode with a mask, and on the meta device.
 
-    Read no values: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
+    It can also be built there, as for an estimate of memory. Read no values: no ``.item()``, ``.tolist()`` or
+    ``bool(tensor)``.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -53,6 +54,8 @@ def survives_fake_tensors(subject: Subject) -> None:
     want = [(y.shape, y.dtype) for y in module(*arguments)]
     with traceable("FakeTensorMode"), FakeTensorMode(allow_non_fake_inputs=True) as mode:
         faked = module(*(mode.from_tensor(t) for t in arguments))
+    with traceable("FakeTensorMode"), FakeTensorMode():
+        subject.make()
     on_meta = Whole(subject, subject.build().to("meta"))(*(t.to("meta") for t in arguments))
     for outputs, name in ((faked, "fake"), (on_meta, "meta")):
         got = [(y.shape, y.dtype) for y in outputs]

@@ -159,6 +159,6 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
     """Return whether each result can be written directly, over its own input or over memory that no input uses."""
-    if not is_concrete(*xs, *out):
-        return False
-    return all((i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs))
+    return is_concrete(*xs, *out) and all(
+        (i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs)
+    )
