@@ -104,6 +104,7 @@ CONFIGS: dict[str, str | dict[str, Any]] = {
     "phi3": "phi-3-mini-128k.json",
     "smollm3": "smollm3-3b.json",
     "bloom": "bloom-7b1.json",
+    "mpt": "mpt-7b-storywriter.json",
     "gemma4": {
         "model_type": "gemma4_text",
         "hidden_size": 2816,

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from integrations.doctor.models import Array, inverse_frequencies, llama3, yarn
+from integrations.doctor.models import LAYERS, Array, inverse_frequencies, llama3, yarn
 from integrations.doctor.plants_porters import TEXT, Plant, angles32, bf16, halves, neighbours, query
 
 FAR = np.array([0, 1, 2, 3, 64, 1023, 2047, 2048, 4095, 4096, 8193, 20_000])
@@ -24,6 +25,10 @@ QWEN = yarn(inverse_frequencies(1e6, 64, 128), 1e6, 4.0, 32768, 32, 1, True)
 QWEN_FACTOR = 0.1 * math.log(4.0) + 1
 MISTRAL = inverse_frequencies(1e4, 64, 128)
 MANY = np.arange(300)
+OSS, L3 = LAYERS["gpt_oss"], LAYERS["llama3_1"].theta
+L3_PLAIN = inverse_frequencies(5e5, 64, 128)
+KEYS = np.arange(12.0, dtype=np.float32)[None, None].repeat(12, 1)
+CODES = np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 64)
 PHI3_FACTOR = math.sqrt(1 + math.log(131072 / 4096) / math.log(4096))
 
 
@@ -47,6 +52,34 @@ def _codes(
 def _bias(slopes: Array, tokens: int = 12) -> dict[str, Array]:
     at = np.arange(float(tokens))
     return {"bias": slopes[:, None, None] * (at[None] - at[:, None])}
+
+
+def _series(heads: int, first: int = 1) -> Array:
+    """2^(−8i/n), in float32."""
+    return (2.0 ** (-8 * np.arange(first, heads + first) / heads)).astype(np.float32)
+
+
+TWELVE = np.concatenate((_series(8), _series(16)[:8:2]))
+
+
+def _table(angles: Array, positions: Array) -> dict[str, Array]:
+    both = torch.from_numpy(angles).tile(2)
+    return {"positions": positions, "cos": both.cos().numpy(), "sin": both.sin().numpy()}
+
+
+def _by_a_table_in_float16(x: Array) -> Array:
+    angles = FAR[:, None] * MISTRAL  # in float64: float32 rounds some to the next number of float16
+    cos, sin = (turn(angles).astype(np.float16).astype(np.float32) for turn in (np.cos, np.sin))
+    a, b = x[:, :64], x[:, 64:]
+    return np.concatenate((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def _betas_swapped() -> Array:
+    """DeepSeek's code with 1 as beta_fast and 32 as beta_slow: the ramp's ends are pairs 23 and 11."""
+    low, high = (64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1e4)) for turns in (1, 32))
+    smooth = 1 - np.clip((np.arange(32) - math.floor(low)) / (math.ceil(high) - math.floor(low)), 0, 1)
+    plain = inverse_frequencies(1e4, 32, 64)
+    return plain / 40 * (1 - smooth) + plain * smooth
 
 
 PLANTS = (
@@ -169,6 +202,60 @@ PLANTS = (
         (r"LongRoPE's factors for another length: 1\.05, 1\.05",),
     ),
     Plant(
+        "llama3_factors_swapped_in_the_blend",
+        "llama3_1",
+        lambda: {"inv_freq": np.where((L3 > L3_PLAIN / 7.99) & (L3 < L3_PLAIN), L3_PLAIN * 1.125 - L3, L3)},
+        (r"low_freq_factor and high_freq_factor are swapped",),
+    ),
+    Plant(
+        "llama3_factors_swapped",  # in the code of transformers, pairs below the higher one are then divided
+        "llama3_1",
+        lambda: {"inv_freq": np.where(8192 * L3_PLAIN / (2 * np.pi) < 4, L3_PLAIN / 8, L3_PLAIN)},
+        (r"low_freq_factor is 4\.0 instead of 1\.0",),
+    ),
+    Plant(
+        "deepseek_betas_swapped",
+        "deepseek_v3",
+        lambda: _rotated(64, lambda x: neighbours(x, angles32(FAR, _betas_swapped()))),
+        (r"its beta_fast and beta_slow are swapped",),
+    ),
+    Plant(
+        "gemma3_far_multiplied",
+        "gemma3 full_attention",
+        lambda: _rotated(256, lambda x: halves(x, angles32(FAR, 64 * GEMMA_FAR), 128)),
+        (r"linear\(factor=8\) is inverted",),
+    ),
+    Plant(
+        "gpt_oss_divided_by_its_factor",
+        "gpt_oss",
+        lambda: _rotated(64, lambda x: halves(x, angles32(FAR, OSS.theta), 32, 1 / OSS.factor)),
+        (r"attention factor is 0\.742626 instead of 1\.34657 \(inverted\)",),
+    ),
+    Plant(
+        "phi3_without_factors",
+        "phi3",
+        lambda: _rotated(96, lambda x: halves(x, angles32(FAR, inverse_frequencies(1e4, 48, 96)), 48)),
+        (r"^omits the model's LongRoPE factors, and its attention factor is 1 instead",),
+    ),
+    Plant(
+        "mistral_positions_in_float16",  # 70,000 overflows
+        "mistral",
+        lambda: _table(angles32(torch.tensor([*FAR, 70_000]).half().numpy(), MISTRAL), np.append(FAR, 70_000)),
+        (r"^its positions are rounded to float16",),
+    ),
+    Plant(
+        "mistral_table_in_float16",
+        "mistral",
+        lambda: _rotated(128, _by_a_table_in_float16),
+        (r"^its cos and sin are rounded to float16",),
+    ),
+    Plant(
+        "mistral_turns",
+        "mistral",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR, MISTRAL * 2 * np.pi), 64)),
+        (r"in turns",),
+    ),
+    Plant(
         "mistral_degrees",
         "mistral",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR, MISTRAL * np.pi / 180), 64)),
@@ -238,6 +325,26 @@ PLANTS = (
         "bloom",
         lambda: _bias(2.0 ** -(np.arange(1.0, 33) / 4) / math.sqrt(128)),
         (r"multiplied by 0\.0883883",),
+    ),
+    Plant("bloom_in_one_row", "bloom", lambda: {"bias": np.array(_series(32)[:, None, None] * KEYS[:, :1])}, ()),
+    Plant(
+        "codes_at_positions", "sinusoidal", lambda: {"positions": np.arange(5, 60), "table": _codes(CODES[5:])}, ()
+    ),
+    Plant("bloom_by_key_positions", "bloom", lambda: {"bias": np.array(_series(32)[:, None, None] * KEYS)}, ()),
+    Plant(
+        "bloom_off_by_one_head", "bloom", lambda: {"slopes": _series(32, 0)}, (r"^its slopes are off by one head",)
+    ),
+    Plant(
+        "mpt_by_blooms_slopes", "mpt", lambda: {"slopes": _series(32)}, (r"^the exponents of its slopes are half",)
+    ),
+    Plant("alibi_sorted", "alibi", lambda: {"slopes": np.sort(TWELVE)[::-1].copy()}, (r"slopes are sorted",)),
+    Plant("alibi_last_heads_first", "alibi", lambda: {"slopes": np.roll(TWELVE, 4)}, (r"come first",)),
+    Plant("alibi_of_sixteen_heads", "alibi", lambda: {"slopes": _series(16)[:12]}, (r"next power of two",)),
+    Plant(
+        "codes_cosine_first_in_blocks",
+        "sinusoidal",
+        lambda: {"table": np.concatenate((np.cos(CODES), np.sin(CODES)), -1)},
+        (r"sine and cosine are swapped, and sines and cosines are in two blocks",),
     ),
     Plant(
         "whisper_divided_by_half_minus_one",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posenc.integrations.doctor.call import answered, astray, searches, together
+from posenc.integrations.doctor.call import UNTESTED, answered, by_layers, together
 from posenc.integrations.doctor.doctor import expected
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -164,6 +164,29 @@ SLOPES = """
 def get_slopes(n):
     return [2 ** (-8 * (i + 1) / n) for i in range(n)]
 """
+BUCKETS = """
+import torch
+
+def relative_position_bucket(relative_position, bidirectional=True, num_buckets=32, max_distance=128):
+    first = 0
+    if bidirectional:
+        num_buckets //= 2
+        first = (relative_position > 0) * num_buckets
+        distance = relative_position.abs()
+    else:
+        distance = -relative_position.clamp(max=0)
+    exact = num_buckets // 2
+    further = torch.log(distance.clamp(min=1) / exact) / torch.tensor(max_distance / exact).log()
+    far = (exact + (further * (num_buckets - exact)).long()).clamp(max=num_buckets - 1)
+    return first + torch.where(distance < exact, distance, far)
+"""
+CODES = """
+import numpy as np
+
+def positional_encoding(length, depth):
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(depth) / depth)
+    return np.where(np.arange(depth) % 2, np.cos(angles), np.sin(angles))
+"""
 ENDING = """
 import torch
 
@@ -259,9 +282,8 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
     names: dict[str, Any] = {}
     exec(listing, names)
     types = expected(model)
-    tried = {layer: searches(names, name, types[layer]) for layer in layers or types}
-    wrong = {layer: astray(names, name, types[layer], found[0]) for layer, found in tried.items()}
-    return str(together(types, {layer: answered(found, wrong[layer]) for layer, found in tried.items()}))
+    tried = {layer: answered(by_layers(names, name, types[layer])) for layer in layers or types}
+    return str(together(dict.fromkeys(types, UNTESTED) | tried))
 
 
 @pytest.mark.parametrize(
@@ -303,6 +325,8 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             ", with global_tables; broken_tables was not tested: it needs config",
         ),
         ("alibi", "get_slopes", SLOPES, "its slopes are 2^(−8i/h), one series", ""),
+        ("t5(two_sided=False)", "relative_position_bucket", BUCKETS, "right; ", ""),
+        ("sinusoidal", "positional_encoding", CODES, "every channel has its own frequency", ""),
     ],
 )
 def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str, said: str, tables: str) -> None:
@@ -348,8 +372,7 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
         ("queries alone", "right; "),
         (
             "a start that is ignored",
-            "these numbers cannot tell apart: counts rows 0, 1, 2 … and ignores the positions; or its positions "
-            "are off by -7",
+            "counts rows 0, 1, 2 … and ignores the positions; this reproduces",
         ),
         ("a start", "right; "),
         ("repeated angles", "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs"),
@@ -370,8 +393,9 @@ def test_layers_without_positions_are_called_too() -> None:
     rotates = "def rope(x, positions, layer_idx):\n    at = angles(x, positions, 5e6).tile(2)\n"
     whole = rotates + "    return x * at.cos() + turned(x) * at.sin()\n"
     text = answer(smollm3, "rope", TURN + whole)
-    assert text.startswith("layer 0: right; ")
-    assert "; it rotates layers 3, 7, 11, 15, 19, 23, 27, 31, 35, which have no positions" in text
+    assert text.startswith("layers 3, 7, 11, 15, 19, 23, 27, 31, 35: rotated, although the model gives them no")
+    assert "; layers 0, 1, 2, 4, 5, 6, 8, 9, 10, 12" in text
+    assert ", 34: right; " in text
     kept = whole.replace("    return", "    if layer_idx % 4 == 3:\n        return x\n    return")
     assert answer(smollm3, "rope", TURN + kept).startswith("right; ")
 
@@ -406,14 +430,15 @@ def test_a_wrong_rule_of_layers_is_named_by_layer_type(gemma: ModelPositions) ->
 
 
 @pytest.mark.parametrize("name", ["rope", "placed", "make_cos_sin"])
-def test_layers_that_differ_from_the_first_of_their_type_are_named(gemma: ModelPositions, name: str) -> None:
-    """A rule that is right for the first layer of each type, and wrong for later ones."""
+def test_layers_that_differ_from_others_of_their_type_are_named(gemma: ModelPositions, name: str) -> None:
+    """A rule that is right for the first layer of each type, and wrong for later ones, with its cause."""
     listing = BY_LAYER.replace("layer_idx % 6 == FULL", "layer_idx == 5").replace("FULL", "5")
     near, full = answer(gemma, name, listing).split("\n")
     assert near.startswith("sliding_attention: right; ")
-    assert "other numbers" not in near
+    assert "layers" not in near
     assert full.startswith("full_attention: layer 5: right; ") is (name != "placed")
-    assert full.endswith("; it computes other numbers for layers 11, 17, 23, 29") is (name != "placed")
+    cause = "; layers 11, 17, 23, 29: its frequencies belong to layer type 'sliding_attention' (base 10000); this"
+    assert (cause in full) is (name != "placed")
 
 
 def test_tables_are_not_longer_than_a_scaling_asks_for(gemma: ModelPositions) -> None:

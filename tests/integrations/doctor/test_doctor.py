@@ -57,6 +57,7 @@ def test_a_right_port_is_right(plant: Plant) -> None:
     answer = diagnosis(plant)
     assert answer.right, answer
     assert not answer.causes
+    assert "multiplied by 1;" not in str(answer)  # is no mistake
 
 
 QUOTED = [
@@ -232,7 +233,12 @@ def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
             None,
             "positions have 2 axes; pass one or the model's 3 axes",
         ),
-        ("alibi", {"bias": np.zeros((8, 1, 1))}, None, r"bias has shape \(8, 1, 1\); pass at least two tokens"),
+        (
+            "alibi",
+            {"bias": np.zeros((8, 1, 1))},
+            None,
+            r"bias has shape \(8, 1, 1\); pass \(heads, tokens, tokens\), and two",
+        ),
         ("qwen3_5", {"inv_freq": np.ones(8)}, "linear_attention", "linear_attention"),
         ("learned", {"table": np.ones((8, 8))}, None, "learned"),
     ],

@@ -18,7 +18,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.doctor import expected, search
-from posenc.integrations.doctor.search import Array, Diagnosis, Expected, Search, diagnosed
+from posenc.integrations.doctor.search import SHOWN, Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.doctor.signatures import (
     BATCH,
     FAR,
@@ -43,6 +44,7 @@ from posenc.integrations.doctor.signatures import (
     NEARER,
     OFFSETS,
     OVERRIDDEN,
+    START,
     X_HEADS,
     first,
     functions_of,
@@ -62,6 +64,11 @@ MAKER = (
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
 """A pattern for the names of functions that make tables."""
+UNTESTED = Diagnosis(True, (), "not tested")
+ROTATED = Diagnosis(
+    False, ("rotates layers that have no positions",), "rotated, although the model gives them no positions"
+)
+UNSEARCHED = Diagnosis(False, (), "different numbers again, which were not searched")
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -96,7 +103,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
             capture_output=True,
         )
         if out.exists():
-            return together(types, pickle.loads(out.read_bytes()))
+            return together(dict.fromkeys(types, UNTESTED) | pickle.loads(out.read_bytes()))
     if run.returncode == -signal.SIGALRM:
         raise InvalidArgument(f"{path} did not finish within {SECONDS} s; remove slow code, such as training")
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
@@ -106,11 +113,11 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     )
 
 
-def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagnosis:
-    """Combine the answers for these layer types, with a line per layer type if there are several."""
-    lines = [f"{name}: {answers.get(name, 'not tested')}" for name in types]
+def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnosis:
+    """Combine answers into one answer, with the name of each part if there are several."""
+    parts = [f"{name}: {answer}" for name, answer in answers.items()]
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
-    text = "\n".join(lines) if len(lines) > 1 else "".join(map(str, answers.values()))
+    text = separator.join(parts) if len(parts) > 1 else "".join(map(str, answers.values()))
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
 
 
@@ -129,11 +136,12 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
     table's origin and the functions of the file that were not tested.
     """
     tables, untested = list[tuple[list[Any], str]](), ""
-    rows, scaling = UNSCALED, asked.recipe.get("scaling")
-    if isinstance(scaling, LengthScaling):  # is expected for the longest input
-        rows = max(asked.lengths, default=UNSCALED)
-    elif hasattr(scaling, "original_length"):  # some code applies it only to longer tables
-        rows = scaling.original_length + len(NEAR)
+    scaling = asked.recipe.get("scaling")
+    rows = (  # a scaling by length is for the longest input; some code scales only tables past the original length
+        max(asked.lengths, default=UNSCALED)
+        if isinstance(scaling, LengthScaling)
+        else getattr(scaling, "original_length", UNSCALED - len(NEAR)) + len(NEAR)
+    )
     first_rows, over = partial(shortened, rows=rows), ("length", *OVERRIDDEN)
     for name, maker in makers.items():
         errors: list[Exception] = []
@@ -194,6 +202,8 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
             short = at.max() < wanted[0].max() and at is not LATER and not forms  # given tables are short
             searched = partial(_search, asked, x, at, note + limited * short)
             for each in first(target, values(asked, x, at, forms), errors, searched):
+                if at is LATER:  # a port that counts rows is not off by this start
+                    each.single = [change for change in each.single if change != {"shift": -START}]
                 yield (layout, (forms, whose)), each
 
     compared = next(filter(None, (list(found(at, ways)) for at in wanted)), None)
@@ -206,29 +216,39 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     return keys or [each for _, each in compared]
 
 
-def astray(names: Mapping[str, Any], name: str, asked: Expected, first: Search) -> str:
-    """Return, in words, the layers of this type whose numbers differ from the first layer's, and the layers that
-    the port rotates although they have no positions in the model."""
-    if not any(takes(function, "layer", needs=False) for function in functions_of(names, name)):
-        return ""
-    own = first.rows[0]
+def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
+    """Return the searches for the layers of this type, in groups of layers for which the port computes the same
+    numbers, by the numbers of these layers.
 
-    def unlike(layers: Iterable[int], right: Array) -> str:
-        tried = {i: searches(names, name, replace(asked, indices=(i,)))[0] for i in layers}
-        return ", ".join(str(i) for i, each in tried.items() if not np.array_equal(each.rows[0]["y"], right))
+    Layers without positions that the port rotates come first, without a search.
+    """
+    if not asked.indices or not any(
+        takes(function, "layer", needs=False) for function in functions_of(names, name)
+    ):
+        return {"": searches(names, name, asked)}
+    tried = {i: searches(names, name, replace(asked, indices=(i,))) for i in (*asked.indices, *asked.unrotated)}
+    rows, groups = {i: searched[0].rows[0] for i, searched in tried.items()}, defaultdict[bytes, list[int]](list)
+    for i in asked.indices:
+        groups[rows[i]["y"].tobytes()].append(i)
+    rotated = [i for i in asked.unrotated if not np.array_equal(rows[i]["y"], rows[i].get("x", 0 * rows[i]["y"]))]
+    return {
+        f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}": []
+        if layers is rotated
+        else tried[layers[0]]
+        for layers in (rotated, *groups.values())
+        if layers
+    }
 
-    wrong = unlike(asked.indices[1:], own["y"])
-    rotated = unlike(asked.unrotated, own.get("x", np.zeros_like(own["y"])))
-    text = f"; it computes other numbers for layers {wrong}" * bool(wrong)
-    return text + f"; it rotates layers {rotated}, which have no positions in the model" * bool(rotated)
 
-
-def answered(tried: Sequence[Search], wrong: str) -> Diagnosis:
-    """Return the answer for the first layer of a type, together with what is wrong in other layers."""
-    answer = diagnosed(tried)
-    if not wrong:
-        return answer
-    return replace(answer, right=False, text=f"layer {tried[0].expected.indices[0]}: {answer}{wrong}")
+def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
+    """Return the answer for a layer type, in parts if the port computes different numbers for its layers."""
+    return together(
+        {
+            layers: ROTATED if not tried else diagnosed(tried) if i <= SHOWN else UNSEARCHED
+            for i, (layers, tried) in enumerate(groups.items())
+        },
+        "; ",
+    )
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
@@ -261,10 +281,9 @@ def main(path: str, name: str, out: str, seconds: str) -> None:
     signal.alarm(int(seconds))
     names = runpy.run_path(path)
     one_of("function", name, [key for key, value in names.items() if callable(value)])
-    searched = {layer: searches(names, name, right) for layer, right in asked.items()}
-    wrong = {layer: astray(names, name, asked[layer], tried[0]) for layer, tried in searched.items()}
+    searched = {layer: by_layers(names, name, right) for layer, right in asked.items()}
     signal.alarm(0)
-    answers = {layer: answered(tried, wrong[layer]) for layer, tried in searched.items()}
+    answers = {layer: answered(groups) for layer, groups in searched.items()}
     Path(out).write_bytes(pickle.dumps(answers))
 
 

@@ -34,8 +34,9 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
             ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string states none, ports may choose base or pairing.
         numbers: a port's arrays by name. A rotation has ``positions (T,)`` or ``(A, T)``, ``x (…, T, D)`` and
             ``rotated (…, T, D)``, ``cos (T, W)`` and ``sin (T, W)``, and ``inv_freq (P,)``. ALiBi has
-            ``bias (H, T, T)`` or ``slopes (H,)``. Sinusoidal codes have a ``table (T, D)``. T5 has ``buckets (N,)``
-            and ``offsets (N,)``, which are j − i.
+            ``bias (H, T, T)`` or ``slopes (H,)``. Sinusoidal codes have a ``table (T, D)``, and
+            ``positions (T,)`` unless they are 0 to T − 1. T5 has ``buckets (N,)`` and ``offsets (N,)``, which are
+            j − i.
         layer: the layer type; optional if the model has only one layer type.
 
     Raises:
@@ -52,6 +53,8 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
     """Return a search for the mistake in a port's arrays. The arrays may have any type."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
+    if "table" in numbers:
+        numbers = {"positions": np.arange(len(numbers["table"])), **numbers}
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
     if not complete or set(numbers) - complete - {"positions"}:
         raise InvalidArgument(

@@ -23,6 +23,7 @@ ROUNDED = (
     ("angles",),
     ("positions",),
     ("frequencies",),
+    ("cos and sin",),
     ("positions", "frequencies", "angles"),
     ("positions", "frequencies", "angles", "cos and sin"),
 )
@@ -34,7 +35,10 @@ VARIANTS: Mapping[Any, list[Change]] = {
         {"beta_slow": 2.0},
         {"beta_fast": 16.0},
     ],
-    Llama3: [{"low_freq_factor": 1.0, "high_freq_factor": high} for high in (2.0, 8.0, 1.0)],
+    Llama3: [
+        {"low_freq_factor": low, "high_freq_factor": high}
+        for low, high in ((1.0, 2.0), (1.0, 8.0), (1.0, 1.0), (4.0, 4.0))
+    ],
 }
 """The usual mistakes of ports in the settings of a scaling."""
 
@@ -53,7 +57,11 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1) if n > 0],
             base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk, *bases),
             scaling=[Default(), *(stated.plan(n) for n in expected.lengths if isinstance(stated, LengthScaling))],
-            series=SERIES,
+            series=[  # those that change this model's frequencies
+                name
+                for name in SERIES
+                if not np.allclose(replace(right, series=name).theta, right.theta, rtol=1e-9, atol=0)
+            ],
         ),
         {"series": "twice", "factor": f**2},
         *_scalings(right, expected.lengths),
@@ -62,12 +70,22 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             products=PRODUCTS,
             per_channel=[True],
             crossed=[True],
-            factor=(1.0, f**2, f**0.5, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s),
+            factor=(1.0, f**2, f**0.5, 1 / f, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s),
             shift=(1, -1, 2),
             multiple=(2.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 0.0),
             precision=[(low, *names) for names in ROUNDED for low in LOW],
         ),
-        *(change for seen in vectors for change in _positions(right, seen, expected.lengths)),
+        *(
+            change
+            for seen in vectors
+            for change in (
+                *_ends({2**k for k in range(3, 31)} | set(expected.lengths), seen["position"].max()),
+                *each(
+                    counted=["row", "head"] if seen["head"].any() else ["row"],
+                    axes=_other_axes(right.axes, D // 2) if any(right.axes) else (),
+                ),
+            )
+        ),
         *(change for seen in vectors for change in _measured(right, seen)),
     ]
 
@@ -76,7 +94,7 @@ def _channels(right: Rotation) -> list[Change]:
     """Return changes of the channels that form pairs and of the number of pairs that rotate."""
     P, D = right.turning, right.head_dim
     steps = [(2, 1), *((1, distance) for distance in (P, D // 2, D // 4) if distance >= P)]
-    layouts = [(start, *step) for start in (0, D - 2 * P) for step in steps]
+    layouts = [layout for start in (0, D - 2 * P) for step in steps if (layout := (start, *step)) != right.layout]
     return [
         *each(layout=layouts),
         *({"layout": layout, "written": right.layout} for layout in layouts),
@@ -150,17 +168,6 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
             scaling = method(**fields)
             own = scaling.frequencies(right.span, right.base).attention_factor
             yield from ({"scaling": scaling}, {"scaling": scaling, "factor": own})
-
-
-def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Change]:
-    """Return mistakes in the positions of tokens and the axes of pairs."""
-    return [
-        *_ends({2**k for k in range(3, 31)} | set(lengths), rows["position"].max()),
-        *each(
-            counted=["row", "head"] if rows["head"].any() else ["row"],
-            axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
-        ),
-    ]
 
 
 def _ends(lengths: Iterable[int], last: float) -> list[Change]:

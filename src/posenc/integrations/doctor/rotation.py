@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache, partial
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, rounded
-from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, planned
+from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, YaRN, planned
 
 Layout = tuple[int, int, int]
 """Start, stride and distance: the channels of pair i are c = start + stride·i and c + distance. Half pairs are
@@ -40,9 +40,33 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
         "its angles are in degrees: every frequency is multiplied by π/180",
         lambda port, theta, plain: np.radians(theta),
     ),
+    "turns": (
+        "its angles are in turns: every frequency is multiplied by 2π",
+        lambda port, theta, plain: 2 * math.pi * theta,
+    ),
     "blended backwards": (
         "its ramp is reversed: fast pairs are scaled and slow ones kept",
-        lambda port, theta, plain: plain * (1 + 1 / getattr(port.scaling, "factor", 1.0)) - theta,
+        lambda port, theta, plain: plain * (1 + 1 / port.slower) - theta,
+    ),
+    "ends swapped": (
+        "its beta_fast and beta_slow are swapped: fast pairs are scaled and slow ones kept",
+        lambda port, theta, plain: (
+            port.with_swapped_ends(plain) if getattr(port.scaling, "ramp", "") == "dimension" else theta
+        ),
+    ),
+    "blend reversed": (
+        "its low_freq_factor and high_freq_factor are swapped: the pairs between them are blended in reverse",
+        lambda port, theta, plain: np.where(
+            (not isinstance(port.scaling, Llama3))
+            | np.isclose(theta, plain, atol=0)
+            | np.isclose(theta * port.slower, plain, atol=0),
+            theta,
+            plain * (1 + 1 / port.slower) - theta,
+        ),
+    ),
+    "inverted": (
+        "{scaling} is inverted: slow frequencies are multiplied by the factor instead of divided",
+        lambda port, theta, plain: plain * plain / theta,
     ),
     "twice": (
         "applies {scaling} twice",
@@ -159,6 +183,18 @@ class Rotation:
         return channels(*read, self.pairs, self.head_dim), channels(*written, self.pairs, self.head_dim)
 
     @property
+    def slower(self) -> float:
+        """The factor by which the scaling divides slow frequencies."""
+        return float(getattr(self.scaling, "factor", 1.0))
+
+    def with_swapped_ends(self, plain: Array) -> Array:
+        """YaRN's frequencies if its authors' code gets swapped betas: the ramp is reversed, and its ends are
+        rounded inwards to whole pairs."""
+        first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
+        keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
+        return plain * keep + plain / self.slower * (1 - keep)
+
+    @property
     def theta(self) -> Array:
         """The inverse frequency of every pair."""
         theta, plain = (
@@ -187,7 +223,7 @@ class Rotation:
         (a, b), (c, d) = self.both_channels
         before = self.factor * np.hypot(rows["x"][:, a], rows["x"][:, b])
         after = np.hypot(rows["y"][:, c], rows["y"][:, d])
-        return bool((np.abs(after - before) <= LENGTHENED * before + 1e-12).all())
+        return not (np.abs(after - before) > LENGTHENED * before + 1e-12).any()  # a length may be NaN
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         """Predict frequencies if there is a row per pair, and rotated x otherwise."""
@@ -202,6 +238,10 @@ class Rotation:
         product = partial(PRODUCTS[self.products][1], x[:, a], x[:, b], sign=self.sign)
         ours[:, c], ours[:, d] = product(cos, sin)
         wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
+        if "cos and sin" in self.precision:  # an error of float32 in the angle may round to the next 16-bit number
+            error = CLOSE * (1 + np.abs(angles)) * np.array((-1.0, 1.0))[:, None, None]
+            turned = (self.rounded(turn(angles + error), "cos and sin") for turn in (np.cos, np.sin))
+            wide = wide + self.factor * sum(np.abs(low - high) for low, high in turned)
         lengths = np.abs(x[:, a]) + np.abs(x[:, b])
         room[:, c] = room[:, d] = wide * lengths
         if self.crossed:
@@ -228,7 +268,7 @@ def by_pair(table: Array, pairs: int) -> Array:
     """Keep one column per pair if a table repeats each column, half a width apart or side by side."""
     half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
     twice = ((half, np.concatenate((half, half), -1)), (every_other, every_other.repeat(2, -1)))
-    equal = (columns for columns, both in twice if np.array_equal(both, table))
+    equal = (columns for columns, both in twice if np.array_equal(both, table, equal_nan=True))
     return next(equal, table) if table.shape[-1] > pairs else table
 
 

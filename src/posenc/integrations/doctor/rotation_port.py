@@ -73,7 +73,13 @@ def _scalings(scaling: Scaling, right: Scaling) -> str:
 
 
 def _named(scaling: Scaling) -> str:
-    return "no scaling" if scaling == Default() else briefly(scaling).removesuffix("()")
+    return (
+        "no scaling"
+        if scaling == Default()
+        else "LongRoPE factors"
+        if isinstance(scaling, PerPair)
+        else briefly(scaling).removesuffix("()")
+    )
 
 
 PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
@@ -93,7 +99,9 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "scaling": lambda port, right: _scalings(port.scaling, right.scaling),
     "factor": lambda port, right: (
         f"its attention factor is {port.factor:.6g} instead of {right.factor:.6g}"
-        + {1.0: " (left out)", right.factor**2: " (applied twice)"}.get(port.factor, "")
+        + {1.0: " (left out)", right.factor**2: " (applied twice)", 1 / right.factor: " (inverted)"}.get(
+            port.factor, ""
+        )
     ),
     "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
     "products": lambda port, right: PRODUCTS[port.products][0],
@@ -116,6 +124,7 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         "it does not rotate at all"
         if not port.multiple
         else f"its positions are multiplied by {port.multiple:g}"
+        + ", as after two rotations" * (port.multiple == 2)
         if port.multiple > 1
         else f"its positions are divided by {1 / port.multiple:g}"
     ),

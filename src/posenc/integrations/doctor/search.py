@@ -156,8 +156,8 @@ class Search:
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """Return the errors of a port's numbers relative to this change, and which errors exceed the tolerance."""
         ours, room = replace(self.right, **change).predict(rows)
-        apart = np.abs(rows["y"] - ours)
-        return apart, ~(apart <= room)
+        apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
+        return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
         """Return whether this change gives the numbers. A few rows, which refute most changes, are tried first."""
@@ -185,7 +185,7 @@ class Search:
         """Return whether two changes give the same function, up to a measured value."""
         ports = (replace(self.right, **fields) for fields in (change, other))
         ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
-        return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-9).all())
+        return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-7).all())
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
         """Return the first change for each distinct function, up to one more change than answers show."""
@@ -221,8 +221,10 @@ class Search:
         closely = f"to {apart.max():.0e}" if apart.any() else "exactly"
         text = f"{text}; this reproduces all {apart.size:,} numbers {closely}{self.note}"
         opening = f"right{': ' * bool(causes[0])}" if right else ""
-        hidden = self.fitting(1) if right and not mistakes else []
-        if len(hidden) > len(self.single) / 3:
+        hidden = (
+            [change for change in self.fitting(1) if not self.same(change, {})] if right and not mistakes else []
+        )
+        if len(hidden) > len(self.single) / 8:
             also = "; or ".join(map(self.words, self.distinct(hidden)[:SHOWN]))
             text = f"{text}, but so would mistakes that do not show here, such as: {also}. {self.kind.wanted}"
         return Diagnosis(bool(right), () if right else causes, opening + text)

@@ -39,7 +39,8 @@ NAMES = {
     "base": r"^(base|theta|rope_theta|theta_base|rope_base)$",
     "layer": r"^(layer|block)(_?(idx|id|index|i|n|no|num(ber)?))?$",
     "layer type": r"^(layer|attn|attention)_?type$",
-    "channels": r"(^|_)(dims?|model|width|size|d|channels|embed|hidden)(_|$)",
+    "two-sided": r"^(is_)?(bidirectional|two_sided)$",
+    "channels": r"(^|_)(dims?|depth|model|width|size|d|channels|embed|hidden)(_|$)",
     "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
     "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
 }
@@ -47,7 +48,7 @@ NAMES = {
 KEYS = r"^(x?k(_|$)|key)"
 """A pattern for the names of keys, which are passed as twice the queries. This reveals ports that use queries as
 keys, or keys as queries."""
-OVERRIDDEN = ("base", "layer", "layer type", "start")
+OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 
 
@@ -84,6 +85,7 @@ def values(
         "base": [] if "base" in asked.free else [asked.recipe.get("base")],
         "layer": [*asked.indices[:1]],
         "layer type": [asked.layer_type] * bool(asked.layer_type),
+        "two-sided": [asked.recipe.get("two_sided")] * (asked.recipe.name == "t5"),
         "channels": [asked.recipe.get("head_dim")],
         "heads": [asked.recipe.get("heads") or HEADS],
         "length": [len(NEAR)],

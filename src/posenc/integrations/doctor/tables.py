@@ -17,14 +17,26 @@ from posenc.scaling import Default
 
 SERIES: Mapping[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "": ("the model's slopes", lambda m, i: m),
+    "flatter": ("the exponents of its slopes are half of the model's", lambda m, i: m**0.5),
+    "steeper": ("the exponents of its slopes are twice the model's", lambda m, i: m**2),
     "geometric": (
         "its slopes are 2^(−8i/h), one series, which is right only if the number of heads is a power of two",
         lambda m, i: 2 ** (-8 * i / len(i)),
     ),
     "halving": ("its slopes are 1/2, 1/4, 1/8 … for any number of heads", lambda m, i: 2**-i),
     "backwards": ("its heads are in the reverse order", lambda m, i: m[::-1]),
-    "flatter": ("the exponents of its slopes are half of the model's", lambda m, i: m**0.5),
-    "steeper": ("the exponents of its slopes are twice the model's", lambda m, i: m**2),
+    "sorted": (
+        "its slopes are sorted, but the model's heads past a power of two come last",
+        lambda m, i: -np.sort(-m),
+    ),
+    "rolled": (
+        "its heads past a power of two come first, but the model's come last",
+        lambda m, i: np.roll(m, len(m) - 2 ** int(np.log2(len(m)))),
+    ),
+    "longer": (
+        "its slopes are the first ones of the next power of two, 2^(−8i/2^⌈log2 h⌉)",
+        lambda m, i: 2 ** (-8 * i / 2 ** np.ceil(np.log2(len(m)))),
+    ),
 }
 """Possible changes to the slopes m of heads i = 1 … h, each in words and as a function of m and i."""
 
@@ -59,16 +71,21 @@ class Slopes:
 
         A constant per query does not change attention, because softmax removes the constant.
         """
-        i, j = np.tril_indices(bias.shape[1], -1)
-        if not len(i):
-            raise InvalidArgument(f"bias has shape {bias.shape}; pass at least two tokens")
-        single = (bias[:, i, j] - bias[:, i, i]) / (j - i)
-        return {"head": np.arange(len(bias))[:, None], "y": single, "step": step(bias.reshape(len(bias), -1))}
+        T = bias.shape[-1]
+        if T < 2 or bias.shape[1:] not in ((T, T), (1, T)):
+            raise InvalidArgument(
+                f"bias has shape {bias.shape}; pass (heads, tokens, tokens), and two tokens or more"
+            )
+        i, j = np.tril_indices(T, -1)
+        bias = np.broadcast_to(bias, (len(bias), T, T))  # Bloom's and MPT's has one row for all queries
+        before, itself = bias[:, i, j], bias[:, i, i]
+        room = (step(bias.reshape(len(bias), -1)) + 2.0**-22) * (np.abs(before) + np.abs(itself)) / (i - j)
+        return {"head": np.arange(len(bias))[:, None], "y": (before - itself) / (j - i), "room": room}
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         m = SERIES[self.series][1](np.array(self.slopes), np.arange(1.0, len(self.slopes) + 1))
         ours = (self.factor * 2 ** (8 * self.ahead / len(m)) * m)[rows["head"]]
-        return ours, (CLOSE + rows["step"]) * np.abs(ours) + 1e-12
+        return ours, CLOSE * np.abs(ours) + rows["room"] + 1e-12
 
     def mistakes(self, rows: Sequence[Rows], expected: Expected) -> list[Change]:
         """Return every single mistake."""
@@ -84,7 +101,7 @@ ALIBI = Kind(
         ("bias",): Slopes.bias,
         ("slopes",): lambda right, m: right.bias(m[:, None, None] * [[0.0, 0], [-1, 0]]),
     },
-    probe=lambda right: {"head": np.arange(len(right.slopes))[:, None], "step": np.zeros((1, 1))},
+    probe=lambda right: {"head": np.arange(len(right.slopes))[:, None], "room": np.zeros((1, 1))},
     mistakes=Slopes.mistakes,
     phrases={
         "series": lambda port, right: SERIES[port.series][0],
@@ -117,24 +134,22 @@ def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
     )
 
 
-def _table(right: Rotation, table: Array) -> Rows:
-    """Return a row for every position, starting at 0."""
+def _table(right: Rotation, positions: Array, table: Array) -> Rows:
+    """Return a row for every position."""
     x = np.zeros(table.shape) + np.isin(np.arange(right.head_dim), right.both_channels[0][1])
-    return vectors(right, np.arange(float(len(table))), x, table)
+    return vectors(right, positions, x, table)
 
 
 SINUSOIDAL = Kind(
     right=_codes,
-    forms={("table",): _table},
+    forms={("positions", "table"): _table},
     probe=probe,
     mistakes=mistakes,
     phrases={
         **PHRASES,
         "span": lambda port, right: f"its exponent is 2i/{port.span} instead of 2i/{right.span}",
         "written": lambda port, right: (
-            "all sines are before all cosines, in blocks"
-            if port.written[1] == 1
-            else "sines and cosines are interleaved"
+            "sines and cosines are in two blocks" if port.written[1] == 1 else "sines and cosines are interleaved"
         ),
         "products": lambda port, right: "sine and cosine are swapped",
         "shift": lambda port, right: f"it counts from position {port.shift}",
