@@ -41,7 +41,7 @@ class RemappedMask(Mask):
         far = {"far": at["k_positions"] < at["q_until"]} if "q_until" in at else {}
         return super().sees({**at, **near, **far})
 
-    seen = sees  # it calls Mask's, which need not be computed a second time
+    checked = sees  # it calls Mask's, which need not be computed a second time
 
     def part(self, row: int | None, first: int, last: int) -> Mask:
         part = super().part(row, first, last)

@@ -314,7 +314,7 @@ class Mask(Pytree):
         near += [x for x in at.values() if x.dtype == torch.bool]
         return reduce(torch.logical_and, near) if near else None
 
-    def seen(self, at: dict[str, Tensor]) -> Tensor | None:
+    def checked(self, at: dict[str, Tensor]) -> Tensor | None:
         """Return the result of ``sees``. In a subclass, it is combined with that of ``Mask``, so that the rule of a
         subclass can only hide keys.
         """
@@ -356,7 +356,7 @@ class Mask(Pytree):
         """Return the result of ``visible``, computed from ``known``, which all blocks share."""
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key
-        return self.seen(
+        return self.checked(
             {
                 n: x[:, :, every if x.shape[2] == 1 else q, single if x.shape[3] == 1 else k]
                 for n, x in known.items()
@@ -368,7 +368,7 @@ class Mask(Pytree):
         if self.only_causal and not self.causal:
             return None
         window = {} if self.window is None else {"nearer_than": as_tensor(self.window, device)}
-        return mask_mod(self.seen, self.known(T, S, device) | window)
+        return mask_mod(self.checked, self.known(T, S, device) | window)
 
 
 EVERYTHING, CAUSAL = Mask(), Mask(causal=True)
