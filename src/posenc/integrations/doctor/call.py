@@ -136,12 +136,11 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
     table's origin and the functions of the file that were not tested.
     """
     tables, untested = list[tuple[list[Any], str]](), ""
-    scaling = asked.recipe.get("scaling")
-    rows = (  # a scaling by length is for the longest input; some code scales only tables past the original length
-        max(asked.lengths, default=UNSCALED)
-        if isinstance(scaling, LengthScaling)
-        else getattr(scaling, "original_length", UNSCALED - len(NEAR)) + len(NEAR)
-    )
+    rows, scaling = UNSCALED, asked.recipe.get("scaling")
+    if isinstance(scaling, LengthScaling):  # the numbers are expected for the longest input
+        rows = max(asked.lengths, default=UNSCALED)
+    elif hasattr(scaling, "original_length"):  # some code applies the scaling only to longer tables
+        rows = scaling.original_length + len(NEAR)
     first_rows, over = partial(shortened, rows=rows), ("length", *OVERRIDDEN)
     for name, maker in makers.items():
         errors: list[Exception] = []

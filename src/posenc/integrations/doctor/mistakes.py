@@ -75,17 +75,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             multiple=(2.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 0.0),
             precision=[(low, *names) for names in ROUNDED for low in LOW],
         ),
-        *(
-            change
-            for seen in vectors
-            for change in (
-                *_ends({2**k for k in range(3, 31)} | set(expected.lengths), seen["position"].max()),
-                *each(
-                    counted=["row", "head"] if seen["head"].any() else ["row"],
-                    axes=_other_axes(right.axes, D // 2) if any(right.axes) else (),
-                ),
-            )
-        ),
+        *(change for seen in vectors for change in _positions(right, seen, expected.lengths)),
         *(change for seen in vectors for change in _measured(right, seen)),
     ]
 
@@ -168,6 +158,17 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
             scaling = method(**fields)
             own = scaling.frequencies(right.span, right.base).attention_factor
             yield from ({"scaling": scaling}, {"scaling": scaling, "factor": own})
+
+
+def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Change]:
+    """Return mistakes in the positions of tokens and the axes of pairs."""
+    return [
+        *_ends({2**k for k in range(3, 31)} | set(lengths), rows["position"].max()),
+        *each(
+            counted=["row", "head"] if rows["head"].any() else ["row"],
+            axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
+        ),
+    ]
 
 
 def _ends(lengths: Iterable[int], last: float) -> list[Change]:
