@@ -49,7 +49,7 @@ def test_frequencies_are_known_past_whole_turns() -> None:
         ("gemma3", "all 32 channels of a head rotate, in half pairs (i, i+16)"),
         ("smollm3", "Layer 1 without positions"),
         ("bloom", "Layers 0 to 1 with a bias on scores"),
-        ("gpt2", "beside a trained table of 256 rows (transformer.wpe)"),
+        ("gpt2", "in addition, a trained table of 256 rows (transformer.wpe)"),
         ("gpt-oss", "a token sees itself and 15 before"),
     ],
 )

@@ -88,7 +88,7 @@ def _refused(positions: ModelPositions, scaling: Scaling | LengthScaling | None,
     try:
         write(positions, scaling, spelling=spelling, max_length=_length(positions, scaling))
     except InvalidArgument as error:
-        known = ("use 'v5'", "cannot state", "do not rotate", "has no rope dictionary")
+        known = ("use spelling='v5'", "cannot state", "do not rotate", "has no rope dictionary")
         return any(reason in str(error) for reason in known)
     return False
 

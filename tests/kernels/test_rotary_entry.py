@@ -71,7 +71,7 @@ class TestAliases:
         x = torch.randn(1, 2, 3, 8)
         with torch.set_grad_enabled(recorded):
             for out in (torch.empty(2, 2, 3, 8), torch.empty(1, 2, 3, 8, dtype=torch.float64)):
-                with pytest.raises(InvalidArgument, match="pass a tensor like it"):
+                with pytest.raises(InvalidArgument, match="pass a tensor like the input"):
                     placed(backend, pairing).rotate(x, x, out=(out, torch.empty_like(x)))
 
 

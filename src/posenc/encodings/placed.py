@@ -216,8 +216,9 @@ class Placed(Pytree):
         """Return whether k contains keys at the queries' positions: all keys, or the T new keys if a cache contains
         the other keys.
         """
-        T, S, keys = self.q_positions.shape[-1], self.k_positions.shape[-1], k.shape[-2]
-        return self.k_positions is self.q_positions or plain_bool(keys != S and keys == T)
+        if self.k_positions is self.q_positions:
+            return True
+        return plain_bool(k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1])
 
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
         """Return whether these keys are at the queries' positions; raise an error if the shape of q or k does not

@@ -113,7 +113,7 @@ CASES = tuple(
             "F04",
             "huggingface/transformers 44474, QwenLM/Qwen3.5 58",
             lambda: refusal(lambda: multimodal([Text(2), Video(8, 24, 28)], "qwen3-vl")),
-            ("every frame as Image.* as Text",),
+            ("each frame as Image.* as Text",),
         ),
         ("F05", "rajveer43/VeloxQuant-MLX 137, 175, 389", evicted, ("equal",)),
         (
@@ -208,7 +208,7 @@ CASES = tuple(
             "F27 the length of a list",
             "trymirai/lalamo 325, mlxcel 1358",
             "inspect phi3-short-list.json",
-            ("has 48 numbers.*needs 64",),
+            ("has 48 numbers.*must have 64",),
         ),
         (
             "F28",

@@ -51,7 +51,7 @@ def positions_in_16_bits() -> Evidence:
         posenc.Rotary(8, pairing="half").at(at.to(torch.bfloat16))
         refused = False
     except posenc.errors.InvalidArgument as message:
-        refused = "positions are exact integers" in str(message)
+        refused = "positions must be exact integers" in str(message)
     return (
         same("distinct positions in bfloat16", len(at.to(torch.bfloat16).unique()), 769),
         same("distinct positions in float16", len(at.to(torch.float16).unique()), 3073),
