@@ -18,8 +18,8 @@ Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> Inputs:
-    """Return random x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, which are equal in every
-    call.
+    """Return random x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``; every call returns the same
+    tensors.
     """
     generator = torch.Generator().manual_seed(2)
     heads = subject.heads, subject.kv_heads, subject.kv_heads

@@ -26,9 +26,7 @@ from posenc.positions.grids import grid
 from posenc.positions.limits import Device
 
 FINEST = 10**6
-"""The largest denominator of seconds, which are rounded from a float to a fraction, so that 1/3 becomes exactly
-a third.
-"""
+"""The largest denominator of a duration in seconds. Floats become such fractions: 1/3 is a third."""
 
 
 @dataclass(frozen=True)

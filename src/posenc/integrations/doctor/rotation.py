@@ -217,7 +217,7 @@ class Rotation:
         return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")
 
     def keeps_lengths(self, rows: Rows) -> bool:
-        """Return whether a rotation can give these rows: pairs must keep their lengths, up to the factor."""
+        """Return whether a rotation could produce these rows: each pair must keep its length, times the factor."""
         if "pair" in rows or self.per_channel or self.crossed or self.products in ("reflected", "overwritten"):
             return True
         (a, b), (c, d) = self.both_channels

@@ -75,8 +75,8 @@ class MovableCache(Cache):
     def _is_user_defined(self, _: bool) -> None:
         if self.dropped:
             raise InvalidArgument(
-                "generate would read some tokens twice, because it counts all tokens, and select dropped tokens "
-                "from this cache; pass new tokens to the model's forward, or read the text into a new cache"
+                "generate counts all tokens, so it would read some tokens twice and look for tokens that this "
+                "cache has dropped; pass new tokens to the model's forward, or read the text into a new cache"
             )
 
     def append(self, passage: "MovableCache") -> None:

@@ -82,7 +82,7 @@ def claim(
 
 
 def run(claim: Claim) -> Outcome:
-    """Compute the evidence of a claim. An error fails this claim and does not stop other claims."""
+    """Compute the evidence for a claim. An error fails this claim and does not stop other claims."""
     start = time.perf_counter()
     try:
         findings, error = claim.compute(), ""

@@ -35,7 +35,7 @@ class Sheet:
 
     @property
     def sentences(self) -> list[str]:
-        """The sentences in the order of their depths."""
+        """The hidden sentences, sorted by depth."""
         task = TASKS[self.task]
         first, later = task["sentence"], task.get("next", task["sentence"])
         return [(later if cell >= 3 else first).format(**self._fields(cell)) for cell in range(SENTENCES)]

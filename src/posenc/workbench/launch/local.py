@@ -24,7 +24,7 @@ from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 0.25
-"""The longest delay in seconds before Windows notices Ctrl-C while no run reports."""
+"""The interval in seconds at which Windows checks for Ctrl-C while it waits for runs."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """The glibc settings that make runs keep freed memory, which avoids page faults in every step."""

@@ -305,7 +305,7 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn errors of SQLite and of the file system into a sentence that states a fix."""
+        """Replace errors of SQLite and of the file system by a StudyError that says what to do."""
         try:
             yield
         except sqlite3.DatabaseError as error:

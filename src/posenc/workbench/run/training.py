@@ -29,7 +29,7 @@ HELD_OUT = 8
 DEPTHS = 10
 """The number of parts of a sequence for which accuracies are reported."""
 BUCKETS = 64
-"""The number of positions per bucket in the curve of the loss by position."""
+"""The number of positions whose losses are averaged into one point of the loss curve."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -137,7 +137,7 @@ BY_NAME = {room.name: room for room in ROOMS}
 
 @lru_cache
 def stages() -> dict[str, tuple[Room, Stage]]:
-    """Return all stages by their addresses, with their rooms."""
+    """Return the room and the stage at every address."""
     return {stage.question: (room, stage) for room in ROOMS for stage in room.stages}
 
 
