@@ -30,7 +30,7 @@ class AxisScale:
         """Return the place of a value, from 0 (low end) to 1 (high end), or None if the axis cannot show it."""
         if not math.isfinite(value) or (self.log and value <= 0):
             return None
-        low, high, at = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
+        low, high, at = map(math.log10 if self.log else float, (self.low, self.high, value))
         share = (at - low) / (high - low)
         return round(min(1.0, max(0.0, share)), 5) if -1e-6 <= share <= 1 + 1e-6 else None
 

@@ -174,7 +174,7 @@ def pack(content: Any) -> str:
         if isinstance(value, dict):
             value = {key: placed(part) for key, part in value.items()}
         elif isinstance(value, list | tuple):
-            value = [placed(part) for part in value]
+            value = [part if type(part) is float else placed(part) for part in value]
         elif not isinstance(value, str):
             return value
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
