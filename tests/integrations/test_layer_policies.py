@@ -421,3 +421,24 @@ def test_both_sides_of_a_window_are_those_of_the_mask(config: dict[str, Any], ma
     table = position_table.of(read(given))
     (layer,) = (layer for layer in table.layers.values() if layer.window)
     assert (layer.window - 1, layer.window_after) == (50 - sees[0], sees[-1] - 50)
+
+
+def test_an_object_lists_every_layer_or_more() -> None:
+    """Attributes that are set later are not checked by the class: its model ignores what is past the last layer."""
+    made = transformers.MiniMaxConfig(num_hidden_layers=4)
+    made.num_hidden_layers = 2
+    positions = read(made)
+    assert len(positions.layer_types) == len(positions.windows) == 2
+    made.num_hidden_layers = 8
+    with pytest.raises(InvalidArgument, match="layer_types has 4 entries, but num_hidden_layers is 8; list every"):
+        read(made)
+
+
+def test_two_ropes_of_deepseek_v4_that_are_none() -> None:
+    made = transformers.DeepseekV4Config()
+    flat = {key: value for key, value in made.to_dict().items() if key != "rope_parameters"}
+    made.rope_parameters = {**made.rope_parameters, "main": 1.5}
+    with pytest.raises(InvalidArgument, match=r"rope_parameters\['main'\]=1.5 must be a dictionary"):
+        read(made)
+    with pytest.raises(InvalidArgument, match=r"refuses the config.*routed_scaling_factor"):
+        read(flat | {"rope_theta": 1e4, "routed_scaling_factor": 0})

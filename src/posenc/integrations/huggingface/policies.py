@@ -62,8 +62,13 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
     """Return the recipes of DeepSeek-V4, some of whose layers also see earlier tokens in compressed form."""
+    if isinstance(reader.made, type):  # only a config object has both dictionaries; this reading ends in an error
+        return {"nope": NOPE}, ("nope",) * reader.depth
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
-    entries = {kind: parameters[kind] for kind in ("main", "compress")}
+    entries = {kind: parameters.get(kind) for kind in ("main", "compress")}
+    for kind, entry in entries.items():
+        if not isinstance(entry, Mapping):
+            raise InvalidArgument(f"rope_parameters[{kind!r}]={entry!r} must be a dictionary")
     if "compress" in kinds:
         reader.assumed.append(
             "layers of type compress see tokens before their window as compressed groups, each at the position of "
@@ -144,7 +149,12 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
             f"{reader.family.windows.flags} has no effect: transformers' class makes layer_types {[*types]} "
             "from this config; write layer_types as AutoConfig.from_pretrained(path).save_pretrained(path) does"
         )
-    return types
+    short = bool(types) and not reader.family.decoder and len(types) < reader.depth
+    if short and not isinstance(reader.made, type):  # a class that builds from JSON refuses such lists itself
+        raise InvalidArgument(
+            f"layer_types has {len(types)} entries, but {reader.family.layers} is {reader.depth}; list every layer"
+        )
+    return types[: reader.depth]
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
