@@ -65,7 +65,7 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
     if isinstance(reader.made, type):  # only a config object has both dictionaries; this reading ends in an error
         return {"nope": NOPE}, ("nope",) * reader.depth
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
-    entries = {kind: parameters.get(kind) for kind in ("main", "compress")}
+    entries: dict[str, Any] = {kind: parameters.get(kind) for kind in ("main", "compress")}
     for kind, entry in entries.items():
         if not isinstance(entry, Mapping):
             raise InvalidArgument(f"rope_parameters[{kind!r}]={entry!r} must be a dictionary")
