@@ -71,6 +71,8 @@ QUOTED = [
     "gemma4_full_layer_by_sliding_ladder",
     "gemma4_exponent_over_what_turns",
     "llama31_plain",
+    "llama3_factor_of_llama3_2",
+    "deepseek_linear_for_yarn",
     "llama31_table_ends",
     "llama31_angles_in_bfloat16",
     "gptoss_without_factor",
