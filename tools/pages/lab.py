@@ -25,9 +25,13 @@ def thumbnails() -> dict[str, str]:
     defines.
     """
     stages = {stage.question: stage for room in ROOMS for stage in room.stages if not stage.fresh}
-    drawings = {room.name: drawn(stages[room.stages[0].question], {}) for room in ROOMS if not room.stages[0].fresh}
+    defaults = {name: panels_of(stage, {}) for name, stage in stages.items()}
+    drawings = {
+        room.name: wrapped(defaults[room.stages[0].question][0]) for room in ROOMS if not room.stages[0].fresh
+    }
     for name, stage in stages.items():
-        drawings |= {f"{name}-{i}": drawn(stage, t.state) for i, t in enumerate(stage.tries, 1)}
+        tried = [panels_of(stage, t.state) for t in stage.tries]
+        drawings |= {f"{name}-{i}": first_change(panels, defaults[name]) for i, panels in enumerate(tried, 1)}
     curves = "".join(curve([0.3 * i * share for i in range(5)], name) for share, name in LINES)
     return drawings | {"results": wrapped(curves), "check": wrapped(QUESTION), "pictures": wrapped(patched())}
 
@@ -59,10 +63,9 @@ def patched() -> str:
     return f'{painted}<path d="{cuts}" stroke="{PICTURE[2]}"/>'
 
 
-def drawn(stage: Stage, state: Mapping[str, str]) -> str:
-    """Return the first panel of a state that differs from the stage's default, or the first if none differs."""
-    panels = panels_of(stage, state)
-    changed = (panel for panel, default in zip(panels, panels_of(stage, {}), strict=False) if panel != default)
+def first_change(panels: Sequence[str], defaults: Sequence[str]) -> str:
+    """Return the first panel that differs from the stage's default, or the first panel if none differs."""
+    changed = (panel for panel, default in zip(panels, defaults, strict=False) if panel != default)
     return wrapped(next(changed, panels[0]))
 
 
