@@ -33,7 +33,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     rule, count, types = reader.family.rotates, reader.depth, stated_types(reader)
     if rule.by == "compression":
         return _compressed(reader, parameters, types)
-    made = parameters and not isinstance(reader.made, type)
+    made = parameters and not reader.refused
     if any(isinstance(parameters[key], Mapping) or key in types for key in parameters) or (
         made and _has_types(reader.model_type)
     ):
@@ -62,7 +62,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
     """Return the recipes of DeepSeek-V4, some of whose layers also see earlier tokens in compressed form."""
-    if isinstance(reader.made, type):  # only a config object has both dictionaries; this reading ends in an error
+    if reader.refused:  # only a config object has both dictionaries
         return {"nope": NOPE}, ("nope",) * reader.depth
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
     entries: dict[str, Any] = {kind: parameters.get(kind) for kind in ("main", "compress")}
@@ -150,7 +150,7 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
             "from this config; write layer_types as AutoConfig.from_pretrained(path).save_pretrained(path) does"
         )
     short = bool(types) and not reader.family.decoder and len(types) < reader.depth
-    if short and not isinstance(reader.made, type):  # a class that builds from JSON refuses such lists itself
+    if short and not reader.refused:  # a class that builds from JSON refuses such lists itself
         raise InvalidArgument(
             f"layer_types has {len(types)} entries, but {reader.family.layers} is {reader.depth}; list every layer"
         )

@@ -79,11 +79,16 @@ class Reader:
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
         computed = (  # a class that refuses the config still has defaults for what is not stated
             {name: value for name, value in self.fields.items() if value is not MISSING}
-            if isinstance(made, type)
+            if self.refused
             else {"layer_types": getattr(made, "layer_types", None)}
         )
         # attn_config is MPT's
         self.config = {**(stated.get("attn_config") or {}), **computed, **stated, **standard}
+
+    @property
+    def refused(self) -> bool:
+        """Whether the class refuses the config, so that ``made`` is the class. Such a reading ends in an error."""
+        return isinstance(self.made, type)
 
     def check_stated(self, key: str, stated: bool) -> None:
         """Raise an error if the config lacks a value that was used in training, unless the family has a default."""
