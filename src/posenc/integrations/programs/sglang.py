@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config import language_part
+from posenc.integrations.huggingface.config import language_part, mapping_of
 from posenc.integrations.huggingface.config_class import class_keys
 from posenc.integrations.huggingface.families import READ_AS, SKIPS_SHARE
 from posenc.integrations.huggingface.keys import rope_dictionary
@@ -51,7 +51,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     Args:
         config, version: as in ``vllm.read``.
     """
-    version, model_type = RELEASES.chosen(version), str(language_part(config)[0].get("model_type"))
+    version, config = RELEASES.chosen(version), mapping_of(config)
+    model_type = str(language_part(config)[0].get("model_type"))
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
         both = latent or (version != "0.5.15" and None not in map(entry.get, PAIR))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from posenc.errors import InvalidArgument
@@ -79,18 +80,6 @@ def read(config: object, version: str | None = None) -> PositionTable:
         unscored = not older and entry.get("attention_factor") == 1  # vLLM detects the Llama form by it
         return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
 
-    def admitted(positions: ModelPositions, entry: Mapping[str, Any]) -> int:
-        longest = positions.max_length
-        if kind_of(entry) == "longrope":
-            return int(positions.source.get(ORIGINAL) or longest)
-        if kind_of(entry) == "yarn":
-            original = positions.source.get(ORIGINAL) or entry[ORIGINAL]
-            return int(original * entry["factor"]) if older else longest
-        entries = [one for one in entry.values() if isinstance(one, Mapping)] or [entry]
-        scaled = [one for one in entries if kind_of(one) in ("linear", "dynamic", "proportional")]
-        factors = [one["factor"] for one in scaled if one.get("factor")]
-        return int(longest * factors[-1]) if factors and "gemma3" not in positions.model_type else longest
-
     table = table_of(
         "vllm",
         "vLLM",
@@ -98,11 +87,25 @@ def read(config: object, version: str | None = None) -> PositionTable:
         config,
         "transformers5",
         change,
-        admitted,
+        partial(_admitted, older=older),
         rotated=_rotated,
         long_list="for every request if --max-model-len exceeds the original length, and else for none",
     )
     return replace(table, short=None)  # the list is chosen once for all requests
+
+
+def _admitted(positions: ModelPositions, entry: Mapping[str, Any], *, older: bool) -> int:
+    """Return the longest input that vLLM allows by default."""
+    longest = positions.max_length
+    if kind_of(entry) == "longrope":
+        return int(positions.source.get(ORIGINAL) or longest)
+    if kind_of(entry) == "yarn":
+        original = positions.source.get(ORIGINAL) or entry[ORIGINAL]
+        return int(original * entry["factor"]) if older else longest
+    entries = [one for one in entry.values() if isinstance(one, Mapping)] or [entry]
+    scaled = [one for one in entries if kind_of(one) in ("linear", "dynamic", "proportional")]
+    factors = [one["factor"] for one in scaled if one.get("factor")]
+    return int(longest * factors[-1]) if factors and "gemma3" not in positions.model_type else longest
 
 
 def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
