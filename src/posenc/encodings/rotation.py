@@ -89,7 +89,8 @@ class Rotation(Encoding):
             frequencies: F, radians per position, ``(pairs,)`` for one axis, ``(groups, pairs)`` or
                 ``(axes, groups, pairs)``; each is rounded to the nearest 64-bit fraction of a turn.
         """
-        compute_dtype, axes = widest(positions.device), 1 if frequencies.dim() == 1 else self.axes
+        compute_dtype = widest(positions.device)
+        axes = 1 if frequencies.dim() == 1 else self.axes
         F = frequencies.to(compute_dtype).reshape(axes, -1, frequencies.shape[-1])
         at = positions[None] if axes == 1 else positions
         at = (at[:, None] if at.dim() == 2 else at)[:, :, None, :, None]  # (A, B, 1, T, 1)

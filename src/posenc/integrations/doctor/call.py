@@ -226,7 +226,8 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
     ):
         return {"": searches(names, name, asked)}
     tried = {i: searches(names, name, replace(asked, indices=(i,))) for i in (*asked.indices, *asked.unrotated)}
-    rows, groups = {i: searched[0].rows[0] for i, searched in tried.items()}, defaultdict[bytes, list[int]](list)
+    rows = {i: searched[0].rows[0] for i, searched in tried.items()}
+    groups = defaultdict[bytes, list[int]](list)
     for i in asked.indices:
         groups[rows[i]["y"].tobytes()].append(i)
     rotated = [i for i in asked.unrotated if not np.array_equal(rows[i]["y"], rows[i].get("x", 0 * rows[i]["y"]))]

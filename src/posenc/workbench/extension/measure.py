@@ -244,7 +244,8 @@ class _Grid:
 
     def cut(self, document: int) -> ScoringJob:
         """Create the job that scores the last targets with only the trained length of context."""
-        unchanged, windows = Method("cut", "cut", self.model.scaling), self.last(self.documents[document])
+        unchanged = Method("cut", "cut", self.model.scaling)
+        windows = self.last(self.documents[document])
         plan = replace(self.plan(unchanged, (document,)), buckets=len(windows))
         return self._job(plan, unchanged, [windows])
 
