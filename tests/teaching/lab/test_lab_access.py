@@ -114,6 +114,15 @@ def test_the_bar_stands_on_one_line_and_opens_the_rooms(visitor: Any) -> None:
     page.locator(".top nav summary").click()
     page.get_by_role("link", name="Why not simply count?").click()
     page.wait_for_url("**/count")
+    assert page.get_by_role("img", name="Room 2 of 10").inner_text() == "●●○○○○○○○○"
+
+
+def test_the_first_page_has_no_fault_of_a_contact_sheet(visitor: Any) -> None:
+    page = visitor.open("/")
+    for width, height in SIZES.values():
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(60)
+        assert page.evaluate(FAULTS) == [], width
 
 
 @pytest.mark.parametrize("visitor", [{"viewport": {"width": 360, "height": 740}}], indirect=True, ids=["360"])

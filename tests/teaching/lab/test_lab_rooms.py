@@ -67,6 +67,12 @@ def test_thousands_are_marked_as_everywhere() -> None:
         assert not re.search(r"\d \d{3}\b", path.read_text("utf-8")), path.name
 
 
+def test_results_ask_which_model_reads_on_before_curves_tell_it() -> None:
+    room, reading = rooms.stages()["reading"]
+    assert room.stages[0] == reading
+    assert reading.guess
+
+
 GUESSES = [(stage, stage.guess) for _, stage in STAGES if stage.guess]
 
 

@@ -70,10 +70,13 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
         packs[stage.question], slider_stops = packed(stage)
         stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
     docs = "../index.html" if (folder.resolve().parent / "index.html").is_file() else ""
-    site = replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops, docs=docs)
-    site = _sealed(site)
-    pages = {"index": page.home(site), page.CARDS: page.cards(site), page.PATHS: page.paths(site)}
-    pages[page.CLAIMS] = page.claims(site)
+    site = _sealed(replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops, docs=docs))
+    pages = {
+        "index": page.home(site),
+        page.CARDS: page.cards(site),
+        page.PATHS: page.paths(site),
+        page.CLAIMS: page.claims(site),
+    }
     pages |= {each.name: page.room_page(each, {}, site) for each in ROOMS}
     paths = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
     for path, text in zip(paths, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):

@@ -123,22 +123,18 @@ def looks(
         text, own, length: as in ``reading``.
         layer, head: counted from 1.
     """
-    inputs, _ = window(text, own, length)
     width = length // MAP
-    cut = width * MAP
     panels: list[Heatmap] = []
     far: dict[str, float] = {}
-    for name, model in models("").items():
-        weights = attention_weights(model, inputs, layer - 1)[head - 1].double()
-        parts = weights[-cut:, -cut:].unflatten(1, (MAP, width)).sum(-1).unflatten(0, (MAP, width)).mean(1)
-        starts = tuple(float(length - cut + width * i) for i in range(MAP))
+    for name, (parts, shares) in _attended(text, own, length, layer - 1).items():
+        starts = tuple(float(length - MAP * width + width * i) for i in range(MAP))
         axes = Axis("query", starts, "byte"), Axis("key", starts, "byte")
         label = style(name).label
-        far[label] = round(float(weights.tril(-TRAINED)[-SCORED:].sum(-1).mean()), 4)
+        far[label] = round(float(shares[head - 1]), 4)
         panels.append(
             Heatmap(
                 f"{label}: {far[label]:.0%}",
-                parts.masked_fill(torch.ones_like(parts).triu(1).bool(), math.nan),
+                parts[head - 1].masked_fill(torch.ones(MAP, MAP).triu(1).bool(), math.nan),
                 *axes,
                 "magnitude",
                 "share",
@@ -192,14 +188,27 @@ def models(study: str) -> "dict[str, Transformer]":
 
 
 @lru_cache(maxsize=8)
-@torch.inference_mode()
-def _logits(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
+def _attended(text: str, own: str, length: int, layer: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return each model's attention between parts of the window, (H, MAP, MAP), and the share that the last queries
+    give keys ``TRAINED`` or more back, (H,).
+    """
     inputs, _ = window(text, own, length)
-    return {name: model(inputs[None])[0] for name, model in models(study).items()}
+    width = length // MAP
+    attended = {}
+    for name, model in models("").items():
+        weights = attention_weights(model, inputs, layer).double()
+        parts = weights[:, -MAP * width :, -MAP * width :].unflatten(2, (MAP, width)).sum(-1)
+        far = weights[:, -SCORED:].tril(length - SCORED - TRAINED)
+        attended[name] = parts.unflatten(1, (MAP, width)).mean(2), far.sum(-1).mean(-1)
+    return attended
 
 
+@lru_cache(maxsize=8)
+@torch.inference_mode()
 def _losses(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
     """Return the loss of every byte of the window, by encoding."""
-    _, targets = window(text, own, length)
-    logits = _logits(study, text, own, length)
-    return {name: cross_entropy(each, targets, reduction="none").double() for name, each in logits.items()}
+    inputs, targets = window(text, own, length)
+    return {
+        name: cross_entropy(model(inputs[None])[0], targets, reduction="none").double()
+        for name, model in models(study).items()
+    }

@@ -72,7 +72,7 @@ def shift_both(
     arrows = (
         arrow("unrotated q", q, "query", ghost=True),
         arrow("unrotated k", k, "key", ghost=True),
-        arrow(f"k at n = {offset} if q is at 0", k_reference, "reference"),
+        arrow(f"k at {offset} if q is at 0", k_reference, "reference"),
         arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn)), word=f"dog {m}"),
         arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, k_tips), word=f"man {n}", along=("m",)),
     )
