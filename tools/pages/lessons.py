@@ -8,8 +8,7 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-Each row links to pages, claims, stages of the lab (`posenc lab`) and exercises on its subject. *Careful* marks
-errors and
+Each row links to pages, claims, stages of the lab (`posenc lab`) and exercises. *Careful* marks errors and
 statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
 """
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from posenc.pictures import wire
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.lab import page
-from posenc.teaching.lab.rooms import ROOMS
+from posenc.teaching.lab.rooms import ROOMS, find
 from posenc.teaching.lessons.card import DECK
 from posenc.teaching.lessons.facts import (
     FACTS,
@@ -53,6 +54,36 @@ def test_an_entry_that_points_nowhere_is_found() -> None:
 def test_every_row_is_one_click_from_the_page() -> None:
     for made in ENTRIES:
         assert made.pages or made.claims or made.exercises or made.cards, made.what
+
+
+def told(made: Entry) -> list[str]:
+    """The texts where a row leads: the first screens of stages, claims, cards and pages."""
+    texts = [(DOCS / page).read_text() for page in (*made.pages, *made.exercises)]
+    texts += [f"{name} {CLAIMS[name].statement} {CLAIMS[name].precise}" for name in made.claims]
+    texts += [f"{card.prompt} {card.answer}" for card in made.cards]
+    for stage in map(find, (stage.partition("/")[2] for stage in made.stages)):
+        shown = wire.view(stage.answer({}))
+        tries = " ".join(each.words for each in stage.tries)
+        texts.append(f"{stage.heading} {stage.words} {tries} {stage.guess} {stage.controls} {shown}")
+    return texts
+
+
+def held(what: str, text: str) -> float:
+    """The share of a row's words that a text holds, by first letters; 1 if it holds a number of the row."""
+    words, found = (set(re.findall(r"[a-z]{3,}|\d\d[\d.]*", each.lower())) for each in (what, text))
+    if any(word[0].isdigit() for word in words & found):
+        return 1.0
+    stems, known = ({word.rstrip("s")[:5] for word in each if word not in SMALL} for each in (words, found))
+    return len(stems & known) / len(stems)
+
+
+SMALL = {"the", "and", "that", "which", "with", "for", "its", "their", "into", "such", "than", "each", "every"}
+
+
+def test_every_row_leads_to_its_own_words_or_number() -> None:
+    assert [made.what for made in ENTRIES if max(held(made.what, text) for text in told(made)) < 0.5] == []
+    assert held("Shapes in the listings: (128, 512)", "A table of 512 rows") == 1
+    assert held("Papers to read", "A table of 512 rows") == 0
 
 
 def test_every_row_of_the_labs_lessons_leads_on() -> None:
