@@ -114,7 +114,7 @@ def waves(
     wavelength = {dim: 2 * math.pi * base ** (2 * (dim // 2) / width) for dim in dimensions}
     lines = tuple(Line(f"dimension {dim}", values[:, dim]) for dim in dimensions)
     return View(
-        "Each column is a wave; the last ones are all but still",
+        "Each dimension is a wave; the last ones barely move",
         (Lines("waves", lines, Axis("position", places), "value", between=between),),
         {f"wavelength of dimension {dim}": wavelength[dim] for dim in dimensions},
         "import torch, posenc\n"
