@@ -5,6 +5,7 @@ Every place is a fraction of its axis, from 0 at the left or bottom to 1 at the 
 
 import base64
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -92,10 +93,16 @@ def _axis(axis: AxisScale) -> dict[str, Any]:
     return {"label": axis.label, "ticks": [[axis.place(value), text] for value, text in axis.ticks]}
 
 
+@lru_cache(maxsize=8)
+def _places(axis: AxisScale, values: tuple[float, ...]) -> list[float | None]:
+    """Return the places of an axis's own values, which most states of a stage share."""
+    return [axis.place(value) for value in values]
+
+
 def _lines(panel: Chart) -> dict[str, Any]:
     x, y = panel.x, panel.y
     return {
-        "x": _axis(x) | {"at": [x.place(v) for v in panel.at]},
+        "x": _axis(x) | {"at": _places(x, panel.at)},
         "y": _axis(y),
         "lines": [
             {

@@ -78,14 +78,13 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
         page.CLAIMS: page.claims(site),
     }
     pages |= {each.name: page.room_page(each, {}, site) for each in ROOMS}
-    paths = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
-    for path, text in zip(paths, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
-        path.write_text(text, encoding="utf-8")
     licence = next(path for path in files("posenc") or () if path.name == "LICENSE")
-    texts = {folder / "README.md": CARD, folder / "LICENSE": licence.read_text("utf-8")}
+    texts = {folder / f"{name}.html": text for name, text in pages.items()}
+    texts |= {folder / "data" / f"{name}.js": script_of(name, text) for name, text in packs.items()}
+    texts |= {folder / "README.md": CARD, folder / "LICENSE": licence.read_text("utf-8")}
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
-    return [*paths, *texts]
+    return [*texts]
 
 
 def script_of(name: str, text: str) -> str:
@@ -96,8 +95,8 @@ def script_of(name: str, text: str) -> str:
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
     """Return the answers of a stage around its first state, and the stops of each control for which they exist.
 
-    If the answers are too large, the states near suggested states are dropped first, and then repeatedly half the
-    stops of the largest control.
+    States near suggested states are added if they fit. If the answers are too large without them, half the stops of
+    the largest control are dropped, repeatedly.
     """
     answer = cache(partial(_answer, stage))
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
@@ -111,9 +110,10 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
     stops = {name: _thinned(_reached(stage, c), FINE, c.default) for name, c in known.items()}
     if stage.fresh:  # a study may lack some tasks
         stops = {name: [t for t in each if answer(_state(stage, {name: t}))] for name, each in stops.items()}
-    answers = packed_answers(stops, tries=True)
-    if len(answers) > MOST:
-        answers = packed_answers(stops)
+    answers = packed_answers(stops)
+    if len(answers) * (1 + len(stage.tries)) <= 2 * MOST:  # more states share more parts, but hardly so many
+        with_tries = packed_answers(stops, tries=True)
+        answers = with_tries if len(with_tries) <= MOST else answers
     while len(answers) > MOST and (many := [name for name, each in stops.items() if len(each) > FEWEST]):
         name = max(many, key=lambda name: weight(name, *stops[name]))
         stops[name] = _thinned(stops[name], len(stops[name]) // 2 + 1, known[name].default)
@@ -160,10 +160,9 @@ def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
 def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
     """Return the answer for a page with the words under the pointer, or None if the library raises an error."""
     try:
-        view = stage.answer(dict(state))
+        return wire.alone(stage.answer(dict(state)))
     except PosencError:
         return None
-    return wire.alone(view)
 
 
 def pack(content: Any) -> str:
