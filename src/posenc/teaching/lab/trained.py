@@ -126,10 +126,10 @@ def looks(
     width = length // MAP
     panels: list[Heatmap] = []
     far: dict[str, float] = {}
-    for name, (parts, shares) in _attended(text, own, length, layer - 1).items():
+    for encoding, (parts, shares) in _attended(text, own, length, layer - 1).items():
         starts = tuple(float(length - MAP * width + width * i) for i in range(MAP))
         axes = Axis("query", starts, "byte"), Axis("key", starts, "byte")
-        label = style(name).label
+        label = style(encoding).label
         far[label] = round(float(shares[head - 1]), 4)
         panels.append(
             Heatmap(
@@ -143,9 +143,9 @@ def looks(
             )
         )
     least, most = min(far, key=lambda name: far[name]), max(far, key=lambda name: far[name])
-    shares = f"{far[least]:.0%} with {least}, {far[most]:.0%} with {most}"
+    ends = f"{far[least]:.0%} with {least}, {far[most]:.0%} with {most}"
     return View(
-        f"Attention to keys {TRAINED} or more back: {shares if far[most] else 'none'}",
+        f"Attention to keys {TRAINED} or more back: {ends if far[most] else 'none'}",
         tuple(panels),
         {f"{name}, beyond {TRAINED} bytes": far[name] for name in ("RoPE", "ALiBi")},
         LOOKS_PYTHON.format(
