@@ -283,6 +283,12 @@ EVERY_STOP = """async () => {
     input.dispatchEvent(new Event(kind));
   };
   stage.querySelector(".reset").click(); // a large stage holds no states around those to try
+  const right = () => new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true });
+  for (let i = 0; i < 9 && stage.querySelector(".arrow.movable"); i += 1) {
+    stage.querySelector(".arrow.movable").dispatchEvent(right());
+    await check(`an arrow, step ${i}`);
+  }
+  stage.querySelector(".reset").click();
   for (const control of stage.querySelectorAll("[data-kind][data-name]")) {
     const { name, kind } = control.dataset;
     const slider = control.querySelector("[type=range]");

@@ -30,8 +30,10 @@ Texts = tuple[tuple[str, str], ...]
 
 MOST = 135_000
 """The largest number of characters in the pack of a stage, so that a page stays under 300 kB."""
-WHOLE = 160
-"""The largest number of states for which a page has all combinations of controls; the first page has no limit."""
+WHOLE = 256
+"""The largest number of states for which a page has all combinations of controls, or of those that are set
+in the picture; the first page has no limit.
+"""
 FINE, FEWEST = 65, 4
 """The largest number of stops of a control, and the smallest after thinning: ends, middle and default."""
 SHORT = 24
@@ -135,10 +137,10 @@ def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> 
     """Return the states of a page: all states if there are few, and states with one control changed."""
     moving = {name: each for name, each in stops.items() if each}
     tried = [dict(t.state) for t in stage.tries]
-    guessed = [stage.guess.before, stage.guess.after] if stage.guess else []
-    asked = [*tried, *map(dict, guessed)]
-    if stage.question == page.HERO or math.prod(map(len, moving.values())) <= WHOLE:
-        asked += [dict(zip(moving, texts, strict=True)) for texts in itertools.product(*moving.values())]
+    asked = [*tried, *map(dict, [stage.guess.before, stage.guess.after] if stage.guess else [])]
+    for grid in (moving, {name: moving[name] for name in stage.picks}):
+        if stage.question == page.HERO or math.prod(map(len, grid.values())) <= WHOLE:
+            asked += [dict(zip(grid, texts, strict=True)) for texts in itertools.product(*grid.values())]
     for centre in [{}, *(tried if tries else ())]:
         asked += [centre, *(centre | {name: text} for name, each in stops.items() for text in each)]
     return list(dict.fromkeys(_state(stage, state) for state in asked))

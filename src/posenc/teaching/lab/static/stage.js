@@ -115,7 +115,10 @@ export class Stage {
     return pick;
   }
 
-  move(argument, value) { if (!this.before) this.state.set(this.find(`[data-argument="${argument}"]`).dataset.name, String(value)); }
+  move(argument, value) {
+    const typed = this.find(`[data-argument="${argument}"] [type=number]`);
+    if (!this.before) Object.assign(typed, { value }).dispatchEvent(new Event("change"));
+  }
 
   wireLinks() {
     const { find, state } = this;
