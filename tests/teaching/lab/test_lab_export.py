@@ -79,6 +79,16 @@ def test_what_a_saved_page_cannot_answer_is_no_field() -> None:
     assert "disabled" not in fixed
 
 
+@pytest.mark.parametrize("name", ["picture", "patches"])
+def test_every_cell_that_is_pointed_at_is_held(name: str) -> None:
+    stage = find(name)
+    stops = {c.name: [str(i) for i in range(4)] for c in stage.controls if c.name in stage.picks}
+    held = [dict(state) for state in export.states(stage, stops, tries=False)]
+    default = {c.name: c.default for c in stage.controls}
+    cells = {tuple((default | state)[pick] for pick in stage.picks) for state in held}
+    assert set(itertools.product(*stops.values())) <= cells
+
+
 def test_choices_that_a_page_does_not_hold_are_not_offered() -> None:
     alone = replace(rooms.stages()["shuffle"][0], stages=(find("shuffle"),))
     held = Site(saved=True, stops={("shuffle", "encoding"): ["learned", "rotary"]})
