@@ -115,7 +115,7 @@ class Source:
         parts = split(stretches)
         tokens = self._tokens(spool, parts[0])
         if isinstance(tokens, Pieces):
-            (folder / "tokenizer.json").write_text(tokens.json)
+            (folder / "tokenizer.json").write_text(tokens.json, encoding="utf-8")
         for name, part in zip(PARTS, parts, strict=True):
             waiting = pieces(joined(spool, part))
             with (folder / name).open("wb") as out:
@@ -144,7 +144,7 @@ def load(path: Path | None = None) -> Text:
 def _opened(folder: Path, name: str) -> Text:
     """Open a text in a cache folder."""
     json = folder / "tokenizer.json"
-    tokens = Pieces(json.read_text()) if json.exists() else Bytes()
+    tokens = Pieces(json.read_text(encoding="utf-8")) if json.exists() else Bytes()
     train, validation = (_mapped(folder / part, tokens.dtype) for part in PARTS)
     return Text(name, (folder / "sha256").read_text(), train, validation, tokens)
 
