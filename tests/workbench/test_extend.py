@@ -301,6 +301,12 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
         match="length 16 is not far enough past the trained length 16 of a small model; use --to 20",
     ):
         measure(model, BYTES, TEXT, request(length=16), kept, in_process)
+    for asked, what in (
+        (request(names=("none", "drope")), "method 'drope'"),
+        (replace(request(), positions="pose"), "positions='pose'"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"{what} applies only to a fine-tune; add --finetune STEPS"):
+            measure(model, BYTES, TEXT, asked, kept, in_process)
     with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)

@@ -93,8 +93,8 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_headline(documen
     assert headline(few) == f"Undecided with {number}: no scaling for now; {cheapest}"
     assert answer(few).endswith("score more --documents.")
     short = replace(few, exhausted=True)  # by a text that has no more
-    assert answer(short).endswith("this text has no more, so pass a longer text or a smaller --to.")
-    assert lengths(short).endswith("this text has no more, so pass a longer text or a smaller --to.")
+    assert answer(short).endswith("this text has no more, so use a smaller --to or a longer text.")
+    assert lengths(short).endswith("this text has no more, so use a smaller --to or a longer text.")
     read = as_json(few)
     assert (read["use"], read["decided"]) == ("none", False)
     assert config_patch(MODEL, few) is None

@@ -121,6 +121,7 @@ def test_parts_merge_into_the_tables_of_an_undivided_study(tmp_path: Path, monke
         assert "2 runs, 0 already done" in compared(f"part-{number}", "--part", f"{number}/3")
     assert "2 runs, 2 already done" in compared("part-2", "--part", "2/3")
     assert "No run has finished yet" in compared("part-9", "--part", "9/9")
+    assert typed("runs", "part-9") == "no run of posenc compare has finished in part-9\n"
     assert "2 runs from part-1\n2 runs from part-2\n2 runs from part-3\n0 runs from part-9\n" in typed(
         "runs", "study", "--merge", "part-*"
     )

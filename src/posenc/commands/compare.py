@@ -163,4 +163,4 @@ def _print(console: Console, outcome: "Outcome", folder: Path) -> None:
     for line in mixed([run for result in outcome.results for run in result.runs]):
         console.print(f"runs differ in {line}", soft_wrap=True)
     console.print(f"page    {folder}/report.html", soft_wrap=True)
-    console.print(f"next    posenc runs {folder}", soft_wrap=True)
+    console.print(f"next    {shlex.join(['posenc', 'runs', str(folder)])}", soft_wrap=True)

@@ -79,8 +79,10 @@ def runs(
             from posenc.workbench.files import as_json
 
             typer.echo(as_json(list(_lines(ledger, rows, what)), indent=1))
-        elif not rows and (known := len(ledger.runs())):
-            console.print(f"none of {known} runs satisfies {' and '.join(where or ())}")
+        elif not rows:
+            known, none = len(ledger.runs()), f"no run of posenc compare has finished in {study}"
+            none = f"none of {known} runs satisfies {' and '.join(where or ())}" if known else none
+            console.print(none, soft_wrap=True)
         else:
             _print(console, ledger, rows)
 
@@ -123,6 +125,8 @@ def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[di
     try:
         return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
     except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.Warning) as error:
+        if where == ["true"] and not sort:  # the file is damaged
+            raise
         columns = ", ".join(row["name"] for row in ledger.rows("PRAGMA table_info(settings)"))
         raise InvalidArgument(
             f"--where and --sort must be SQL with quoted strings, as in \"task = 'needle'\": {error}; the "

@@ -75,7 +75,7 @@ def answer(extension: Extension) -> str:
 def _remedy(extension: Extension) -> str:
     """Return how more documents can be scored."""
     return (
-        "this text has no more, so pass a longer text or a smaller --to"
+        "this text has no more, so use a smaller --to or a longer text"
         if extension.exhausted
         else "score more --documents"
     )
