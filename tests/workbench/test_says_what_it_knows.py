@@ -193,25 +193,6 @@ def test_a_task_has_an_axis_on_the_command_line() -> None:
         rate.read("learning_rate", "ordering=x")
 
 
-def test_numbers_are_found_however_they_are_typed(tmp_path: Path) -> None:
-    with Ledger(tmp_path, write=True) as ledger:
-        Comparison(replace(GRID, train_length=8, answers=2), None, ledger).run(inline)
-    for condition, count in (
-        ("learning_rate=1e-5", 1),
-        ("learning_rate=0.00001", 1),
-        ("learning_rate=.01", 1),
-        ("learning_rate=2", 0),
-        ("learning_rate='x'", 0),
-        ("steps=3.0", 2),
-        ("task='ordering'", 2),
-        ("learning_rate < 1e-3 OR steps = 4", 1),
-        ("tied=False", 2),
-    ):
-        words_typed = ["runs", str(tmp_path), "--json", "--what", "runs", "--where", condition]
-        output = CliRunner().invoke(app, words_typed).output
-        assert len(json.loads(output)) == count, condition
-
-
 def test_a_ledger_holds_json_alone(tmp_path: Path) -> None:
     cell = Cell(64, "accuracy_by_depth", 0.5, 8, (1.0, math.nan, 0.0))
     with Ledger(tmp_path, write=True) as ledger:

@@ -80,9 +80,8 @@ def runs(
 
             typer.echo(as_json(list(_lines(ledger, rows, what)), indent=1))
         elif not rows:
-            known, none = len(ledger.runs()), f"no run of posenc compare has finished in {study}"
-            none = f"none of {known} runs satisfies {' and '.join(where or ())}" if known else none
-            console.print(none, soft_wrap=True)
+            of_all = f"none of {len(ledger.runs())} runs satisfies {' and '.join(where or ())}"
+            console.print(of_all if where else f"no run of posenc compare has finished in {study}", soft_wrap=True)
         else:
             _print(console, ledger, rows)
 

@@ -185,8 +185,9 @@ class Ledger(AbstractContextManager["Ledger"]):
         with Ledger(folder) as other:  # refuses files that are not a ledger of this version
             address, (problem,) = other.address, other._db.execute("PRAGMA quick_check(1)").fetchone()
         if problem != "ok":
-            reason = problem.splitlines()[-1]
-            raise StudyError(f"{str(other.path)!r} is damaged: {reason}; restore a copy, or merge another folder")
+            raise StudyError(
+                f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore a copy, or merge others"
+            )
         if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
             return 0
         before = self.ids()

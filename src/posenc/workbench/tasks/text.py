@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -227,10 +228,8 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
 def _home() -> Path:
     """Return the cache folder for texts, or a temporary folder for this process if the cache is not writable."""
     home = cache("texts")
-    try:
+    with suppress(OSError):
         home.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(_temporary().name)
     return home if os.access(home, os.W_OK) else Path(_temporary().name)
 
 
