@@ -1,4 +1,4 @@
-"""Layers as models have them: Llama 4, mixed layers read in pieces, bases and scalings by layer."""
+"""Layers as models have them: Llama 4, bases and scalings by layer."""
 
 import pytest
 import torch
@@ -8,8 +8,6 @@ from posenc import NoPE, Rotary
 from posenc.encodings.text import parse
 from posenc.positions import arange
 from posenc.scaling import Linear
-from posenc.workbench.run.settings import Model
-from posenc.workbench.run.transformer import Cache, Transformer
 
 
 def rotates(placed: posenc.Placed) -> bool:
@@ -27,17 +25,6 @@ def test_llama4_scales_queries_where_it_does_not_rotate() -> None:
     assert layers.describe().splitlines()[1] == (
         "layer 3: stack(nope, query-scale): nope + query-scale: rule='llama4', amount=0.1, floor=8192"
     )
-
-
-@pytest.mark.parametrize("text", ["layers(rotary*3 + nope)", "layers(t5 + stack(rotary, fox))", "layers(fox)"])
-def test_a_model_of_mixed_layers_reads_pieces_as_the_whole(text: str) -> None:
-    config = Model(width=32, layers=4)
-    encoding = posenc.encoding(text, width=32, heads=4, head_dim=8, layers=4)
-    model = Transformer(config, encoding, 17).initialise(0).double().requires_grad_(False)
-    row = torch.randint(17, (2, 12))
-    cache = Cache()
-    parts = [model(piece, cache=cache) for piece in row.split([5, 1, 1, 5], dim=1)]
-    torch.testing.assert_close(torch.cat(parts, dim=1), model(row), rtol=0, atol=1e-12)
 
 
 def test_bases_schedules_and_shares_of_a_head_by_layer() -> None:

@@ -36,10 +36,6 @@ class Count(Identified):
     def name(self) -> str:
         return self.called
 
-    @property
-    def work(self) -> float:
-        return self.steps
-
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(Job):

@@ -27,6 +27,7 @@ from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import NAMES, Method, methods
 from posenc.workbench.extension.models import StudyModel, Tick, open_model
 from posenc.workbench.report import terminal
+from posenc.workbench.report.extension import printed, write
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
@@ -238,11 +239,17 @@ def test_numbers_carry_the_device_that_they_were_made_on(
     tmp_path: Path, ledgers: Callable[[Path], Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scoring, "hardware", lambda device: f"what {device} is")
+    monkeypatch.setattr(scoring, "versions", lambda: '{"torch": "1.0"}')
     measure(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process)
     monkeypatch.undo()  # read again elsewhere
-    assert measure(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process).hardware == (
-        "what cpu is",
-    )
+    alone = measure(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process)
+    assert {run.hardware for run in alone.runs} == {"what cpu is"}
+    page = write(alone, tmp_path, "", None).read_text()
+    assert "Made by torch 1.0 on" in page
+    assert "runs differ" not in page
+    both = measure(small(), BYTES, TEXT, request(documents=2), ledgers(tmp_path), in_process)
+    assert "runs differ in torch 1.0 (" in write(both, tmp_path, "", None).read_text()
+    assert any(str(line).startswith("runs differ in torch 1.0 (") for line in printed(both, ()).renderables)
 
 
 def test_progress_is_told_where_the_output_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,6 +301,12 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
         match="length 16 is not far enough past the trained length 16 of a small model; use --to 20",
     ):
         measure(model, BYTES, TEXT, request(length=16), kept, in_process)
+    for asked, what in (
+        (request(names=("none", "drope")), "method 'drope'"),
+        (replace(request(), positions="pose"), "positions='pose'"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"{what} applies only to a fine-tune; add --finetune STEPS"):
+            measure(model, BYTES, TEXT, asked, kept, in_process)
     with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)

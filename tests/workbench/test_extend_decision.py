@@ -23,6 +23,7 @@ from posenc.workbench.extension.decision import (
 from posenc.workbench.extension.methods import Method, methods
 from posenc.workbench.extension.scoring import Scoring
 from posenc.workbench.report.extension import answer, as_json, caption, headline, lengths, over_positions, write
+from posenc.workbench.run.plan import Run
 from posenc.workbench.study.statistics import paired
 from support.extensions import TEXT, made
 
@@ -46,7 +47,7 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     read = as_json(found)
     assert (read["use"], read["change"], read["decided"]) == ("cut", "cut", True)
     assert config_patch(MODEL, found) is None
-    page = write(replace(found, seconds=3.0), tmp_path, "posenc extend x", None).read_text()
+    page = write(replace(found, runs=(Run(None, (), 3.0, 0, 0.0),)), tmp_path, "posenc extend x", None).read_text()
     assert "<h1>Do not stretch: cut to the last 16 tokens</h1>" in page
     assert "config.json" not in page
     assert "3 s of scoring" in page
@@ -92,8 +93,8 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_headline(documen
     assert headline(few) == f"Undecided with {number}: no scaling for now; {cheapest}"
     assert answer(few).endswith("score more --documents.")
     short = replace(few, exhausted=True)  # by a text that has no more
-    assert answer(short).endswith("this text has no more, so pass a longer text or a smaller --to.")
-    assert lengths(short).endswith("this text has no more, so pass a longer text or a smaller --to.")
+    assert answer(short).endswith("this text has no more, so use a smaller --to or a longer text.")
+    assert lengths(short).endswith("this text has no more, so use a smaller --to or a longer text.")
     read = as_json(few)
     assert (read["use"], read["decided"]) == ("none", False)
     assert config_patch(MODEL, few) is None
@@ -117,9 +118,9 @@ def test_what_chance_may_have_done_is_not_called_nothing() -> None:
 
 def test_the_scaling_that_a_model_was_configured_with_is_no_change() -> None:
     found = made(none=[2, 2, 9, 9, 9, 9], yarn=[2, 2, 3, 3, 3, 3], window=[4])
-    own = replace(found.curves[1].method, name="own", label="as configured")
+    own = replace(found.curves[1].method, name="own", label="the config's scaling")
     stated = replace(found, curves=(*found.curves, Candidate(own, found.curves[1].losses)))
-    assert headline(stated) == "Change nothing to read 48 tokens: as configured is as good as any change"
+    assert headline(stated) == "Change nothing to read 48 tokens: the config's scaling is as good as any change"
     assert {c.name: stated.change(c) for c in stated.candidates} == {
         "own": "nothing",
         "cut": "cut",

@@ -2,7 +2,12 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -61,6 +66,48 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
     whole, broken = (Killed(tmp_path / name, 1, ("needle",)) for name in ("whole", "broken"))
     assert broken.kill(lambda: broken.rows() >= 1) >= 1
     assert broken.carried_out() == whole.carried_out()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["local", "in-process"])
+def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(copied_study: Path, launcher: str) -> None:
+    """As a terminal does it, every process of the group has the signal; and then the same command goes on."""
+    config, where = copied_study / "study.toml", ["--launcher", launcher]
+    extended = ["extend", str(copied_study), "--methods", "none,yarn,ntk", "--documents", "2", "--finetune", "200"]
+    for folder, words in (
+        (copied_study / "new", ["compare", "--config", str(config), "--seeds", "9"]),
+        (copied_study / "extension", extended),
+    ):
+        typed = Typed(folder, config)
+        with (copied_study / "said").open("w+") as said:
+            command = [sys.executable, "-m", "posenc", *words, *where, "--output", str(folder)]
+            heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a background job would ignore it
+            process = subprocess.Popen(command, start_new_session=True, preexec_fn=heard, stderr=said, stdout=said)
+            while process.poll() is None and not typed.rows():
+                time.sleep(0.01)
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait() == 130
+            said.seek(0)
+            assert said.read().endswith("stopped; run the same command to resume\n")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and left(process.pid):
+            time.sleep(0.01)
+        assert left(process.pid) == []
+        kept = typed.rows()
+        assert kept
+        with Ledger(folder, write=True) as ledger:  # no lock is left
+            assert len(ledger.ids()) == kept
+        assert not list(folder.rglob("*.partial"))
+
+
+def left(group: int) -> list[int]:
+    """The processes of a group, without those that have ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, of_group = stat.read_text().rpartition(")")[2].split()[:3]
+            found += [int(stat.parent.name)] if int(of_group) == group and state != "Z" else []
+    return found
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The ledger: what is written is read, once, whole; and what cannot be is said."""
 
 import multiprocessing as mp
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import fields, replace
@@ -8,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from posenc.commands.app import app
 from posenc.errors import StudyError
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
@@ -153,6 +156,24 @@ def test_reading_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_damaged_page_is_said_to_whoever_reads_it(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "study", write=True) as ledger:
+        ledger.add(RUN)
+    whole = (tmp_path / "study" / "ledger.sqlite").read_bytes()
+    size = int.from_bytes(whole[16:18], "big")
+    for page in range(1, len(whole) // size):
+        damaged = bytearray(whole)
+        damaged[page * size : (page + 1) * size] = b"\xff" * size
+        (tmp_path / "study" / "ledger.sqlite").write_bytes(damaged)
+        for words in ((), ("--what", "runs", "--json"), ("--merge", str(tmp_path / "study"))):
+            study = tmp_path / "other" if "--merge" in words else tmp_path / "study"
+            result = CliRunner().invoke(app, ["runs", str(study), *words])
+            if result.exit_code:
+                assert isinstance(result.exception, StudyError), result.exception
+                assert re.search(r"study/ledger.sqlite.*damaged.*; restore a copy, or", str(result.exception))
+            assert result.exit_code or "--merge" not in words
+
+
 def test_what_is_opened_is_closed_also_where_it_is_refused(tmp_path: Path, connections: list[str]) -> None:
     with Ledger(tmp_path, write=True):
         assert [Path(name).name for name in connections] == ["lock.sqlite", "ledger.sqlite?mode=rwc"]
@@ -165,6 +186,6 @@ def test_what_is_opened_is_closed_also_where_it_is_refused(tmp_path: Path, conne
         with pytest.raises(StudyError, match="not a database; the file is damaged"):
             Ledger(tmp_path, write=write)
     (tmp_path / "file").touch()
-    with pytest.raises(StudyError, match="choose another --output"):
+    with pytest.raises(StudyError, match="use another folder"):
         Ledger(tmp_path / "file", write=True)
     assert connections == []

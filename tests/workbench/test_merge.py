@@ -1,5 +1,6 @@
 """Parts of a study in folders of their own become one: runs, weights, and states of runs under way."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,20 +86,48 @@ def test_parts_come_together_and_nothing_is_replaced(tmp_path: Path) -> None:
     assert train(tmp_path / "three", LONGER) == []
 
 
-def test_the_command_merges_folders_and_patterns_and_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_that_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, encoding in (("part-1", "nope"), ("part-2", "alibi")):
-        train(Path(name), replace(STUDY, encodings=(encoding,)))
-    result = CliRunner().invoke(app, ["runs", "study", "--merge", "part-*"], env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    assert "1 run from part-1\n1 run from part-2\n" in result.output
-    assert {"nope", "alibi"} <= set(result.output.split())
+    Ledger(Path("part-1"), write=True).close()
     error = CliRunner().invoke(app, ["runs", "study", "--merge", "part-9"]).exception
     assert "no ledger in 'part-9'" in str(error)
     with Ledger(Path("study"), write=True):
         error = CliRunner().invoke(app, ["runs", "study", "--merge", "part-1"]).exception
     assert isinstance(error, StudyError)
-    assert "another process is writing" in str(error)
+    assert "another process is writing to 'study'; wait for it, or use another folder" in str(error)
+
+
+def test_parts_merge_into_the_tables_of_an_undivided_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six runs in parts of two; a part of none; a part that is asked for again trains nothing."""
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: str) -> str:
+        result = CliRunner().invoke(app, [*words], env={"COLUMNS": "200"})
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def compared(folder: str, *words: str) -> str:
+        small = "--encodings nope,alibi,rotary --tasks ordering,needle --steps 2 --answers 8 --lengths 1,2"
+        return typed("compare", *small.split(), "--launcher", "in-process", "--output", folder, *words)
+
+    def tables(folder: str) -> tuple[str, bytes]:
+        typed("runs", folder, "--sort", "run", "--csv", f"{folder}.csv")
+        rows = json.loads((tmp_path / folder / "tables.json").read_text())
+        for row in (row for of_task in rows["training"].values() for row in of_task):
+            row["rate"] = None  # of the clock
+        return json.dumps(rows), (tmp_path / f"{folder}.csv").read_bytes()
+
+    for number in (3, 1, 2):
+        assert "2 runs, 0 already done" in compared(f"part-{number}", "--part", f"{number}/3")
+    assert "2 runs, 2 already done" in compared("part-2", "--part", "2/3")
+    assert "No run has finished yet" in compared("part-9", "--part", "9/9")
+    assert typed("runs", "part-9") == "no run of posenc compare has finished in part-9\n"
+    assert "2 runs from part-1\n2 runs from part-2\n2 runs from part-3\n0 runs from part-9\n" in typed(
+        "runs", "study", "--merge", "part-*"
+    )
+    assert "6 runs, 6 already done" in compared("study")
+    assert "6 runs, 0 already done" in compared("whole")
+    assert tables("study") == tables("whole")
 
 
 def test_an_address_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,10 @@ def test_runs_are_filtered_sorted_and_exported(shared_study: Path, tmp_path: Pat
     losses = [float(row["final_loss"]) for row in rows(target)]
     assert len(losses) == 3
     assert losses == sorted(losses, reverse=True)
+    for column in ("encoding", "run"):  # SQL would take the minus from text
+        runs(shared_study, sort=f"-{column}", csv=target, what="runs")
+        shown = [row[column] for row in rows(target)]
+        assert shown == sorted(shown, reverse=True) != sorted(shown)
     runs(shared_study, where=["encoding='nope'"], csv=target, what="steps")
     assert len(rows(target)) == 2 + 2
     runs(shared_study, csv=target)

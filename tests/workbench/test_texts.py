@@ -17,7 +17,6 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import NUMERICS, Plan
 from posenc.workbench.run.training import encoding
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import read_study
 from support.studies import TINY, inline, plan_of, python_text
 
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2}, train_length=16)
@@ -28,15 +27,6 @@ def test_every_encoding_of_the_catalogue_trains(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         assert not Comparison(every, python_text(), ledger).run(inline).failures
         assert len(ledger.runs()) == len(posenc.CATALOGUE)
-
-
-def test_a_study_says_the_models_size(tmp_path: Path) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text('encodings = ["alibi", "layers(rope*3 + nope)"]\nlayers = 4\nheads = 8\n')
-    plans = read_study(config=path).plans(python_text())
-    assert {(plan.width, plan.layers, plan.heads) for plan in plans} == {(64, 4, 8)}
-    layered = next(encoding(plan) for plan in plans if plan.encoding.startswith("layers"))
-    assert layered.describe().splitlines()[-1] == "layer 3: nope"
 
 
 def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path) -> None:

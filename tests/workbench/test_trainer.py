@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from posenc.errors import StudyError
-from posenc.workbench.run import trainer
+from posenc.workbench.run import checkpoint, trainer
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve, Plan
@@ -31,9 +31,12 @@ class KilledError(Exception):
 
 
 def trained(
-    plan: Plan, state: Path | None = None, *, killed_at: int = 0
+    plan: Plan, state: Path | None = None, *, killed_at: int = 0, firsts: list[int] | None = None
 ) -> tuple[dict[str, torch.Tensor], LossCurve]:
-    """Weights and losses of a plan's training, which may be stopped after so many steps."""
+    """Weights and losses of a plan's training, which may be stopped after so many steps.
+
+    ``firsts`` has the number of losses in each report.
+    """
     made = task_of(plan, python_text())
     model = build(plan, made)
     seen = 0
@@ -41,6 +44,8 @@ def trained(
     def report(progress: Progress) -> None:
         nonlocal seen
         seen = max(seen, progress.first + len(progress.curve.losses))
+        if firsts is not None:
+            firsts.append(len(progress.curve.losses))
         if killed_at and seen >= killed_at:
             raise KilledError
 
@@ -70,9 +75,19 @@ def plain() -> LossCurve:
     return trained(PLAN)[1]
 
 
-def test_a_damaged_state_is_none(tmp_path: Path) -> None:
+def test_a_state_that_is_damaged_or_of_another_torch_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.state").write_bytes(b"PK\x03\x04 cut short")
     assert trained(PLAN, tmp_path / "a.state")[1].losses == plain().losses
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "STATE_EVERY", 0.0)
+    for version, resumes in (("1", False), ("2", False), ("2", True)):
+        monkeypatch.setattr(checkpoint, "versions", lambda now=version: now)
+        firsts: list[int] = []
+        with pytest.raises(KilledError):
+            trained(PLAN, tmp_path / "b.state", killed_at=4, firsts=firsts)
+        assert (firsts[0] > 1) == resumes
 
 
 def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`posenc compare`: tests which encodings work past the training length, on real text and on tasks about order."""
 
 import inspect
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import typer
 from rich.console import Console
 
 from posenc.commands.screen import screen
+from posenc.errors import InvalidArgument
 from posenc.workbench.run.settings import ByTask, Grid, Model, Setting, TextSettings, Training, declared
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
@@ -68,6 +70,9 @@ def compare(
     output: Annotated[Path, typer.Option(help="Folder for the study's ledger, weights and report.")] = Path(
         "study"
     ),
+    part: Annotated[
+        str, typer.Option(help="Part of the runs, such as 3/16; combine the parts with posenc runs --merge.")
+    ] = "1/1",
     **settings: Any,
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and write a report.
@@ -82,14 +87,19 @@ def compare(
     from posenc.workbench.study.presets import read_study
     from posenc.workbench.study.study import check_device
 
-    console = screen()
+    console, runs = screen(), _part(part)
     sys.path.append(str(Path.cwd()))  # custom classes may be in the current folder
     study = read_study(preset, config, settings)
+    if study.text and output.resolve().is_relative_to(study.text.resolve()):
+        raise InvalidArgument(
+            f"output={str(output)!r} is inside the text {str(study.text)!r}, so it would change the text; choose a "
+            "folder outside it"
+        )
     if launcher == "local":
         check_device(study.device)
     gpus = float(study.device.startswith("cuda")) if gpus is None else gpus
     launch = choose(launcher, workers, Requirements(cpus, gpus))
-    outcome = _run(console, study, launch, output)
+    outcome = _run(console, study, launch, output, runs)
     write(outcome, output, _typed(), study)
     _print(console, outcome, output)
     if outcome.failures:
@@ -97,7 +107,18 @@ def compare(
         raise typer.Exit(1)
 
 
-def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> "Outcome":
+def _part(text: str) -> slice:
+    """Return the plans of a part such as ``3/16``: every sixteenth plan from the third on."""
+    words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    number, parts = map(int, words.groups()) if words else (0, 0)
+    if not 1 <= number <= parts:
+        raise InvalidArgument(f"part={text!r} must be a number and the number of parts, such as 3/16")
+    return slice(number - 1, None, parts)
+
+
+def _run(
+    console: Console, study: "Study", launch: "Launcher", folder: Path, part: slice = slice(None)
+) -> "Outcome":
     """Run the missing plans, and show a progress bar and one line per finished run."""
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
@@ -106,7 +127,7 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> 
     from posenc.workbench.study.comparison import Comparison
 
     with Ledger(folder, write=True) as ledger:
-        comparison = Comparison(study, study.read_text(console.print), ledger)
+        comparison = Comparison(study, study.read_text(console.print), ledger, part)
         names = words.names(comparison.plans)
         missing, total = comparison.missing, len(comparison.plans)
         runs = "1 run" if total == 1 else f"{total} runs"
@@ -142,4 +163,4 @@ def _print(console: Console, outcome: "Outcome", folder: Path) -> None:
     for line in mixed([run for result in outcome.results for run in result.runs]):
         console.print(f"runs differ in {line}", soft_wrap=True)
     console.print(f"page    {folder}/report.html", soft_wrap=True)
-    console.print(f"next    posenc runs {folder}", soft_wrap=True)
+    console.print(f"next    {shlex.join(['posenc', 'runs', str(folder)])}", soft_wrap=True)

@@ -11,41 +11,26 @@ from posenc.commands.screen import screen
 
 
 def extend(
-    path: Annotated[
-        Path, typer.Argument(help="A study of posenc compare, a Hugging Face folder, or a .gguf file.")
-    ],
-    to: Annotated[
-        str, typer.Option(help="Target length in tokens, or 4x for four times the model's trained length.")
-    ] = "",
+    path: Annotated[Path, typer.Argument(help="Folder of a study or of a Hugging Face model, or a .gguf file.")],
+    to: Annotated[str, typer.Option(help="Target length in tokens, or 4x for four times the trained length.")] = "",
     replace_scaling: Annotated[
         bool, typer.Option("--replace-scaling", help="Replace the scaling in the model's config.")
     ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
     methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Scaling methods, separated by commas, such as ntk,yarn(2), which sets YaRN's factor to 2."
-        ),
+        str | None, typer.Option(help="Scaling methods, separated by commas; yarn(2) sets YaRN's factor to 2.")
     ] = None,
     documents: Annotated[int, typer.Option(help="Largest number of documents to score.")] = 8,
     finetune: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of steps to fine-tune with each method; by default 60 for a study, and 0 for other models."
-        ),
+        int | None, typer.Option(help="Fine-tuning steps for each method; by default 60 for a study, else 0.")
     ] = None,
     positions: Annotated[
         str, typer.Option(help="Positions in a fine-tune: counted, or pose, which draws positions up to --to.")
     ] = "counted",
     longppl: Annotated[
-        str | None,
-        typer.Option(
-            help="Also compute LongPPL, at the cost of nine texts; pass self, or the model that picks key tokens."
-        ),
+        str | None, typer.Option(help="Also compute LongPPL; pass self, or the model that picks key tokens.")
     ] = None,
-    beta_fast: Annotated[
-        float, typer.Option(help="Number of rotations above which YaRN keeps a pair's frequency.")
-    ] = 32.0,
+    beta_fast: Annotated[float, typer.Option(help="Rotations above which YaRN keeps a pair's frequency.")] = 32.0,
     device: Annotated[str, typer.Option(help="Device of the model: cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Dtype of weights and activations: float32 or bfloat16.")] = "float32",
     launcher: Annotated[

@@ -1,6 +1,7 @@
 """`posenc runs`: lists the runs in a study's ledger, filters and sorts them, and exports them to CSV or JSON."""
 
 import csv as writer
+import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from glob import glob
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.run.ledger import Ledger
 
 COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")
-"""The columns of the table. If runs of a task differ in axis values, a column ``with`` has these values."""
+"""The columns of the table. If runs of a task differ in more than encoding and seed, a column ``with`` says how."""
 WHAT = ("numbers", "runs", "steps")
 
 
@@ -78,8 +79,9 @@ def runs(
             from posenc.workbench.files import as_json
 
             typer.echo(as_json(list(_lines(ledger, rows, what)), indent=1))
-        elif not rows and (known := len(ledger.runs())):
-            console.print(f"none of {known} runs satisfies {' and '.join(where or ())}")
+        elif not rows:
+            of_all = f"none of {len(ledger.runs())} runs satisfies {' and '.join(where or ())}"
+            console.print(of_all if where else f"no run of posenc compare has finished in {study}", soft_wrap=True)
         else:
             _print(console, ledger, rows)
 
@@ -117,9 +119,13 @@ def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> No
 def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[dict[str, Any]]:
     """Return the rows of ``settings`` that satisfy all conditions, sorted by the column ``sort``."""
     conditions = " AND ".join(f"({condition})" for condition in where)
+    if sort and re.fullmatch(r"-\w+", sort):  # SQL would negate text to 0
+        sort = f"{sort[1:]} DESC"
     try:
         return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
-    except (sqlite3.Error, sqlite3.Warning) as error:
+    except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.Warning) as error:
+        if where == ["true"] and not sort:  # the file is damaged
+            raise
         columns = ", ".join(row["name"] for row in ledger.rows("PRAGMA table_info(settings)"))
         raise InvalidArgument(
             f"--where and --sort must be SQL with quoted strings, as in \"task = 'needle'\": {error}; the "

@@ -16,6 +16,7 @@ from posenc.workbench.extension.decision import Candidate, Extension, config_pat
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods as named
 from posenc.workbench.extension.models import LanguageModel, StudyModel, open_model, open_pretrained
+from posenc.workbench.files import write_texts
 from posenc.workbench.launch.choose import choose
 from posenc.workbench.report import extension as report
 from posenc.workbench.report import terminal
@@ -104,8 +105,7 @@ def extend(
         launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
         output: the folder for the page and for the scores, which a later call reuses; by default ``extension`` in
             the model's folder, or in the current folder if the model is a file.
-        console: the console for progress.
-        command: the command line that the page shows.
+        console, command: the console for progress, and the command line that the page shows.
 
     Raises:
         InvalidArgument: a value is invalid for all models, or for this model.
@@ -190,7 +190,7 @@ def written(model: LanguageModel, extension: Extension, folder: Path, command: s
         from posenc.integrations.position_table import of
         from posenc.integrations.programs import laid_over
 
-        (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
+        write_texts(folder, {"config-patch.json": json.dumps(patch, indent=2) + "\n"})
         mark = fingerprint(of(read(laid_over(model.positions.source, patch))))
         extended = replace(extended, patch=patch, fingerprint=mark)
     for tuned in (extension.chosen, *extension.candidates):  # the rest are sorted by loss

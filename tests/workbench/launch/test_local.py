@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from multiprocessing import active_children
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +11,7 @@ import torch
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.launch.local import Local
 from posenc.workbench.run import footprint, machine
-from posenc.workbench.run.job import Progress, Requirements
+from posenc.workbench.run.job import Requirements
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
@@ -73,20 +72,6 @@ def test_as_many_workers_as_this_process_may_use_cores(tmp_path: Path, monkeypat
     for quota, workers in (("", 4), ("max 100000", 4), ("250000 100000", 3), ("50000 100000", 1)):
         machine.QUOTA.write_text(f"{quota}\n")
         assert len(Local().devices) == workers
-
-
-@pytest.mark.slow
-def test_workers_end_where_a_study_is_broken_off(tmp_path: Path) -> None:
-    """When the exception arrives they have ended: nobody has to wait for them."""
-
-    def stopped(progress: Progress) -> None:
-        raise KeyboardInterrupt
-
-    others, job = set(active_children()), counting(tmp_path, "waits")
-    job = replace(job, plan=replace(job.plan, steps=50, waits=str(tmp_path / "never")))
-    with pytest.raises(KeyboardInterrupt):
-        Local(2)([job, replace(job, plan=replace(job.plan, called="waits too"))], Heard().done, stopped)
-    assert set(active_children()) <= others
 
 
 @pytest.mark.parametrize(

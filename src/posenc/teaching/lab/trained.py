@@ -171,7 +171,7 @@ def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tenso
     placed, mask = model.encoding.at(posenc.positions.arange(len(inputs))), Mask(causal=True)
     x = placed.embed(model.embedding(inputs[None]))
     for i, block in enumerate(model.layers[:layer]):
-        x = block(x, placed[i], mask, i, None)
+        x = block(x, placed[i], mask)
     block = model.layers[layer]
     q, k, _ = block.attention.heads(block.attention_norm(x))
     q, k = placed[layer].rotate(q, k)

@@ -24,6 +24,7 @@ from posenc.pictures.numbers import count
 from posenc.workbench.extension.methods import Method
 from posenc.workbench.extension.models import LanguageModel, StudyModel
 from posenc.workbench.extension.scoring import Scoring
+from posenc.workbench.run.plan import Run
 from posenc.workbench.study.statistics import FEW, EffectiveLength, Interval, longest_within
 from posenc.workbench.study.statistics import paired as over_pairs
 from posenc.workbench.tasks.text import Text
@@ -88,8 +89,7 @@ class Extension:
             length of context for each bucket.
         identity: hash of the model's weights, or the id of the study's run.
         finetune: training steps of each fine-tune.
-        hardware: hardware of the runs.
-        seconds: computing time of the runs.
+        runs: the runs that measured the losses.
         exhausted: whether the text has no further document.
         positions: positions in fine-tunes, as in ``Request``.
         key: key tokens of LongPPL; None if LongPPL was not requested.
@@ -105,8 +105,7 @@ class Extension:
     window: Float[Tensor, "documents far"]
     text: Text
     finetune: int = 0
-    hardware: tuple[str, ...] = ()
-    seconds: float = 0.0
+    runs: tuple[Run, ...] = ()
     exhausted: bool = False
     identity: str = ""
     positions: str = "counted"

@@ -126,8 +126,7 @@ def measure(
         window,
         text,
         request.finetune,
-        hardware=tuple(sorted({run.hardware for run in runs.values()})),
-        seconds=sum(run.seconds for run in runs.values()),
+        runs=tuple(runs.values()),
         exhausted=len(tokens) - 1 < (len(documents) + 1) * length,
         identity=model.identity,
         positions=request.positions,
@@ -143,8 +142,10 @@ def _check(model: LanguageModel, request: Request, width: int, length: int) -> N
             f"length {request.length} is not far enough past the trained length {model.original_length} of "
             f"{model.name}; use --to {model.original_length + width} or more"
         )
-    if request.positions == "pose" and not request.finetune:
-        raise InvalidArgument("positions='pose' applies only to a fine-tune; add --finetune STEPS")
+    pose = ["positions='pose'"] * (request.positions == "pose")
+    for what in (*pose, *(f"method {m.name!r}" for m in request.methods if m.scaling is None)):
+        if not request.finetune:
+            raise InvalidArgument(f"{what} applies only to a fine-tune; add --finetune STEPS")
     model.check_memory(length)
 
 
@@ -160,8 +161,8 @@ def _cut(
     count = min(documents, (len(tokens) - 1) // length)
     if count < 1:
         raise StudyError(
-            f"text {name!r} has {len(tokens)} {model.unit}s, but one document needs {length + 1}; pass a longer "
-            "--text or a smaller --to"
+            f"text {name!r} has {len(tokens)} {model.unit}s, but one document needs {length + 1}; use a "
+            "smaller --to or a longer text"
         )
     return [tokens[i * length : (i + 1) * length + 1] for i in range(count)]
 
@@ -237,7 +238,7 @@ class _Grid:
         if len(practice) <= plan.span:
             raise StudyError(
                 f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s for the fine-tune, but a "
-                f"window has {plan.span}; pass a longer --text, fewer --documents, or --finetune 0"
+                f"window has {plan.span}; use --finetune 0, fewer --documents or a longer text"
             )
         whole = [[(tokens, self.length)] for tokens in self.documents]
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)

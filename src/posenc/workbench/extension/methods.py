@@ -70,7 +70,7 @@ REMAPPED = {
     "string": "STRING",
 }
 """The methods that remap positions and keep frequencies. A comparison includes such a method only by its name."""
-ALL = LABELS | REMAPPED | {"own": "as configured", "drope": "DroPE"}
+ALL = LABELS | REMAPPED | {"own": "the config's scaling", "drope": "DroPE"}
 """The names and labels of all methods."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
 """The methods that are compared by default; ``own`` is added if the config has its own scaling."""

@@ -102,7 +102,8 @@ class _Running:
             context.set_forkserver_preload(["posenc.workbench.run.training"])
         self.job, self.trial, self.device = job, trial, device
         self.messages, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=_work, args=(attempt, job, device, threads, theirs))
+        work = (attempt, job, device, threads, theirs)
+        self.process = context.Process(target=_work, args=work, daemon=True)  # ends after a second Ctrl-C too
         with theirs:
             self.process.start()
 

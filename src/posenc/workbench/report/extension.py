@@ -21,7 +21,7 @@ from posenc.workbench.files import write_texts
 from posenc.workbench.report import longppl
 from posenc.workbench.report.page import picture, render
 from posenc.workbench.report.terminal import grid
-from posenc.workbench.report.words import ends
+from posenc.workbench.report.words import ends, mixed
 from posenc.workbench.study.statistics import FEW, Interval, number, student
 
 
@@ -75,7 +75,7 @@ def answer(extension: Extension) -> str:
 def _remedy(extension: Extension) -> str:
     """Return how more documents can be scored."""
     return (
-        "this text has no more, so pass a longer text or a smaller --to"
+        "this text has no more, so use a smaller --to or a longer text"
         if extension.exhausted
         else "score more --documents"
     )
@@ -121,7 +121,7 @@ def as_json(extension: Extension) -> dict[str, Any]:
         "candidates": [_numbers(extension, candidate) for candidate in extension.candidates],
         "margin": MARGIN,
         "longppl": None if key is None else {"evaluator": extension.evaluator, "key_tokens": key.sum(1).tolist()},
-        "hardware": list(extension.hardware),
+        "hardware": sorted({run.hardware for run in extension.runs}),
     }
 
 
@@ -225,7 +225,8 @@ def printed(extension: Extension, files: Iterable[str]) -> Group:
     parts += [table(extension, tuned=tuned) for tuned in sorted({curve.tuned for curve in extension.curves})]
     if extension.key is not None:
         parts += [longppl.table(extension), Text(f"\n{longppl.answer(extension)}\n", "bold")]
-    return Group(*parts, *map(Text, files))
+    machines = (f"runs differ in {line}" for line in mixed(extension.runs))
+    return Group(*parts, *map(Text, (*machines, *files)))
 
 
 def write(
@@ -263,7 +264,8 @@ def write(
         parts=parts,
         longppl=None if extension.key is None else longppl,
         patch=None if patch is None else json.dumps(patch, indent=2),
-        hardware=", ".join(extension.hardware),
+        ran=extension.runs[0].versions if extension.runs else "",
+        mixed=mixed(extension.runs),
     )
     numbers = json.dumps(as_json(extension), indent=2, ensure_ascii=False)
     write_texts(folder, {"extension.json": f"{numbers}\n", "report.html": page})

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from posenc.pictures.numbers import fixed, plain, short, signed
 from posenc.pictures.palette import style
 from posenc.workbench.run.plan import Plan, Run
-from posenc.workbench.study.results import Row, TaskResult, axis_values, effective_length, holds, undecided
+from posenc.workbench.study.results import Row, TaskResult, differing, effective_length, holds, undecided
 from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
 
@@ -41,15 +41,15 @@ def names(plans: Iterable[Plan]) -> dict[str, str]:
 
 
 def axes_in_words(plans: Iterable[Plan]) -> dict[str, str]:
-    """Return, by plan id, the values of the axes in which the task's plans differ; empty if they do not differ."""
+    """Return, by plan id, the values in which the task's plans differ; empty if only encoding and seed differ."""
     plans = list(plans)
     of_tasks = [[plan for plan in plans if plan.task == task] for task in {plan.task for plan in plans}]
-    return {id: at(values) for alike in of_tasks for id, values in axis_values(alike).items()}
+    return {id: at(values) for alike in of_tasks for id, values in differing(alike).items()}
 
 
 def shown(value: object) -> str:
-    """Return the value of a setting as text."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """Return the value of a setting as text; a hash is cut to twelve digits."""
+    return f"{value:g}" if isinstance(value, float) else str(value)[:12] if isinstance(value, str) else str(value)
 
 
 def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from posenc.errors import StudyError
 from posenc.workbench.files import PARTIAL, write_atomically
+from posenc.workbench.run.machine import versions
 from posenc.workbench.run.plan import Identified, LossCurve
 
 FOLDER = "checkpoints"
@@ -22,7 +23,11 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
 
 
 class State:
-    """The state of one training in the file ``path``; None stores nothing. An unreadable file counts as missing."""
+    """The state of one training in the file ``path``; None stores nothing.
+
+    An unreadable file counts as missing, and so does the state of another version of torch or posenc, whose numbers
+    would mix with those of the current version.
+    """
 
     def __init__(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
@@ -38,7 +43,9 @@ class State:
         try:
             values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
             curve = LossCurve(**values["curve"])
-        except Exception:  # missing or truncated files, for which torch raises many types
+            if values["versions"] != versions():
+                return LossCurve()
+        except Exception:  # missing, truncated or older files, for which torch raises many types
             return LossCurve()
         self.model.load_state_dict(values["model"])
         self.optimiser.load_state_dict(values["optimiser"])
@@ -54,6 +61,7 @@ class State:
             "optimiser": self.optimiser.state_dict(),
             "generator": self.generator.get_state(),
             "curve": vars(curve),
+            "versions": versions(),
         }
         try:
             with write_atomically(self.path) as partial:

@@ -110,10 +110,10 @@ class Ledger(AbstractContextManager["Ledger"]):
                     opened.enter_context(lock(folder / "lock.sqlite"))
                 except sqlite3.OperationalError as error:
                     raise StudyError(
-                        f"another process is writing to {str(folder)!r}; wait for it, or choose another --output"
+                        f"another process is writing to {str(folder)!r}; wait for it, or use another folder"
                     ) from error
-            address = f"{self.path.absolute().as_uri()}?{'mode=rwc' if write else self._reading()}"
-            self._db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            self.address = f"{self.path.absolute().as_uri()}?{'mode=rwc' if write else self._reading()}"
+            self._db = sqlite3.connect(self.address, uri=True, isolation_level=None, check_same_thread=False)
             opened.callback(self._db.close)
             if write:
                 self._db.execute("PRAGMA journal_mode = WAL")
@@ -182,7 +182,12 @@ class Ledger(AbstractContextManager["Ledger"]):
 
         Losses and states of unfinished runs are copied too. No run is replaced. Weights are copied before runs.
         """
-        Ledger(folder).close()  # refuses files that are not a ledger of this version
+        with Ledger(folder) as other:  # refuses files that are not a ledger of this version
+            address, (problem,) = other.address, other._db.execute("PRAGMA quick_check(1)").fetchone()
+        if problem != "ok":
+            raise StudyError(
+                f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore a copy, or merge others"
+            )
         if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
             return 0
         before = self.ids()
@@ -192,7 +197,7 @@ class Ledger(AbstractContextManager["Ledger"]):
                 with write_atomically(target) as partial:
                     shutil.copyfile(file, partial)
         with self._explained():
-            self._db.execute("ATTACH DATABASE ? AS other", (str(folder / self.path.name),))
+            self._db.execute("ATTACH DATABASE ? AS other", (address,))
             with self._transaction():
                 for statement in MERGE.split(";"):
                     self._db.execute(statement)
@@ -242,8 +247,11 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Close the ledger, so that another process can write to it."""
         self._opened.close()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
+        if isinstance(error, sqlite3.DatabaseError):  # while reading
+            with self._explained():
+                raise error
 
     def _run(self, row: tuple[Any, ...], plan: Identified) -> Run:
         columns = "length, measure, value, count, detail, note"
@@ -277,7 +285,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         if versions != [str(VERSION)]:
             raise StudyError(
                 f"{str(self.path)!r} has ledger version {', '.join(versions) or 'unknown'}, but this posenc reads "
-                f"version {VERSION}; upgrade posenc, or choose another --output"
+                f"version {VERSION}; upgrade posenc, or use another folder"
             )
 
     def _make_views(self, write: bool) -> None:
@@ -298,7 +306,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         if not self.path.exists():  # SQLite would continue writing to a deleted file
-            raise StudyError(f"{str(self.path)!r} no longer exists; restore the folder, or choose another --output")
+            raise StudyError(f"{str(self.path)!r} no longer exists; restore the folder, or use another folder")
         with self._db:  # commits, or rolls back
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -312,13 +320,14 @@ class Ledger(AbstractContextManager["Ledger"]):
             message = str(error)
             fix = {
                 "full": "free some space and run the same command again; finished runs are kept",
-                "not a database": "the file is damaged or not a ledger; choose another --output",
-                "readonly": "the folder cannot be written; choose another --output",
+                "not a database": "the file is damaged or not a ledger; use another folder",
+                "malformed": "the file is damaged; restore a copy, or use another folder",
+                "readonly": "the folder cannot be written; use another folder",
             }
-            step = next((text for key, text in fix.items() if key in message), "choose another --output")
+            step = next((text for key, text in fix.items() if key in message), "use another folder")
             raise StudyError(f"{str(self.path)!r}: {message}; {step}") from error
         except OSError as error:
-            raise StudyError(f"{str(self.folder)!r}: {error.strerror}; choose another --output") from error
+            raise StudyError(f"{str(self.folder)!r}: {error.strerror}; use another folder") from error
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -28,11 +28,6 @@ class Identified(ABC):
     def name(self) -> str:
         """The name of the plan in messages."""
 
-    @property
-    @abstractmethod
-    def work(self) -> float:
-        """The amount of work, in the unit of progress reports."""
-
     @cached_property
     def id(self) -> str:
         """A hash of all values, as sixteen hexadecimal digits.
@@ -101,11 +96,6 @@ class Plan(Identified, Model, Training):
     @property
     def name(self) -> str:
         return f"{self.task}/{self.encoding}/seed {self.seed}"
-
-    @property
-    def work(self) -> float:
-        """The number of training steps."""
-        return self.steps
 
     @classmethod
     def from_json(cls, text: str, id: str) -> "Plan":

@@ -52,7 +52,7 @@ def train(
     Args:
         run: the plan's id, for reports.
         path: the file of the training state; None to store no state.
-        work: the amount of the plan's work that one step does.
+        work: the amount of work in one step, in the unit of progress reports.
         validate: a function that returns the loss on held-out sequences, and does not affect the training.
     """
     parameters = list(model.parameters())

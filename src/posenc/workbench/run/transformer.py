@@ -1,6 +1,6 @@
 """A small transformer that uses its encoding only through the interface of `Placed`.
 
-The transformer is pre-norm, causal or bidirectional, with grouped-query attention and a KV cache.
+The transformer is pre-norm, causal or bidirectional, with grouped-query attention.
 """
 
 import copy
@@ -18,32 +18,6 @@ from posenc.errors import InvalidArgument
 from posenc.mask import Mask
 from posenc.positions import arange, on_axes
 from posenc.workbench.run.settings import Model
-
-
-class Cache:
-    """A KV cache with the keys, values, states and positions of earlier tokens."""
-
-    def __init__(self) -> None:
-        self.positions: Tensor | None = None
-        self.layers: dict[int, tuple[Tensor, Tensor]] = {}
-        self.states: dict[int, Tensor | None] = {}
-
-    def __len__(self) -> int:
-        return 0 if self.positions is None else self.positions.shape[-1]
-
-    def advance(self, positions: Tensor) -> Tensor:
-        """Append the positions of new tokens, and return the positions of all keys."""
-        old = self.positions
-        self.positions = positions if old is None else torch.cat((old, positions), dim=-1)
-        return self.positions
-
-    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append new keys and values of a layer, and return all its keys and values."""
-        if layer in self.layers:
-            old_k, old_v = self.layers[layer]
-            k, v = torch.cat((old_k, k), dim=2), torch.cat((old_v, v), dim=2)
-        self.layers[layer] = k, v
-        return k, v
 
 
 class Attention(nn.Module):
@@ -64,13 +38,10 @@ class Attention(nn.Module):
         q, k, v = heads.split(self.split, dim=1)
         return self.q_norm(q), self.k_norm(k), v
 
-    def forward(self, x: Tensor, placed: Placed, mask: Mask, layer: int, cache: Cache | None) -> Tensor:
+    def forward(self, x: Tensor, placed: Placed, mask: Mask) -> Tensor:
         q, k, v = self.heads(x)
-        placed, state = placed.with_content(x, None if cache is None else cache.states.get(layer))
+        placed, _ = placed.with_content(x)
         q, k = placed.rotate(q, k)
-        if cache is not None:
-            cache.states[layer] = state
-            k, v = cache.extend(layer, k, v)
         y = attention(q, k, v, placed, mask)
         return self.out(y.transpose(1, 2).flatten(-2))
 
@@ -101,8 +72,8 @@ class Block(nn.Module):
         self.attention_norm, self.attention = _norm(config), Attention(config)
         self.feedforward_norm, self.feedforward = _norm(config), FeedForward(config)
 
-    def forward(self, x: Tensor, placed: Placed, mask: Mask, layer: int, cache: Cache | None) -> Tensor:
-        x = x + self.attention(self.attention_norm(x), placed, mask, layer, cache)
+    def forward(self, x: Tensor, placed: Placed, mask: Mask) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), placed, mask)
         return x + self.feedforward(self.feedforward_norm(x))
 
 
@@ -180,35 +151,30 @@ class Transformer(nn.Module):
         positions: Int[Tensor, "..."] | None = None,
         *,
         mask: Mask | None = None,
-        cache: Cache | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Return the outputs at every token. With a cache, ``tokens`` follow the cached tokens.
+        """Return the outputs at every token.
 
         By default, positions count up. Without a ``mask``, each token sees all tokens, or all earlier tokens in a
         causal model.
         """
         if positions is None:
-            offset = 0 if cache is None else len(cache)
-            positions = arange(tokens.shape[1], offset=offset, device=tokens.device)
-            positions = on_axes(positions, self.encoding.axes)
+            positions = on_axes(arange(tokens.shape[1], device=tokens.device), self.encoding.axes)
         mask = (Mask(causal=self.causal) if mask is None else mask).within(self.config.window)
-        keys = None if cache is None else cache.advance(positions)
-        placed = self.encoding.at(positions, keys, dtype=wide(self.head.weight.dtype))
+        placed = self.encoding.at(positions, dtype=wide(self.head.weight.dtype))
         x = placed.embed(self.embedding(tokens))
         for layer, block in enumerate(self.blocks):
-            x = block(x, placed[layer], mask, layer, cache)
+            x = block(x, placed[layer], mask)
         return self.head(self.norm(x))
 
     @torch.no_grad()
     def generate(self, prompt: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
-        """Return the prompt and ``length`` further tokens, chosen greedily one at a time with a cache."""
+        """Return the prompt and ``length`` further tokens, chosen greedily one at a time."""
         if not self.causal:
             raise InvalidArgument("generate needs a causal transformer; create it with causal=True")
-        cache, tokens, step = Cache(), [prompt], prompt
+        tokens = prompt
         for _ in range(length):
-            step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)
-            tokens.append(step)
-        return torch.cat(tokens, dim=1)
+            tokens = torch.cat((tokens, self(tokens)[:, -1].argmax(-1, keepdim=True)), dim=1)
+        return tokens
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:

@@ -36,23 +36,24 @@ class Outcome:
 
 
 class Comparison:
-    """A study with its text and its ledger, and with all its plans.
+    """A study with its text, its ledger and its plans.
 
-    ``plans`` lists all plans of the study. ``missing`` lists the plans without a run or without weights in the
-    study's folder when the comparison was created.
+    ``missing`` lists the plans without a run or without weights in the study's folder when the comparison was
+    created.
 
     Args:
         study: the study to run.
         text: the text of the language task; None if no task reads one.
         ledger: the study's ledger, to which ``run`` writes finished runs.
+        part: the plans to compare; by default all plans of the study.
 
     Raises:
         StudyError: the text is too short for a task.
     """
 
-    def __init__(self, study: Study, text: Text | None, ledger: Ledger) -> None:
+    def __init__(self, study: Study, text: Text | None, ledger: Ledger, part: slice = slice(None)) -> None:
         self.study, self.text, self.ledger = study, text, ledger
-        self.plans = tuple(study.plans(text))
+        self.plans = tuple(study.plans(text)[part])
         trained = {(plan.task, plan.train_length): plan for plan in self.plans}
         self.tasks = {key: _task(plan, text) for key, plan in trained.items()}
         finished = ledger.ids()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any
 
@@ -31,6 +31,8 @@ LOST = 0.05
 """The share of perplexity or accuracy that an encoding may lose and still hold at the longest length."""
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
 """The settings of a plan that may be axes of a study, except the trained length, which has a result of its own."""
+FOLLOWS = {"lengths": "train_length", "test_count": "lengths", "source": "encoding"}
+"""The settings of a plan that follow from another setting in a single study."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
 
 
@@ -171,11 +173,20 @@ def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
     return longest_within([*lost], [*lost.values()], result.limit(row), samples)
 
 
-def axis_values(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
-    """Return, by plan id, the values of possible axes that differ between these plans of a task."""
-    plans = list(plans)
-    names = [n for n in ("train_length", *AXES) if len({getattr(plan, n) for plan in plans}) > 1]
-    return {plan.id: {name: getattr(plan, name) for name in names} for plan in plans}
+def differing(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
+    """Return, by plan id, the values that differ between these plans of a task, except encoding and seed.
+
+    Test lengths are left out if they differ only because the trained length differs; see ``FOLLOWS``.
+    """
+    plans, names = list(plans), dict.fromkeys(("train_length", *AXES, *(each.name for each in fields(Plan))))
+
+    def differs(name: str) -> bool:
+        given = FOLLOWS.get(name, "task")
+        pairs = {(getattr(plan, given), getattr(plan, name)) for plan in plans}
+        return len(pairs) > len({given for given, _ in pairs})
+
+    chosen = [name for name in names if name not in ("encoding", "seed") and differs(name)]
+    return {plan.id: {name: getattr(plan, name) for name in chosen} for plan in plans}
 
 
 def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskResult:

@@ -171,7 +171,7 @@ def source_of(folder: Path) -> Source:
 def settings_of(config: Path) -> dict[str, Any]:
     """Return the settings in a TOML file. Relative paths start at the folder of the file."""
     try:
-        settings = tomllib.loads(config.read_text())
+        settings = tomllib.loads(config.read_text(encoding="utf-8"))
     except OSError as error:
         raise StudyError(
             f"config {str(config)!r} cannot be read: {error.strerror}; pass a readable file"

@@ -61,4 +61,3 @@ TASKS: dict[str, type[Task]] = {
     name: load(f"posenc.workbench.tasks.{where}", Task, "posenc.workbench.tasks.Task")
     for name, where in settings.TASKS.items()
 }
-DRAWN = {name: kind for name, kind in TASKS.items() if issubclass(kind, DrawnTask)}

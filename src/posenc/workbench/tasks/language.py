@@ -39,17 +39,17 @@ class Language(Task):
 
     def __init__(self, text: Text, longest: int, train_length: int | None = None) -> None:
         """``longest`` is the length of the longest test window; windows of all lengths end at the same places."""
-        self.text, self.unit = text, text.tokens.unit
+        self.text, unit = text, text.tokens.unit
         self.vocabulary = self.outputs = text.tokens.vocabulary
         self.train_length = length = train_length or type(self).train_length
         if len(text.train) <= length + 1:
             raise StudyError(
-                f"text {text.name!r} has {len(text.train)} training {self.unit}s, but a window of {length} "
-                f"needs more; pass a text with a few hundred thousand {self.unit}s"
+                f"text {text.name!r} has {len(text.train)} training {unit}s, but a window of {length} "
+                f"needs more; pass a text with a few hundred thousand {unit}s"
             )
         if len(text.validation) < longest + TARGETS + 1:
             raise StudyError(
-                f"text {text.name!r} has {len(text.validation)} validation {self.unit}s, but length {longest} "
+                f"text {text.name!r} has {len(text.validation)} validation {unit}s, but length {longest} "
                 f"needs at least {longest + TARGETS + 1}; pass a longer text or smaller --lengths"
             )
         self.longest = longest

@@ -23,7 +23,6 @@ class Neighbours(DrawnTask):
     train_length: int = 64
     vocabulary: int = SYMBOLS * len(SIDES)
     outputs: int = SYMBOLS
-    unit: str = "cell"
     steps: ClassVar[int] = 500
     batch: ClassVar[int] = 32
     learning_rate: ClassVar[float] = 8e-3

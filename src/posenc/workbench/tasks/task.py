@@ -92,8 +92,6 @@ class Task(Criteria, ABC):
     """The longest training sequence in tokens. The class attribute is the task's default."""
     vocabulary: int
     outputs: int
-    unit: str = "token"
-    """The name of one token, such as ``"token"`` or ``"byte"``."""
     steps: ClassVar[int] = 1000
     batch: ClassVar[int] = 64
     learning_rate: ClassVar[float] = 3e-3

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -115,7 +116,7 @@ class Source:
         parts = split(stretches)
         tokens = self._tokens(spool, parts[0])
         if isinstance(tokens, Pieces):
-            (folder / "tokenizer.json").write_text(tokens.json)
+            (folder / "tokenizer.json").write_text(tokens.json, encoding="utf-8")
         for name, part in zip(PARTS, parts, strict=True):
             waiting = pieces(joined(spool, part))
             with (folder / name).open("wb") as out:
@@ -144,7 +145,7 @@ def load(path: Path | None = None) -> Text:
 def _opened(folder: Path, name: str) -> Text:
     """Open a text in a cache folder."""
     json = folder / "tokenizer.json"
-    tokens = Pieces(json.read_text()) if json.exists() else Bytes()
+    tokens = Pieces(json.read_text(encoding="utf-8")) if json.exists() else Bytes()
     train, validation = (_mapped(folder / part, tokens.dtype) for part in PARTS)
     return Text(name, (folder / "sha256").read_text(), train, validation, tokens)
 
@@ -227,10 +228,8 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
 def _home() -> Path:
     """Return the cache folder for texts, or a temporary folder for this process if the cache is not writable."""
     home = cache("texts")
-    try:
+    with suppress(OSError):
         home.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(_temporary().name)
     return home if os.access(home, os.W_OK) else Path(_temporary().name)
 
 
