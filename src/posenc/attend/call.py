@@ -243,7 +243,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
         )
     if not (mask.by_offset and k_shape[2] >= T):
         check_mask(mask, {"b": B, "h": H, "q": T, "k": k_shape[2]}, q.device)
-    return mask if mask.chunk is None else mask.without_chunks(T, k_shape[2], q.device)
+    return mask.without_chunks(T, k_shape[2], q.device)
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
