@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import floats
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
 
@@ -145,7 +146,7 @@ class Clock(ConstantBuffers):
                 return cos_sin(phases, dtype, scale)
             cos, sin = cos_sin(phases.cpu(), dtype, scale)  # these devices lack float64
             return cos.to(phases.device), sin.to(phases.device)
-        angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
+        angle = positions.to(torch.float32) * floats(self.float32_bits, torch.float32)
         # Rounded to the type before scaling, as in public checkpoints.
         cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
         return (cos, sin) if scale == 1.0 else (cos * scale, sin * scale)

@@ -20,7 +20,7 @@ from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 from posenc.kernels.backend import by_name
 from posenc.kernels.rotary import rotate
-from support.native_kernel import by_threads, large
+from support.native_kernel import by_threads, forget_the_library, large
 from tools import build_kernel
 
 
@@ -107,7 +107,7 @@ class TestLoading:
         assert not native.lacking()
         with (native.SOURCES / "rows.c").open("a") as source:
             source.write("// changed\n")
-        native._load.cache_clear()
+        forget_the_library()
         assert "older than its source; type: python tools/build_kernel.py" in native.lacking()
 
     @pytest.mark.usefixtures("native_built")

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale, check_bhtd, form
+from posenc.arguments import as_scale, form
 from posenc.encodings.bias import Bias
-from posenc.encodings.placed import Placed, head_counts
+from posenc.encodings.placed import Placed, check_bhtd, head_counts
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import finite, mask_dtype
 from posenc.kernels.memory import is_concrete

@@ -24,6 +24,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, alibi_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels, linear
+from posenc.kernels.memory import floats
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
@@ -136,10 +137,10 @@ class ALiBi(Encoding):
     @property
     def slopes(self) -> Float[Tensor, " H"]:
         """m_h in float32."""
-        return self.slope_bits.view(torch.float64).to(torch.float32)
+        return floats(self.slope_bits, torch.float64).to(torch.float32)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        slopes = self.slope_bits.view(torch.float64) if dtype == torch.float64 else self.slopes
+        slopes = floats(self.slope_bits, torch.float64) if dtype == torch.float64 else self.slopes
         return Placed(q_positions, k_positions, bias=LinearBias(slopes, q_positions, k_positions))
 
     def describe(self) -> str:

@@ -27,6 +27,7 @@ from posenc.encodings.rotary import Pairing, Rotary
 from posenc.encodings.rotation import PlacedRotation, Rotation
 from posenc.encodings.wide import attended_dtype, widest
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import floats
 from posenc.kernels.rotary import Tables
 from posenc.positions import LIMIT
 from posenc.scaling.proportional import Proportional
@@ -129,9 +130,8 @@ class XPos(Rotation):
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """Return cos and sin, multiplied by ζ^{power·p/s}; ``power`` is 1 for queries and −1 for keys."""
         compute_dtype = widest(positions.device)
-        factors = (
-            power * positions[..., None].to(compute_dtype) * self.fading_bits.view(torch.float64).to(compute_dtype)
-        ).exp()
+        fading = floats(self.fading_bits, torch.float64).to(compute_dtype)
+        factors = (power * positions[..., None].to(compute_dtype) * fading).exp()
         cos, sin = self.rotary.cos_sin(positions, compute_dtype, self.attention_factor)
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 

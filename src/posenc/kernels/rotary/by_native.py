@@ -64,6 +64,7 @@ class Step:
             or k.is_neg()
             or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
             or torch._C._are_functorch_transforms_active()
+            or torch._C._is_tracing()
             or torch._C._len_torch_dispatch_stack()
             or forward_ad._current_level >= 0
         ):
