@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
-from posenc.kernels.memory import floats
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
 
@@ -57,6 +56,19 @@ def cos_sin(
 
 FASTEST_FLOAT32 = 2.0**127 / 2**31
 """The frequency in radians per position below which angles at all positions are within the range of float32."""
+
+
+def floats(bits: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return integers as the floats with the same bits: a constant under ``torch.jit.trace``, which cannot record
+    this conversion.
+    """
+    if torch.compiler.is_compiling():
+        return bits.view(dtype)
+    trace = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    x = bits.view(dtype)
+    torch._C._set_tracing_state(trace)  # type: ignore[attr-defined]
+    return x
 
 
 class ConstantBuffers(nn.Module):

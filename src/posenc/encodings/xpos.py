@@ -20,14 +20,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import is_number, such_that
-from posenc.clock import Phases
+from posenc.clock import Phases, floats
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.encodings.rotation import PlacedRotation, Rotation
 from posenc.encodings.wide import attended_dtype, widest
 from posenc.errors import InvalidArgument
-from posenc.kernels.memory import floats
 from posenc.kernels.rotary import Tables
 from posenc.positions import LIMIT
 from posenc.scaling.proportional import Proportional

@@ -40,19 +40,6 @@ def is_recorded(*tensors: Tensor) -> bool:
     return False
 
 
-def floats(bits: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return integers as the floats with the same bits: a constant under ``torch.jit.trace``, which cannot record
-    this conversion.
-    """
-    if torch.compiler.is_compiling():
-        return bits.view(dtype)
-    trace = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)
-    x = bits.view(dtype)
-    torch._C._set_tracing_state(trace)
-    return x
-
-
 def plain_bool(flag: bool) -> bool:
     """Convert a flag to a plain bool. Under a compiler, a flag that was computed from lengths is symbolic, and
     sdpa does not accept symbolic flags.
