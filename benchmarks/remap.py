@@ -51,7 +51,7 @@ def main() -> None:
         whole = seconds(lambda: posenc.attention(*rotated, v, placed, causal))  # noqa: B023
         parts = []
         for of_q, of_k, layer, mask in remapped(*rotated, placed, causal):
-            visible = mask.visible(0, T, T, T, T, q.device)
+            visible = mask.visible(T, T, q.device)
             assert visible is not None
             seen = int(visible.sum()) / (T * (T + 1) / 2)
             took = seconds(lambda: posenc.attention(of_q, of_k, v, layer, mask, return_logsumexp=True))  # noqa: B023

@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 def seen(mask: Mask, T: int, S: int) -> list[list[int]]:
     """The keys that every query sees."""
-    visible = mask.visible(0, T, S, T, S, CPU)
+    visible = mask.visible(T, S, CPU)
     return [row.nonzero().flatten().tolist() for row in visible[0, 0]]
 
 
@@ -24,7 +24,7 @@ def test_the_short_form_is_a_mask_whose_sequences_end_together() -> None:
     assert Mask.of(None, True) is CAUSAL
     assert Mask.of(None) is EVERYTHING
     assert seen(Mask.of(None, True, 2), 4, 4) == seen(Mask(causal=True, window=2), 4, 4)
-    assert EVERYTHING.visible(0, 2, 3, 2, 3, CPU) is None
+    assert EVERYTHING.visible(2, 3, CPU) is None
     assert seen(CAUSAL, 2, 4) == [[0, 1, 2], [0, 1, 2, 3]]
 
 

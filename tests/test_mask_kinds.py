@@ -40,7 +40,7 @@ def theirs(make: Theirs, B: int, T: int, padding: Tensor | None = None, **more: 
 
 
 def ours(mask: Mask, B: int, T: int) -> Tensor:
-    visible = mask.visible(0, T, T, T, T, CPU)
+    visible = mask.visible(T, T, CPU)
     return visible.expand(B, 1, T, T)[:, 0]
 
 
@@ -155,13 +155,13 @@ def test_everything_composes(drawn: tuple[int, int, dict[str, Any]]) -> None:
     """Whole, block by block, as FlexAttention is told it, and for rows alone, against loops over pairs."""
     T, S, say = drawn
     mask, want = made(T, say), by_hand(T, S, say)
-    visible = mask.visible(0, T, S, T, S, CPU)
+    visible = mask.visible(T, S, CPU)
     got = torch.ones(1, 1, T, S, dtype=torch.bool) if visible is None else visible.expand(1, 1, T, S)
     assert torch.equal(got[0, 0], want)
     first, (_, keys) = T // 2, mask.key_range(0, T, T, S)
     assert not want[:, keys:].any()
     assert not want[first:, : mask.key_range(first, T, T, S)[0]].any()
-    block = mask.visible(first, T, keys, T, S, CPU, min(1, keys))
+    block = mask.block(mask.known(T, S, CPU), first, T, keys, min(1, keys))
     if block is not None:
         assert torch.equal(block[0, 0].expand(T - first, -1), want[first:, min(1, keys) : keys])
     sees, at = mask.modifier(T, S, CPU), torch.tensor

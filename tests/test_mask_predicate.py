@@ -56,7 +56,7 @@ def drawn(order: bool | None = None) -> tuple[Mask, int, int]:
 
 
 def whole(mask: Mask, T: int, S: int) -> Tensor:
-    visible = mask.visible(0, T, S, T, S, CPU)
+    visible = mask.visible(T, S, CPU)
     return (torch.ones(1, 1, 1, 1).bool() if visible is None else visible).expand(B, H, T, S)
 
 
@@ -144,9 +144,8 @@ class Every(Mask):
 
     stride: int = 3
 
-    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        far = (at["k_order"] % self.stride == 0) | (at["k_order"] == at["q_order"])
-        return super().sees({**at, "far": far})
+    def allows(self, at: dict[str, Tensor]) -> Tensor:
+        return (at["k_order"] % self.stride == 0) | (at["k_order"] == at["q_order"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +154,8 @@ class Below(Every):
 
     level: Int[Tensor, "#B S"] | None = field(default=None, metadata=PER_KEY)
 
-    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        return super().sees({**at, "below": at["level"] < 5})
+    def allows(self, at: dict[str, Tensor]) -> Tensor:
+        return super().allows(at) & (at["level"] < 5)
 
 
 SAID: dict[str, dict[str, Any]] = {
@@ -226,8 +225,8 @@ def test_a_rule_is_part_of_what_a_mask_of_blocks_is_made_of(monkeypatch: pytest.
     """Two masks with the same fields and other rules share no block mask on a GPU."""
 
     class OfEvenKeys(Mask):
-        def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-            return super().sees({**at, "even": at["k_order"] % 2 == 0})
+        def allows(self, at: dict[str, Tensor]) -> Tensor:
+            return at["k_order"] % 2 == 0
 
     made: list[tuple[object, ...]] = []
     monkeypatch.setattr(ways, "flexible", lambda *call: made.append(call[6]) or (call[0], None))
@@ -259,9 +258,9 @@ class Levels(Mask):
     k_level: Int[Tensor, "#B S"] | None = field(default=None, metadata=PER_KEY)
     rule: Any = None
 
-    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        seen: Tensor | None = self.rule(super().sees, at)
-        return seen
+    def allows(self, at: dict[str, Tensor]) -> Tensor | None:
+        allowed: Tensor | None = self.rule(at)
+        return allowed
 
 
 def below(at: dict[str, Tensor]) -> Tensor:
@@ -269,10 +268,8 @@ def below(at: dict[str, Tensor]) -> Tensor:
 
 
 HIDES: dict[str, Any] = {
-    "as documented": lambda sees, at: sees({**at, "below": below(at)}),
-    "alone": lambda sees, at: below(at),
-    "beside": lambda sees, at: sees(at) & below(at),
-    "shows more": lambda sees, at: sees({**at, "below": below(at)}) | (at["q_order"] < at["k_order"]) & below(at),
+    "as documented": below,
+    "shows more": lambda at: below(at) | (at["q_order"] < at["k_order"]) & below(at),
 }
 
 
@@ -280,7 +277,7 @@ HIDES: dict[str, Any] = {
 @pytest.mark.parametrize("length", [7, 150])
 @pytest.mark.parametrize("rule", HIDES)
 def test_a_rule_of_ones_own_only_hides_however_it_is_written(rule: str, length: int) -> None:
-    """Causality, the window and padding hold, even if the rule does not call Mask's."""
+    """Causality, the window and padding hold, although the rule does not ask for them."""
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 2, length, 8, dtype=torch.float64)
     level, real = torch.randint(0, 3, (2, length)), torch.arange(length) >= torch.tensor([[2], [0]])
@@ -298,7 +295,7 @@ def test_a_rule_of_ones_own_only_hides_however_it_is_written(rule: str, length: 
 @pytest.mark.usefixtures("unchecked")
 def test_a_rule_that_returns_nothing_hides_nothing_but_what_mask_hides() -> None:
     q, k, v = torch.randn(3, 1, 2, 5, 8)
-    forgotten, placed = Levels(causal=True, rule=lambda sees, at: None), NoPE().at(arange(5))
+    forgotten, placed = Levels(causal=True, rule=lambda at: None), NoPE().at(arange(5))
     torch.testing.assert_close(
         attention(q, k, v, placed, forgotten), attention(q, k, v, placed, causal=True), rtol=0, atol=1e-6
     )
@@ -306,13 +303,13 @@ def test_a_rule_that_returns_nothing_hides_nothing_but_what_mask_hides() -> None
 
 MISTAKEN: dict[str, tuple[Any, str]] = {
     "an integer": (
-        lambda sees, at: sees({**at, "mine": at["k_level"]}),
-        r"sees of Levels passes mine=torch.int64 \(1, 1, 1, 5\).*; pass a boolean tensor, which is false",
+        lambda at: at["k_level"],
+        r"allows of Levels returns torch.int64 \(1, 1, 1, 5\).*; return a boolean tensor, which is false for",
     ),
-    "a number": (lambda sees, at: sees({**at, "mine": 1.0}), r"passes mine=1.0; pass a boolean tensor"),
+    "a number": (lambda at: 1.0, r"returns 1.0; return a boolean tensor"),
     "a tensor that is missing": (
-        lambda sees, at: sees({**at, "mine": at["q_level"] > 0}),
-        r"sees of Levels reads at\['q_level'\], but this mask has no such tensor; pass q_level=…",
+        lambda at: at["q_level"] > 0,
+        r"allows of Levels reads at\['q_level'\], but this mask has no such tensor; pass q_level=…",
     ),
 }
 
@@ -324,3 +321,20 @@ def test_a_rule_that_would_not_be_obeyed_is_refused(mistake: str) -> None:
     q, placed = torch.randn(1, 2, 5, 8), NoPE().at(arange(5))
     with pytest.raises(InvalidArgument, match=message):
         attention(q, q, q, placed, Levels(causal=True, k_level=arange(5), rule=rule))
+
+
+def test_a_rule_in_sees_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="Louder overrides sees; override allows"):
+
+        class Louder(Mask):
+            def sees(self, at: dict[str, Tensor]) -> Tensor | None:  # type: ignore[misc]
+                return None
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_conditions_of_mask_are_computed_once_a_block_beside_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    sees, blocks = Mask.sees, []
+    monkeypatch.setattr(Mask, "sees", lambda mask, at: blocks.append(type(mask)) or sees(mask, at))
+    q, placed = torch.randn(1, 2, 300, 8), posenc.ALiBi(2).at(arange(300))
+    attention(q, q, q, placed, Levels(causal=True, rule=lambda at: at["k_order"] % 2 == 0))
+    assert blocks == [Levels] * 3

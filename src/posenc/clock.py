@@ -58,6 +58,19 @@ FASTEST_FLOAT32 = 2.0**127 / 2**31
 """The frequency in radians per position below which angles at all positions are within the range of float32."""
 
 
+def floats(bits: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return integers as the floats with the same bits: a constant under ``torch.jit.trace``, which cannot record
+    this conversion.
+    """
+    if torch.compiler.is_compiling():
+        return bits.view(dtype)
+    trace = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    x = bits.view(dtype)
+    torch._C._set_tracing_state(trace)  # type: ignore[attr-defined]
+    return x
+
+
 class ConstantBuffers(nn.Module):
     """A module whose buffers are not saved, because they can be computed again from its arguments."""
 
@@ -145,7 +158,7 @@ class Clock(ConstantBuffers):
                 return cos_sin(phases, dtype, scale)
             cos, sin = cos_sin(phases.cpu(), dtype, scale)  # these devices lack float64
             return cos.to(phases.device), sin.to(phases.device)
-        angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
+        angle = positions.to(torch.float32) * floats(self.float32_bits, torch.float32)
         # Rounded to the type before scaling, as in public checkpoints.
         cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
         return (cos, sin) if scale == 1.0 else (cos * scale, sin * scale)

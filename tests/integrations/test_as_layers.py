@@ -34,7 +34,7 @@ def seen(model: nn.Module, layers: int) -> list[torch.Tensor]:
 
 def visible(encoding: posenc.Encoding, layer: int, causal: bool) -> torch.Tensor:
     window = encoding.at(posenc.positions.arange(48))[layer].window
-    shown = posenc.Mask(causal=causal).within(window).visible(0, 48, 48, 48, 48, torch.device("cpu"))
+    shown = posenc.Mask(causal=causal).within(window).visible(48, 48, torch.device("cpu"))
     return torch.ones(48, 48, dtype=torch.bool) if shown is None else shown[0, 0]
 
 

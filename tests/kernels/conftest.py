@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from posenc.kernels import native
+from support.native_kernel import forget_the_library
 
 
 @pytest.fixture
@@ -20,6 +21,6 @@ def without_native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     """As in an installation that found no compiler; where the library would be."""
     monkeypatch.setattr(native, "LIBRARY", tmp_path / "native.so")
     monkeypatch.setattr(native, "SOURCES", tmp_path / "native")
-    native._load.cache_clear()
+    forget_the_library()
     yield tmp_path / "native.so"
-    native._load.cache_clear()
+    forget_the_library()

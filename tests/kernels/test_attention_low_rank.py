@@ -1,5 +1,6 @@
 """Biases as channels: exact far from the first key, summed in order, and refused where a device sums otherwise."""
 
+import io
 import math
 
 import pytest
@@ -77,6 +78,29 @@ def test_a_device_that_sums_otherwise_is_not_offered_channels(monkeypatch: pytes
     assert not low_rank._exact.__wrapped__("cpu", torch.float32, ("highest", False))
     assert not exact(torch.device("meta"), torch.float32)
     assert not exact(torch.device("cpu"), torch.float64)
+
+
+def test_the_first_export_of_a_process_can_be_saved() -> None:
+    """The test of the device, which the export runs, leaves nothing in its graph."""
+
+    class Attending(torch.nn.Module):
+        def forward(self, q: Tensor, positions: Tensor) -> Tensor:
+            return posenc.attention(q, q, q, ALiBi(4).at(positions), causal=True)
+
+    q, saved = torch.randn(1, 4, 9, 8), io.BytesIO()
+    low_rank._exact.cache_clear()
+    torch.export.save(torch.export.export(Attending(), (q, arange(9))), saved)
+    saved.seek(0)
+    torch.testing.assert_close(
+        torch.export.load(saved).module()(q, arange(9)), Attending()(q, arange(9)), rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_the_test_of_a_device_runs_in_any_mode(device: str) -> None:
+    low_rank._exact.cache_clear()
+    with torch.device(device), torch.autocast("cpu"):
+        assert exact(torch.device("cpu"), torch.float32)
 
 
 ENCODINGS = {

@@ -290,4 +290,4 @@ def draw(r: Random) -> AttentionCase:
     )
 
 
-AREA = Area("attention", "encodings that change scores, with masks", draw)
+AREA = Area("attention", draw)

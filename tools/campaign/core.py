@@ -33,7 +33,6 @@ class Area:
     """A subject of the campaign, with a function that draws its cases."""
 
     name: str
-    about: str
     draw: Callable[[Random], Case]
 
     def case(self, seed: int, number: int) -> Case:

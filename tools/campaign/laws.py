@@ -42,4 +42,4 @@ def draw(r: Random) -> LawCase:
     return LawCase(seed=r.getrandbits(32), case=r.choice(DRAWS)(r), law=r.choice([*LAWS]))
 
 
-AREA = Area("laws", "every law, on encodings drawn by other areas", draw)
+AREA = Area("laws", draw)

@@ -237,4 +237,4 @@ def draw(r: Random) -> RotationCase:
     )
 
 
-AREA = Area("rotation", "every rotation at positions up to 2^31, and rerotate", draw)
+AREA = Area("rotation", draw)

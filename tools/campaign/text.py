@@ -144,4 +144,4 @@ def draw(r: Random) -> TextCase:
     return TextCase(text=text, layers=r.choice((None, None, 3)))
 
 
-AREA = Area("text", "mutated strings are encodings or refused in one sentence", draw)
+AREA = Area("text", draw)

@@ -187,7 +187,8 @@ def _settings(
     """Return the checked settings of a call; raise an error for arguments with unknown names."""
     for word in unknown:
         raise no_argument("attention", word, parameters_of(attention))
-    as_scale(softcap, "softcap")
+    if softcap is not None:
+        as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(
             f"dropout={dropout!r} must be the share of dropped weights, a number of at least 0 and below 1"

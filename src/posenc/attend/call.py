@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale, check_bhtd, form
+from posenc.arguments import as_scale, form
 from posenc.encodings.bias import Bias
-from posenc.encodings.placed import Placed, head_counts
+from posenc.encodings.placed import Placed, check_bhtd, head_counts
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import finite, mask_dtype
 from posenc.kernels.memory import is_concrete
@@ -243,7 +243,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
         )
     if not (mask.by_offset and k_shape[2] >= T):
         check_mask(mask, {"b": B, "h": H, "q": T, "k": k_shape[2]}, q.device)
-    return mask if mask.chunk is None else mask.without_chunks(T, k_shape[2], q.device)
+    return mask.without_chunks(T, k_shape[2], q.device)
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:

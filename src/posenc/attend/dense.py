@@ -36,7 +36,7 @@ def scores(
     plain = products(q, k)
     for part in placed.remaps:
         met = RemappedMask(k_positions=placed.k_positions, q_from=part.q_from, q_until=part.q_until)
-        sees = met.visible(0, T, S, T, S, q.device)
+        sees = met.visible(T, S, q.device)
         assert sees is not None
         plain = torch.where(sees, products(*part.rotate(q, k)), plain)
     scale = scale_of_scores(placed, q.shape[-1], scale)
@@ -44,7 +44,7 @@ def scores(
     if placed.scale is not None:
         result = result * placed.scale
     result = capped(result, as_scale(softcap, "softcap"))
-    visible = mask.visible(0, T, S, T, S, q.device)
+    visible = mask.visible(T, S, q.device)
     result = result if visible is None else result.masked_fill(~visible, -math.inf)
     if placed.bias is not None:
         bias = placed.bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)

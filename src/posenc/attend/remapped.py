@@ -36,12 +36,12 @@ class RemappedMask(Mask):
             return mask
         return mask.become(cls, k_positions=k_positions, q_from=q_from, q_until=q_until)
 
-    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        near = {"near": at["k_positions"] >= at["q_from"]} if "q_from" in at else {}
-        far = {"far": at["k_positions"] < at["q_until"]} if "q_until" in at else {}
-        return super().sees({**at, **near, **far})
-
-    checked = sees  # it calls Mask's, which need not be computed a second time
+    def allows(self, at: dict[str, Tensor]) -> Tensor | None:
+        near = at["k_positions"] >= at["q_from"] if "q_from" in at else None
+        if "q_until" not in at:
+            return near
+        far = at["k_positions"] < at["q_until"]
+        return far if near is None else near & far
 
     def part(self, row: int | None, first: int, last: int) -> Mask:
         part = super().part(row, first, last)
@@ -83,7 +83,7 @@ def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
     layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask is already narrowed
     if type(mask) is not Mask:  # parts of a sequence have a mask of their own, without this one's fields and rule
         T, S = q.shape[2], k.shape[2]
-        dense = mask.visible(0, T, S, T, S, q.device)
+        dense = mask.visible(T, S, q.device)
         mask = mask.become(Mask, dense=None if dense is None else dense.expand(-1, -1, T, S))
     calls: list[Call] = []
     for part in placed.remaps:

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import at_least, is_number
+from posenc.clock import floats
 from posenc.encodings.bias import Bias, batch_first, climbs, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -136,10 +137,10 @@ class ALiBi(Encoding):
     @property
     def slopes(self) -> Float[Tensor, " H"]:
         """m_h in float32."""
-        return self.slope_bits.view(torch.float64).to(torch.float32)
+        return floats(self.slope_bits, torch.float64).to(torch.float32)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        slopes = self.slope_bits.view(torch.float64) if dtype == torch.float64 else self.slopes
+        slopes = floats(self.slope_bits, torch.float64) if dtype == torch.float64 else self.slopes
         return Placed(q_positions, k_positions, bias=LinearBias(slopes, q_positions, k_positions))
 
     def describe(self) -> str:

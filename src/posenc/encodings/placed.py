@@ -10,13 +10,13 @@ If an encoding does not act on a tensor, the tensor is returned unchanged.
 
 import copy
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, check_bhtd, tensors
+from posenc.arguments import as_integer, tensors
 from posenc.encodings.bias import Bias
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import plain_bool
@@ -291,6 +291,15 @@ class RemappedPart(Pytree):
     def rotate(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]) -> tuple[Tensor, Tensor]:
         """Rotate queries to the positions of this part, and rotate keys unless the part uses keys as stored."""
         return self.queries.rotate(q, None)[0], k if self.keys is None else self.keys.rotate(k, None)[0]
+
+
+def check_bhtd(name: str, x: Any) -> None:
+    """Raise an error unless x is a 4-D batch of queries, keys or values."""
+    if not isinstance(x, Tensor):
+        tensors(**{name: x})
+    if x.dim() != 4 or not x.shape[1]:
+        fix = f"; add a batch axis: {name}[None]" if x.dim() == 3 else "; reshape it"
+        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels){fix}")
 
 
 def head_counts(placed: Placed) -> dict[str, int]:

@@ -64,8 +64,8 @@ class Rotary(Rotation):
         phases: ``"exact"``, or ``"float32"`` for the angles with which public checkpoints were trained.
         backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` give the same
             results, forward and backward; ``"auto"`` depends on the device (the native kernel if it was compiled
-            with the package), and ``explain()`` reports the choice and its reason. Inside ``torch.compile``,
-            ``"native"`` is one operator and ``"auto"`` is a formula that the compiler fuses.
+            with the package), and ``explain()`` reports the choice and its reason. ``torch.compile`` gets
+            the formula, which it fuses.
     """
 
     name: ClassVar[str] = "rotary"

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import is_number, such_that
-from posenc.clock import Phases
+from posenc.clock import Phases, floats
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
 from posenc.encodings.rotary import Pairing, Rotary
@@ -129,9 +129,8 @@ class XPos(Rotation):
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """Return cos and sin, multiplied by ζ^{power·p/s}; ``power`` is 1 for queries and −1 for keys."""
         compute_dtype = widest(positions.device)
-        factors = (
-            power * positions[..., None].to(compute_dtype) * self.fading_bits.view(torch.float64).to(compute_dtype)
-        ).exp()
+        fading = floats(self.fading_bits, torch.float64).to(compute_dtype)
+        factors = (power * positions[..., None].to(compute_dtype) * fading).exp()
         cos, sin = self.rotary.cos_sin(positions, compute_dtype, self.attention_factor)
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 

@@ -1,5 +1,6 @@
 """The choice of an implementation of rotation for a device, with the reason for the choice."""
 
+from functools import cache
 from typing import Literal, get_args
 
 from posenc.arguments import one_of
@@ -20,6 +21,7 @@ def check_backend(backend: str) -> None:
         native.load()
 
 
+@cache
 def by_name(backend: str, device: str) -> str:
     """Return the implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 

@@ -27,23 +27,16 @@ class Job(ctypes.Structure):
     ]
 
 
-def load() -> ctypes.CDLL:
-    """Load the library.
-
-    Raises:
-        BackendUnavailable: no library works here; the message says how to get one.
-    """
-    library, lack = _load()
-    if library is None:
-        raise BackendUnavailable(lack)
-    return library
-
-
+@cache
 def lacking() -> str:
     """Return the reason why the native kernel is not available and how to get it, or an empty string if it is
     available.
     """
-    return _load()[1]
+    try:
+        load()
+    except BackendUnavailable as lack:
+        return str(lack)
+    return ""
 
 
 def level() -> str:
@@ -54,8 +47,12 @@ def level() -> str:
 
 
 @cache
-def _load() -> tuple[ctypes.CDLL | None, str]:
-    """Load the library, or return the reason why it cannot be loaded."""
+def load() -> ctypes.CDLL:
+    """Load the library.
+
+    Raises:
+        BackendUnavailable: no library works here; the message says how to get one.
+    """
     sources = sorted(SOURCES.glob("*.[ch]"))
     remedy = (
         "type: python tools/build_kernel.py"
@@ -67,13 +64,15 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         library.posenc_level.restype = library.posenc_source.restype = ctypes.c_char_p
         digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:16]
         if sources and library.posenc_source().decode() != digest:
-            return None, f"the native kernel is older than its source; {remedy}"
+            raise BackendUnavailable(f"the native kernel is older than its source; {remedy}")
         if (read := library.posenc_job_size()) != (written := ctypes.sizeof(Job)):
-            return None, f"the native kernel expects jobs of {read} bytes, but posenc writes {written}; {remedy}"
-    except (OSError, AttributeError):
+            raise BackendUnavailable(
+                f"the native kernel expects jobs of {read} bytes, but posenc writes {written}; {remedy}"
+            )
+    except (OSError, AttributeError) as error:
         state = "does not load on this system" if LIBRARY.exists() else "was not compiled with this installation"
-        return None, f"the native kernel {state}; {remedy}"
+        raise BackendUnavailable(f"the native kernel {state}; {remedy}") from error
     library.posenc_rotate.argtypes = [ctypes.c_void_p] * 5
     library.posenc_rotate_both.argtypes = [ctypes.c_void_p] * 6
     library.posenc_use_cache.restype, library.posenc_use_cache.argtypes = ctypes.c_int64, [ctypes.c_int64]
-    return library, ""
+    return library

@@ -18,7 +18,7 @@ of integers need not have ``b``; b and h may have size 1. ``truth`` is the text 
 field what True means and how to convert other dtypes; False hides a key.
 
 With these properties, a field can be checked, copied, sliced, sharded and passed to FlexAttention. Boolean
-fields need no other code. For a field of integers, ``Mask.sees`` defines the meaning.
+fields need no other code. For a field of integers, ``allows`` of the class defines the meaning.
 """
 
 PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
@@ -56,3 +56,9 @@ def copied(name: str, x: Tensor, row: Row) -> Tensor:
     if not x.dim():
         raise InvalidArgument(f"{name} is a single number, {x.item()}; expected one number {per(axes)}")
     return x.to(torch.int64, copy=True)
+
+
+def on_all_axes(x: Tensor, axes: str) -> Tensor:
+    """Reshape a tensor whose last axes are ``axes`` to ``(B, H, T, S)``; missing axes get size 1."""
+    axes = axes[-x.dim() :]
+    return x[tuple([slice(None) if axis in axes else None for axis in "bhqk"])]

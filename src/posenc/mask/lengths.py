@@ -1,10 +1,17 @@
-"""Functions that read the lengths of documents and padding from the tensors of a mask."""
+"""Functions that read the lengths of documents and padding from the tensors of a mask, and that convert chunks to
+documents.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from posenc.errors import InvalidArgument
 from posenc.kernels.memory import is_concrete
 
+T = TypeVar("T")
 Lengths = tuple[tuple[int, ...], ...]
 """The lengths of the documents in every row, in order. If all rows have the same lengths, there is only one row."""
 
@@ -17,6 +24,24 @@ def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     # The number of keys below x plus the number of keys not above x.
     q, k = (torch.searchsorted(ascending, x) + torch.searchsorted(ascending, x, right=True) for x in (q, k))
     return q, k
+
+
+def known_lengths(
+    name: str, declared: T | None, source: str, tensor: Tensor | None, read: Callable[[Tensor], T | None]
+) -> T | None:
+    """Read lengths from the tensor ``source`` if its values can be read on the CPU, and check declared lengths."""
+    if tensor is None and declared is not None:
+        raise InvalidArgument(
+            f"{name}={declared} is given without {source}, which it describes; pass {source} as well"
+        )
+    if not isinstance(tensor, Tensor) or tensor.device.type != "cpu" or not is_concrete(tensor):
+        return declared  # tree_map may replace tensors by anything
+    lengths = read(tensor)
+    if declared is not None and declared != lengths:
+        raise InvalidArgument(
+            f"{name}={declared} does not match {source}, whose lengths are {lengths}; omit {name}"
+        )
+    return lengths
 
 
 def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
@@ -45,3 +70,33 @@ def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
     if not key_mask.numel() or not torch.equal(key_mask, at_start):
         return None
     return tuple(hidden.tolist())
+
+
+def documents_of_chunks(
+    chunk: int,
+    q: Tensor,
+    k: Tensor,
+    q_segments: Tensor | None,
+    k_segments: Tensor | None,
+    key_mask: Tensor | None,
+    from_first_token: bool,
+) -> tuple[Tensor, Tensor]:
+    """Return the document of every query and key, if every chunk is a document. q and k are their places.
+
+    Chunks start at place 0, or at the first real token of each document.
+    """
+    S = k.shape[-1]
+    q_names, k_names = torch.zeros_like(q), torch.zeros_like(k)
+    if q_segments is not None and k_segments is not None:
+        q_names, k_names = common_names(q_segments, k_segments)
+    if from_first_token and not (q_segments is None and key_mask is None):
+        places = k if key_mask is None else k.masked_fill(~key_mask, S)
+        places, k_names = torch.broadcast_tensors(places, k_names)
+        starts = places.new_full((*places.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, places, "amin")
+        q_names = q_names.expand(*starts.shape[:-1], -1)
+        q, k = q - starts.gather(-1, q_names), k - starts.gather(-1, k_names)
+        q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token belongs to its chunk
+    q, k = q // chunk, k // chunk
+    if q_segments is not None:
+        q, k = (a + b * (2 * S + 1) for a, b in zip(common_names(q, k), (q_names, k_names), strict=True))
+    return q, k

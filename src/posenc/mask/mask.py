@@ -6,10 +6,9 @@ token's place in its sequence. Order differs from positions, because positions r
 repeat in images.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, final
 
 import torch
 from jaxtyping import Bool, Int
@@ -18,9 +17,15 @@ from torch import Tensor
 from posenc.arguments import as_flag, form, tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
-from posenc.kernels.memory import is_concrete
-from posenc.mask.fields import PER_KEY, PER_QUERY, Row, copied, declared, whole
-from posenc.mask.lengths import Lengths, common_names, document_lengths, left_padding
+from posenc.mask.fields import PER_KEY, PER_QUERY, Row, copied, declared, on_all_axes, whole
+from posenc.mask.lengths import (
+    Lengths,
+    common_names,
+    document_lengths,
+    documents_of_chunks,
+    known_lengths,
+    left_padding,
+)
 from posenc.pytrees import Pytree, narrowed
 
 Queries = Int[Tensor, " T"] | Int[Tensor, "#B T"]
@@ -96,11 +101,13 @@ class Mask(Pytree):
     """The fields that hold tensors."""
 
     has_own_rule: ClassVar[bool] = False
-    """Whether a subclass overrides ``sees``, so that the fields do not determine which keys are hidden."""
+    """Whether a subclass overrides ``allows``, so that the fields do not determine which keys are hidden."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.sees is not Mask.sees
+        if cls.sees is not Mask.sees:
+            raise InvalidArgument(f"{cls.__name__} overrides sees; override allows, which hides further keys")
+        cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:
         vars(self).update(causal=as_flag(self.causal, "causal"), **whole(window=self.window, chunk=self.chunk))
@@ -129,28 +136,16 @@ class Mask(Pytree):
 
     def look(self) -> None:
         """Read the lengths of documents and padding from the tensors, or check the declared lengths."""
-        self._learn("document_lengths", "q_segments", lambda segments: document_lengths(segments, self.k_segments))
-        self._learn("left_padding", "key_mask", left_padding)
+        segments, keys = self.q_segments, self.k_segments
+        documents = known_lengths(
+            "document_lengths", self.document_lengths, "q_segments", segments, lambda x: document_lengths(x, keys)
+        )
+        padding = known_lengths("left_padding", self.left_padding, "key_mask", self.key_mask, left_padding)
+        vars(self).update(document_lengths=documents, left_padding=padding)
 
     def look_again(self) -> None:
         vars(self).update(dict.fromkeys(self.facts))
         self.look()
-
-    def _learn(self, fact: str, source: str, look: Callable[[Tensor], tuple | None]) -> None:
-        """Read lengths from a tensor, or check the declared lengths."""
-        tensor, declared = getattr(self, source), getattr(self, fact)
-        if tensor is None and declared is not None:
-            raise InvalidArgument(
-                f"{fact}={declared} is given without {source}, which it describes; pass {source} as well"
-            )
-        if not isinstance(tensor, Tensor) or tensor.device.type != "cpu" or not is_concrete(tensor):
-            return  # tree_map may replace tensors by anything
-        lengths = look(tensor)
-        if declared is not None and declared != lengths:
-            raise InvalidArgument(
-                f"{fact}={declared} does not match {source}, whose lengths are {lengths}; omit {fact}"
-            )
-        object.__setattr__(self, fact, lengths)
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
@@ -208,22 +203,18 @@ class Mask(Pytree):
 
     def without_chunks(self, T: int, S: int, device: torch.device) -> "Mask":
         """Return a copy of the mask in which every chunk is a document."""
-        if self.chunk is None or (self.q_order is None and self.chunk >= S):
-            return self if self.chunk is None else replace(self, chunk=None)
-        q, k = self.places(T, S, device)
-        q_names, k_names = torch.zeros_like(q), torch.zeros_like(k)
-        if self.q_segments is not None and self.k_segments is not None:
-            q_names, k_names = common_names(self.q_segments, self.k_segments)
-        if self.q_order is None and not (self.q_segments is None and self.key_mask is None):
-            places = k if self.key_mask is None else k.masked_fill(~self.key_mask, S)
-            places, k_names = torch.broadcast_tensors(places, k_names)
-            starts = places.new_full((*places.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, places, "amin")
-            q_names = q_names.expand(*starts.shape[:-1], -1)
-            q, k = q - starts.gather(-1, q_names), k - starts.gather(-1, k_names)
-            q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token belongs to its chunk
-        q, k = q // self.chunk, k // self.chunk
-        if self.q_segments is not None:
-            q, k = (a + b * (2 * S + 1) for a, b in zip(common_names(q, k), (q_names, k_names), strict=True))
+        if self.chunk is None:
+            return self
+        if self.q_order is None and self.chunk >= S:
+            return replace(self, chunk=None)
+        q, k = documents_of_chunks(
+            self.chunk,
+            *self.places(T, S, device),
+            self.q_segments,
+            self.k_segments,
+            self.key_mask,
+            from_first_token=self.q_order is None,
+        )
         keys = None if T == S and self.k_order is self.q_order else k
         return replace(self, chunk=None, q_segments=q, k_segments=keys, document_lengths=None)
 
@@ -286,48 +277,52 @@ class Mask(Pytree):
         start = max(0, S - T + first - window + 1)
         return start, last + S - T if self.causal else min(S, last + S - T + window - 1)
 
+    def allows(self, at: dict[str, Tensor]) -> Tensor | None:
+        """Return the rule of a subclass: a boolean tensor, False for keys that the query does not see; None if the
+        rule hides no key. ``at`` is as in ``sees``, which combines the rule with all other conditions.
+        """
+        return None
+
+    @final
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
         """Return a boolean tensor, True if the query sees the key; None if no key is hidden.
 
         ``at`` contains the mask's tensors for these queries and keys, by field name, in shapes that broadcast:
         for a block of rows, or for one query and one key in FlexAttention. ``at`` includes the defaults of
-        ``q_order`` and ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Every boolean
-        tensor, under any name, hides the keys for which it is False.
+        ``q_order`` and ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Boolean tensors
+        hide the keys for which they are False.
         """
-        near, window = [], at.get("nearer_than", self.window)
+        conditions, window = [], at.get("nearer_than", self.window)
         if self.causal or window is not None:
             behind = at["q_order"] - at["k_order"]
             near = [behind >= 0] if self.causal else []
             near += [] if window is None else [(behind if self.causal else behind.abs()) < window]
-        if near and "q_groups" in at:
-            group = at["q_groups"]
-            near = [reduce(torch.logical_and, near) | (group == at["bidirectional_groups"]) & (group >= 0)]
+            conditions.append(reduce(torch.logical_and, near))
+            if "q_groups" in at:
+                group = at["q_groups"]
+                conditions[0] = conditions[0] | (group == at["bidirectional_groups"]) & (group >= 0)
         if "q_segments" in at:
-            near.append(at["q_segments"] == at["k_segments"])
-        for name, x in at.items() if self.has_own_rule else ():
-            added = name not in self.rows and name not in ("q_groups", "nearer_than")
-            if added and not (isinstance(x, Tensor) and x.dtype == torch.bool):
-                raise InvalidArgument(
-                    f"sees of {type(self).__name__} passes {name}={form(x)}; pass a boolean tensor, which is false "
-                    "for hidden keys"
-                )
-        near += [x for x in at.values() if x.dtype == torch.bool]
-        return reduce(torch.logical_and, near) if near else None
+            conditions.append(at["q_segments"] == at["k_segments"])
+        conditions += [x for x in at.values() if x.dtype == torch.bool]
+        rule = self._allowed(at) if self.has_own_rule else None
+        conditions += [] if rule is None else [rule]
+        return reduce(torch.logical_and, conditions) if conditions else None
 
-    def checked(self, at: dict[str, Tensor]) -> Tensor | None:
-        """Return the result of ``sees``. In a subclass, it is combined with that of ``Mask``, so that the rule of a
-        subclass can only hide keys.
-        """
-        if not self.has_own_rule:
-            return self.sees(at)
+    def _allowed(self, at: dict[str, Tensor]) -> Tensor | None:
+        """Return the result of ``allows``, checked."""
         try:
-            both = [x for x in (Mask.sees(self, at), self.sees(at)) if x is not None]
+            rule = self.allows(at)
         except KeyError as error:
             raise InvalidArgument(
-                f"sees of {type(self).__name__} reads at[{error}], but this mask has no such tensor; pass "
+                f"allows of {type(self).__name__} reads at[{error}], but this mask has no such tensor; pass "
                 f"{error.args[0]}=…"
             ) from error
-        return reduce(torch.logical_and, both) if both else None
+        if rule is not None and not (isinstance(rule, Tensor) and rule.dtype == torch.bool):
+            raise InvalidArgument(
+                f"allows of {type(self).__name__} returns {form(rule)}; return a boolean tensor, which is "
+                "false for hidden keys"
+            )
+        return rule
 
     def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
         """Return the tensors that ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads,
@@ -342,21 +337,19 @@ class Mask(Pytree):
             known["q_groups"] = on_all_axes(self.bidirectional_groups[..., S - T :], "bq")
         return known
 
-    def visible(
-        self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
-    ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` may see;
-        None if each query sees all these keys.
-        """
-        return self.block(self.known(T, S, device), first, last, keys, start)
+    def visible(self, T: int, S: int, device: torch.device) -> Bool[Tensor, "#B #H #T #S"] | None:
+        """Return which of S keys each of T queries sees; None if every query sees all keys."""
+        return self.sees(self.known(T, S, device))
 
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return the result of ``visible``, computed from ``known``, which all blocks share."""
+        """Return which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` see, computed
+        from ``known``, which all blocks share; None if each query sees all these keys.
+        """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key
-        return self.checked(
+        return self.sees(
             {
                 n: x[:, :, every if x.shape[2] == 1 else q, single if x.shape[3] == 1 else k]
                 for n, x in known.items()
@@ -368,13 +361,7 @@ class Mask(Pytree):
         if self.only_causal and not self.causal:
             return None
         window = {} if self.window is None else {"nearer_than": as_tensor(self.window, device)}
-        return mask_mod(self.checked, self.known(T, S, device) | window)
+        return mask_mod(self.sees, self.known(T, S, device) | window)
 
 
 EVERYTHING, CAUSAL = Mask(), Mask(causal=True)
-
-
-def on_all_axes(x: Tensor, axes: str) -> Tensor:
-    """Reshape a tensor whose last axes are ``axes`` to ``(B, H, T, S)``; missing axes get size 1."""
-    axes = axes[-x.dim() :]
-    return x[tuple([slice(None) if axis in axes else None for axis in "bhqk"])]

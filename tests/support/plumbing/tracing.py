@@ -54,8 +54,9 @@ def survives_fake_tensors(subject: Subject) -> None:
     want = [(y.shape, y.dtype) for y in module(*arguments)]
     with traceable("FakeTensorMode"), FakeTensorMode(allow_non_fake_inputs=True) as mode:
         faked = module(*(mode.from_tensor(t) for t in arguments))
-    with traceable("FakeTensorMode"), FakeTensorMode():
-        subject.make()
+    if subject.constructs:
+        with traceable("FakeTensorMode"), FakeTensorMode():
+            subject.make()
     on_meta = Whole(subject, subject.build().to("meta"))(*(t.to("meta") for t in arguments))
     for outputs, name in ((faked, "fake"), (on_meta, "meta")):
         got = [(y.shape, y.dtype) for y in outputs]

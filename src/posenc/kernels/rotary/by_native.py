@@ -1,7 +1,4 @@
-"""Rotation by the native kernel, in one pass over memory. Results equal those of the specification bit for bit.
-
-Compilers see one operator, ``posenc::rotate``, with registered derivatives and shapes.
-"""
+"""Rotation by the native kernel, in one pass over memory. Results equal those of the specification bit for bit."""
 
 import ctypes
 from functools import lru_cache
@@ -33,11 +30,25 @@ SHARE = 1 << 18
 
 
 def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
-    """Rotate x by the tables, into new memory or into ``out``, which may be x itself."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
-        rotated = cast(Tensor, torch.ops.posenc.rotate(x, cos, sin, pairing))
-        return rotated if out is None else out.copy_(rotated)
-    return _rotate(x, torch.empty_like(x) if out is None else out, cos, sin, pairing)
+    """Rotate x by the tables, into new memory or into ``out``, which may be x itself.
+
+    The specification is used if the kernel cannot read the tensors, such as tables wider than x, non-contiguous
+    channels or vmapped axes, and under modes of torch, which see operators only.
+    """
+    y = torch.empty_like(x) if out is None else out
+    tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
+    if cos.dtype == sin.dtype and not _fits(x, *tables) and torch.promote_types(x.dtype, cos.dtype) == work:
+        tables = cos.to(work).contiguous(), sin.to(work).contiguous()
+    alike = type(y) in PLAIN and not y.is_neg() and (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
+    job = None
+    if alike and _fits(x, *tables) and not torch._C._len_torch_dispatch_stack():
+        strides = x.stride(), y.stride(), tables[0].stride()
+        job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
+    if job is None:
+        return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
+    refused = native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))
+    assert not refused
+    return y
 
 
 class Step:
@@ -64,6 +75,7 @@ class Step:
             or k.is_neg()
             or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
             or torch._C._are_functorch_transforms_active()
+            or torch._C._is_tracing()
             or torch._C._len_torch_dispatch_stack()
             or forward_ad._current_level >= 0
         ):
@@ -103,49 +115,6 @@ def _jobs(
 
 def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
     return type(q), type(k), q.dtype, k.dtype, q.is_cpu, k.is_cpu, q.shape, k.shape, q.stride(), k.stride()
-
-
-@torch.library.custom_op("posenc::rotate", mutates_args=())
-def operator(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """Rotate x ``(B, H, T, D)`` by tables, as one operator in compiled and exported graphs."""
-    return _rotate(x, torch.empty_like(x), cos, sin, pairing)
-
-
-@operator.register_fake
-def _(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    return torch.empty_like(x)
-
-
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, cos, sin, ctx.pairing = inputs
-    ctx.save_for_backward(cos, sin)
-
-
-def _back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    cos, sin = ctx.saved_tensors
-    return operator(grad, cos, -sin, ctx.pairing), None, None, None
-
-
-operator.register_autograd(_back, setup_context=_remember)
-
-
-def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """Rotate x into y with the kernel, or with the specification if the kernel cannot read the tensors, such as
-    tables wider than x, non-contiguous channels or vmapped axes.
-    """
-    tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
-    if cos.dtype == sin.dtype and not _fits(x, *tables) and torch.promote_types(x.dtype, cos.dtype) == work:
-        tables = cos.to(work).contiguous(), sin.to(work).contiguous()
-    alike = type(y) in PLAIN and not y.is_neg() and (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
-    job = None
-    if alike and _fits(x, *tables):
-        strides = x.stride(), y.stride(), tables[0].stride()
-        job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
-    if job is None:
-        return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
-    refused = native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))
-    assert not refused
-    return y
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:

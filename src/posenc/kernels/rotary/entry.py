@@ -123,8 +123,8 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """Return the name of the implementation; ``"torch"`` is the specification.
 
-    Inside ``torch.compile`` and ``torch.export``, ``"auto"`` uses the formula, which the compiler fuses, and
-    ``"native"`` uses one operator. Tables that require gradients need the specification.
+    ``torch.compile`` and ``torch.export`` get the formula, which a compiler fuses. Tables that require gradients
+    need the specification.
     """
     if backend == "torch":
         return backend
@@ -135,7 +135,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
             f"the tables require gradients, which backend={backend!r} does not compute; use backend='torch'"
         )
     if torch.compiler.is_compiling():
-        return backend if backend == "native" else "fusable"
+        return "fusable"
     served = by_name(backend, device)
     # A trace records only torch's operators; other results would become constants.
     return "torch" if is_transformed() or torch.jit.is_tracing() else served
