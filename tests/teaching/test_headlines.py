@@ -188,6 +188,7 @@ def falloff(view: View, state: dict[str, str]) -> None:
     rise = next((k for k, (near, far) in enumerate(pairwise(alike.tolist())) if far > near), None)
     assert told(view) == ([len(alike) - 1] if rise is None else [rise])
     assert ("at every step" in view.title) == (rise is None)
+    assert view.readouts.get("first rise after distance") == rise
 
 
 def shift(view: View, state: dict[str, str]) -> None:
@@ -253,6 +254,8 @@ def lookup(view: View, state: dict[str, str]) -> None:
     else:
         at = min(position, len(table) - 1)
         assert view.title == f"Position {position} is row {at}"
+        said = "its own row" if position == at else f"the last row again, row {at}"
+        assert view.readouts["answer"] == said
         assert torch.equal(row[0][0], table[at])
 
 
@@ -275,7 +278,10 @@ def every_pair(view: View, state: dict[str, str]) -> None:
 def pairings(view: View, state: dict[str, str]) -> None:
     (rows,) = maps(view)
     torch.testing.assert_close(rows[3], rows[4])
-    assert float((rows[1] - rows[2]).abs().max()) > 1e-3 or state.get("place") == "0"
+    apart = [float((rows[i] - rows[i + 1]).abs().max()) for i in (1, 3)]
+    different, same = list(view.readouts.values())
+    assert (different, same) == pytest.approx(apart, abs=1e-6)
+    assert apart[0] > 1e-3 or state.get("place") == "0"
 
 
 def floor(view: View, state: dict[str, str]) -> None:
