@@ -1,4 +1,4 @@
-"""Positions of text, pictures and videos: what every family counts, in a batch, packed, and token by token."""
+"""Positions of text, pictures and videos: times as fractions, conversations, batches and packed rows."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -21,51 +21,10 @@ from posenc.positions import (
 CONVERSATION = [Text(3), Image(4, 6), Text(2), Image(2, 2), Text(1)]
 
 
-@pytest.mark.parametrize("family", COUNTINGS)
-def test_a_picture_is_a_grid_and_text_goes_on_above_it(family: str) -> None:
-    at, after = multimodal(CONVERSATION, family)
-    time, row, column = at.tolist()
-    assert time == [0, 1, 2, 3, 3, 3, 3, 3, 3, 6, 7, 8, 9]
-    assert row == [0, 1, 2, 3, 3, 3, 4, 4, 4, 6, 7, 8, 9]
-    assert column == [0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9]
-    assert after == 10
-
-
-@pytest.mark.parametrize(("family", "times", "text"), [("qwen2-vl", 1, 9), ("qwen2.5-vl", 2, 14)])
-def test_text_after_a_video_stands_above_its_last_time(family: str, times: int, text: int) -> None:
-    """Not at 5, above the larger side of its grid, where the video's own time ids still run."""
-    at, after = multimodal([Text(3), Video(6, 4, 4, seconds=1), Text(3)], family)
-    assert at[0, 3:27:4].tolist() == [3 + times * frame for frame in range(6)]
-    assert at[:, 27:].tolist() == [[text, text + 1, text + 2]] * 3
-    assert after == text + 3
-    assert (at[:, 27:].min() > at[:, :27].max()).item()
-
-
-def test_time_is_floored_after_frame_seconds_and_rate_are_multiplied() -> None:
-    """Half a second at one id a second: 0 0 1 1 2, and not 0 for all."""
-    counting = replace(COUNTINGS["qwen2.5-vl"], ids_per_second=1)
-    at, _ = multimodal([Video(5, 2, 2, seconds=0.5)], counting)
-    assert at[0].tolist() == [0, 0, 1, 1, 2]
-
-
 @pytest.mark.parametrize("seconds", [1 / 3, Fraction(1, 3)])
 def test_three_thirds_of_a_second_are_one(seconds: float | Fraction) -> None:
     at, _ = multimodal([Video(7, 2, 2, seconds=seconds)], replace(COUNTINGS["qwen2.5-vl"], ids_per_second=1))
     assert at[0].tolist() == [0, 0, 0, 1, 1, 1, 2]
-
-
-def test_one_token_may_stand_for_frames() -> None:
-    """ERNIE 4.5 VL: two frames and 2×2 patches a token."""
-    at, after = multimodal([Text(1), Video(4, 4, 4), Text(1)], "ernie-4.5-vl")
-    assert at.shape == (3, 10)
-    assert at[0].tolist() == [0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
-    assert after == 4
-
-
-def test_frames_may_stand_apart() -> None:
-    """Qwen3-VL: a time in words between frames; each frame is a picture."""
-    at, _ = multimodal([Text(2), Image(4, 4), Text(2), Image(4, 4)], "qwen3-vl")
-    assert at[0].tolist() == [0, 1, 2, 2, 2, 2, 4, 5, 6, 6, 6, 6]
 
 
 def test_a_conversation_goes_on_where_it_stopped() -> None:
