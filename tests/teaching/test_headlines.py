@@ -437,14 +437,14 @@ def test_every_stages_headline_is_counted_again() -> None:
 
 
 def moved(question: str, every: bool) -> Iterator[dict[str, str]]:
-    """The state that a stage opens in, those to try, and each control at each choice; of sliders 3 or all stops."""
+    """The state that a stage opens in, those to try, and a control's other choices; of sliders 3 or all stops."""
     stage = find(question)
     yield {}
     yield from (dict(each.state) for each in stage.tries)
     for control in stage.controls:
         held = control.settable
         few = {held[0], held[len(held) // 2], held[-1]} if control.kind == "number" and not every else held
-        yield from ({control.name: text} for text in few)
+        yield from ({control.name: text} for text in few if text != control.default)
     yield from (
         {"way": way, "length": text} for way in ("share", "bits") for text in ("5", "200") if question == "counting"
     )
