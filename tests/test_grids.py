@@ -2,7 +2,7 @@
 
 import torch
 
-from posenc.positions import centred, grid, left_padded_rows, midpoints, on_axes
+from posenc.positions import centred, grid, left_padded_rows, midpoints, on_axes, packed_rows
 
 
 def test_the_last_axis_is_fastest() -> None:
@@ -44,6 +44,12 @@ def test_pictures_of_several_sizes_are_one_batch() -> None:
     assert torch.equal(at[:, 0, mask[0]], small)
     assert torch.equal(at[:, 1], large)
     assert at[:, 0, ~mask[0]].eq(0).all()
+
+
+def test_pictures_of_several_sizes_are_packed_as_documents() -> None:
+    at, segments = packed_rows([grid(1, 2), grid(2, 2)])
+    assert at.tolist() == [[0, 0, 0, 0, 1, 1], [0, 1, 0, 1, 0, 1]]
+    assert segments.tolist() == [0, 0, 1, 1, 1, 1]
 
 
 def test_text_has_one_position_on_every_axis() -> None:

@@ -1,6 +1,7 @@
 """One predicate says what a mask means: in dense blocks, to FlexAttention and in what is cut out of a mask; and a
 field is served everywhere once it is declared."""
 
+import itertools
 import random
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +22,6 @@ from posenc.errors import InvalidArgument
 from posenc.laws.effects import defined
 from posenc.mask import PER_KEY, PER_QUERY
 from posenc.positions import arange
-from support import pairs
 
 CPU = torch.device("cpu")
 B, H = 2, 2
@@ -41,9 +41,11 @@ def drawn(order: bool | None = None) -> tuple[Mask, int, int]:
     if maybe(0.3):
         given["key_mask"] = torch.rand(random.choice((1, B)), S) > 0.3
     if maybe(0.3):
-        given |= {"q_segments": row(0, 2, T), "k_segments": row(0, 2, S)}
+        given |= {"q_segments": row(0, 3, T) - 2 << 40, "k_segments": row(0, 3, S) - 2 << 40}
     if maybe(0.2):
         given["chunk"] = random.randint(1, 5)
+        if T == S and "q_order" not in given and "q_segments" in given:
+            given["k_segments"] = given["q_segments"]  # the same tokens
     if maybe(0.3) and ("q_order" not in given or T == S):
         given["bidirectional_groups"] = row(-1, 2, S)
     if maybe(0.2):
@@ -60,24 +62,70 @@ def whole(mask: Mask, T: int, S: int) -> Tensor:
     return (torch.ones(1, 1, 1, 1).bool() if visible is None else visible).expand(B, H, T, S)
 
 
+def by_hand(mask: Mask, T: int, S: int) -> Tensor:
+    """The mask (B, H, T, S) by loops over pairs, from the sentences of its documentation."""
+    seen = torch.zeros(B, H, T, S, dtype=torch.bool)
+    for b in range(B):
+        given = {name: x.expand(B, -1)[b] for name, x in mask.tensors().items() if name != "dense"}
+        order = given.get("q_order", arange(T, offset=S - T)).tolist(), given.get("k_order", arange(S)).tolist()
+        padding = given.get("key_mask", torch.ones(S, dtype=torch.bool)).tolist()
+        documents = (
+            given.get("q_segments", torch.zeros(T)).tolist(),
+            given.get("k_segments", torch.zeros(S)).tolist(),
+        )
+        groups = given.get("bidirectional_groups", torch.full((S,), -1)).tolist()
+        starts: dict[float, int] = {}
+        for j in range(S):
+            if padding[j]:
+                starts.setdefault(documents[1][j], j)
+        for t, j in itertools.product(range(T), range(S)):
+            ahead = order[1][j] - order[0][t]
+            sees = (not mask.causal or ahead <= 0) and (mask.window is None or -mask.window < ahead < mask.window)
+            sees = sees or (groups[S - T + t] >= 0 and groups[S - T + t] == groups[j])
+            sees = sees and documents[0][t] == documents[1][j] and padding[j]
+            if mask.chunk is not None and sees:
+                start = starts[documents[1][j]] if mask.q_order is None else 0
+                # Padding is of the first chunk.
+                sees = max(0, order[0][t] - start) // mask.chunk == max(0, order[1][j] - start) // mask.chunk
+            if "q_from" in given:
+                sees = sees and bool(given["k_positions"][j] >= given["q_from"][t])
+            if "q_until" in given:
+                sees = sees and bool(given["k_positions"][j] < given["q_until"][t])
+            seen[b, :, t, j] = sees
+    return seen if mask.dense is None else seen & mask.dense
+
+
 @pytest.mark.usefixtures("unchecked")
-def test_blocks_and_flex_attention_ask_one_predicate() -> None:
-    """Equal to both as they were written apart, on 35,000 pairs of a query and a key; some by plain numbers."""
+def test_everything_composes() -> None:
+    """Whole, in blocks, as FlexAttention is told it, and in attention, on 35,000 pairs of a query and a key."""
     random.seed(0)
     torch.manual_seed(0)
     compared = 0
     b, h, i, j = torch.meshgrid(*(torch.arange(n) for n in (B, H, 7, 10)), indexing="ij")
     while compared < 35_000:
         mask, T, S = drawn()
-        got, want = whole(mask, T, S), pairs.visible(mask, T, S)
-        assert torch.equal(got, torch.ones(B, H, T, S).bool() if want is None else want.expand(B, H, T, S)), mask
+        want = by_hand(mask, T, S)
+        assert torch.equal(whole(mask, T, S), want), mask
+        first, (_, keys) = T // 2, mask.key_range(0, T, T, S)
+        assert not want[..., keys:].any()
+        assert not want[:, :, first:, : mask.key_range(first, T, T, S)[0]].any()
+        block = mask.block(mask.known(T, S, CPU), first, T, keys, min(1, keys))
+        if block is not None:
+            assert torch.equal(block.expand(B, H, T - first, -1), want[:, :, first:, min(1, keys) : keys])
         sees = mask.modifier(T, S, CPU)
         if sees is not None:
             asked = [index[:, :, :T, :S] for index in (b, h, i, j)]
-            assert torch.equal(sees(*asked).expand(B, H, T, S), got), mask
-        one = [random.randrange(n) for n in (B, H, T, S)]
-        assert pairs.sees(mask, T, S, *one) == got[tuple(one)], (mask, one)
-        compared += got.numel()
+            assert torch.equal(sees(*asked).expand(B, H, T, S), want), mask
+            one = [random.randrange(n) for n in (B, H, T, S)]
+            assert bool(sees(*map(torch.tensor, one))) == want[tuple(one)], (mask, one)
+        compared += want.numel()
+        if mask.q_order is None and mask.causal and mask.key_mask is not None and not mask.key_mask[:, -1].all():
+            continue  # refused: it would be the last query's own key
+        q = torch.randn(B, H, T, 4, dtype=torch.float64)
+        k, v = torch.randn(2, B, 1, S, 4, dtype=torch.float64)
+        weights = (q @ k.mT / 2).masked_fill(~want, -torch.inf).softmax(-1).nan_to_num(0.0)
+        got = attention(q, k, v, NoPE().at(arange(T, offset=S - T), arange(S)), mask)
+        torch.testing.assert_close(got, weights @ v, rtol=0, atol=1e-12)
 
 
 @pytest.mark.usefixtures("unchecked")

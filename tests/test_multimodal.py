@@ -1,4 +1,4 @@
-"""Positions of text, pictures and videos: what every family counts, in a batch, packed, and token by token."""
+"""Positions of text, pictures and videos: times as fractions, and conversations that go on."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -6,46 +6,15 @@ from fractions import Fraction
 import pytest
 import torch
 
-import posenc
-from posenc.encodings.axes import chunked
 from posenc.positions import (
     COUNTINGS,
     Image,
     Text,
     Video,
-    left_padded_rows,
     multimodal,
-    packed_rows,
 )
 
 CONVERSATION = [Text(3), Image(4, 6), Text(2), Image(2, 2), Text(1)]
-
-
-@pytest.mark.parametrize("family", COUNTINGS)
-def test_a_picture_is_a_grid_and_text_goes_on_above_it(family: str) -> None:
-    at, after = multimodal(CONVERSATION, family)
-    time, row, column = at.tolist()
-    assert time == [0, 1, 2, 3, 3, 3, 3, 3, 3, 6, 7, 8, 9]
-    assert row == [0, 1, 2, 3, 3, 3, 4, 4, 4, 6, 7, 8, 9]
-    assert column == [0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9]
-    assert after == 10
-
-
-@pytest.mark.parametrize(("family", "times", "text"), [("qwen2-vl", 1, 9), ("qwen2.5-vl", 2, 14)])
-def test_text_after_a_video_stands_above_its_last_time(family: str, times: int, text: int) -> None:
-    """Not at 5, above the larger side of its grid, where the video's own time ids still run."""
-    at, after = multimodal([Text(3), Video(6, 4, 4, seconds=1), Text(3)], family)
-    assert at[0, 3:27:4].tolist() == [3 + times * frame for frame in range(6)]
-    assert at[:, 27:].tolist() == [[text, text + 1, text + 2]] * 3
-    assert after == text + 3
-    assert (at[:, 27:].min() > at[:, :27].max()).item()
-
-
-def test_time_is_floored_after_frame_seconds_and_rate_are_multiplied() -> None:
-    """Half a second at one id a second: 0 0 1 1 2, and not 0 for all."""
-    counting = replace(COUNTINGS["qwen2.5-vl"], ids_per_second=1)
-    at, _ = multimodal([Video(5, 2, 2, seconds=0.5)], counting)
-    assert at[0].tolist() == [0, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize("seconds", [1 / 3, Fraction(1, 3)])
@@ -54,46 +23,9 @@ def test_three_thirds_of_a_second_are_one(seconds: float | Fraction) -> None:
     assert at[0].tolist() == [0, 0, 0, 1, 1, 1, 2]
 
 
-def test_one_token_may_stand_for_frames() -> None:
-    """ERNIE 4.5 VL: two frames and 2×2 patches a token."""
-    at, after = multimodal([Text(1), Video(4, 4, 4), Text(1)], "ernie-4.5-vl")
-    assert at.shape == (3, 10)
-    assert at[0].tolist() == [0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
-    assert after == 4
-
-
-def test_frames_may_stand_apart() -> None:
-    """Qwen3-VL: a time in words between frames; each frame is a picture."""
-    at, _ = multimodal([Text(2), Image(4, 4), Text(2), Image(4, 4)], "qwen3-vl")
-    assert at[0].tolist() == [0, 1, 2, 2, 2, 2, 4, 5, 6, 6, 6, 6]
-
-
 def test_a_conversation_goes_on_where_it_stopped() -> None:
     whole, after = multimodal(CONVERSATION, "qwen2-vl")
     first, between = multimodal(CONVERSATION[:2], "qwen2-vl")
     rest, last = multimodal(CONVERSATION[2:], "qwen2-vl", start=between)
     assert torch.equal(torch.cat((first, rest), 1), whole)
     assert last == after
-
-
-def test_rows_in_a_batch_and_packed_are_as_alone() -> None:
-    """Through attention: left-padded, packed, and each alone, up to float32 rounding."""
-    rope = posenc.Rotary(8, pairing="half", axes=chunked(2, 1, 1))
-    rows = [multimodal(CONVERSATION, "qwen2-vl")[0], multimodal(CONVERSATION[1:4], "qwen2-vl")[0]]
-    draws = [torch.randn(3, 1, 2, row.shape[1], 8) for row in rows]
-    padded, mask = left_padded_rows(rows)
-    packed, segments = packed_rows(rows)
-    q, k, v = torch.zeros(3, 2, 2, padded.shape[2], 8)
-    for i, draw in enumerate(draws):
-        for tensor, own in zip((q, k, v), draw, strict=True):
-            tensor[i][:, mask[i]] = own[0]
-    placed = rope.at(padded)
-    batched = posenc.attention(*placed.rotate(q, k), v, placed, posenc.Mask(True, key_mask=mask))
-    one_q, one_k, one_v = torch.cat(draws, -2)
-    placed = rope.at(packed)
-    in_a_row = posenc.attention(*placed.rotate(one_q, one_k), one_v, placed, posenc.Mask(True, q_segments=segments))
-    for i, (row, (own_q, own_k, own_v)) in enumerate(zip(rows, draws, strict=True)):
-        placed = rope.at(row)
-        alone = posenc.attention(*placed.rotate(own_q, own_k), own_v, placed, causal=True)
-        torch.testing.assert_close(batched[i][None, :, mask[i]], alone, rtol=0, atol=2e-6)
-        torch.testing.assert_close(in_a_row[:, :, segments == i], alone, rtol=0, atol=2e-6)

@@ -41,10 +41,6 @@ def test_plain_counts_from_its_offset(length: int, offset: int) -> None:
     assert at.tolist() == list(range(offset, offset + length))
 
 
-def test_plain_reaches_the_last_position() -> None:
-    assert arange(2, offset=LIMIT - 2).tolist() == [LIMIT - 2, LIMIT - 1]
-
-
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, max_size=4))
 def test_left_padded_counts_real_tokens_of_each_row(rows: list[tuple[int, int]]) -> None:
     longest = max(padding + real for padding, real in rows)
@@ -61,11 +57,6 @@ def test_packed_starts_every_document_at_zero(lengths: list[int]) -> None:
     assert at.dtype == segments.dtype == torch.int64
     assert at.tolist() == [p for length in lengths for p in range(length)]
     assert segments.tolist() == [i for i, length in enumerate(lengths) for _ in range(length)]
-
-
-def test_positions_in_range_pass() -> None:
-    check(torch.tensor([], dtype=torch.int64))
-    check(torch.tensor([0, LIMIT - 1]))
 
 
 @pytest.mark.parametrize("case", TIERS, ids=str)

@@ -1,6 +1,5 @@
 """Softcap, sinks and the logsumexp: transformers' own attention, and the specification under every combination."""
 
-import itertools
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from posenc.attend.offers import WAYS
 from posenc.encodings.alibi import LinearBias
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
+from support.attending import same_gradients
 
 H, K, D = 4, 2, 8
 
@@ -59,11 +59,7 @@ def test_gpt_oss_with_gradients(T: int, window: int | None) -> None:
     placed = posenc.NoPE().at(arange(T, offset=S - T), arange(S))
     got = attention(*given_, placed, causal=True, window=window, scale=0.7, sinks=sinks)
     torch.testing.assert_close(got, want.transpose(1, 2), rtol=0, atol=1e-12)
-    weight = torch.randn_like(got)
-    grads = torch.autograd.grad((got * weight).sum(), [*given_, sinks])
-    theirs = torch.autograd.grad((want.transpose(1, 2) * weight).sum(), [*given_, sinks])
-    for mine, other in zip(grads, theirs, strict=True):
-        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)
+    same_gradients(got, want.transpose(1, 2), [*given_, sinks], 1e-10)
 
 
 ENCODINGS: dict[str, Any] = {
@@ -223,16 +219,6 @@ def test_what_does_not_go_together_is_refused(asked: dict[str, Any], message: st
         for call in (attention, explain):
             with pytest.raises(InvalidArgument, match=message):
                 call(*heads(dtype=torch.float32), encoding.at(arange(9)), causal=True, **asked)
-
-
-def test_the_table_of_features_names_what_there_is() -> None:
-    assert set(itertools.chain(*(way.has for way in WAYS.values()))) == {
-        "logsumexp",
-        "softcap",
-        "dropout",
-        "biases that read scores",
-        "function transforms",
-    }
 
 
 def test_what_cuda_takes() -> None:

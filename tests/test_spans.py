@@ -12,6 +12,7 @@ from posenc import ALiBi, FoX, Mask, NoPE, attention, scores
 from posenc.attend.ways import spans
 from posenc.errors import InvalidArgument
 from posenc.positions import arange, left_padded, packed
+from support.attending import same_gradients
 
 SHORT = 128
 T = 2 * SHORT + 3
@@ -121,23 +122,6 @@ def test_spans_leave_out_what_is_hidden_and_short_ones_are_masked() -> None:
     assert spans(Mask(causal=True, key_mask=keys), T, T) is None
 
 
-class InHalf(posenc.Bias):
-    """Rows of 16 bits."""
-
-    heads = 4
-
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
-        return torch.zeros(1, 4, last - first, keys - start, dtype=torch.float16)
-
-
-def test_rows_of_16_bits_are_refused() -> None:
-    _, q, k, v = inputs(1)
-    with pytest.raises(
-        InvalidArgument, match=r"rows of InHalf must return .* in float32 or wider.*; got torch.float16"
-    ):
-        attention(q, k, v, posenc.Placed(arange(T), arange(T), bias=InHalf()), causal=True)
-
-
 class Plain(posenc.Bias):
     """A bias with rows and nothing else, as somebody's own may be: −(key·query)/1000."""
 
@@ -212,8 +196,4 @@ def test_spans_are_scores_forward_and_backward(case: str, name: str) -> None:
     weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
     want = weights @ v.repeat_interleave(2, dim=1)
     torch.testing.assert_close(y, want, rtol=0, atol=1e-11)
-    wanted = [q, k, v, *encoding.parameters()]
-    weight = torch.randn_like(y)
-    got, theirs = (torch.autograd.grad((out * weight).sum(), wanted, retain_graph=True) for out in (y, want))
-    for mine, other in zip(got, theirs, strict=True):
-        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10 * (1 + other.abs().max().item()))
+    same_gradients(y, want, [q, k, v, *encoding.parameters()], 1e-10, 1e-10)

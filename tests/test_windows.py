@@ -1,18 +1,17 @@
 """Windows and causality cost what is visible: what they hide is never multiplied, forward or backward."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc import Mask, attention, explain, scores
 from posenc.attend.blocks import WINDOW_ROWS
 from posenc.positions import arange
+from support.attending import same_gradients
+from support.operators import Operators
 
-HEADS, D, T = 2, 8, 2048
+HEADS, D, T = 2, 8, 1024
 BIASES = (
     "nope",
     "alibi",
@@ -26,24 +25,6 @@ BIASES = (
     "fox",
     "inkling",
 )
-
-
-class Multiplied(TorchDispatchMode):
-    """Counts the scores that attention computes, a query's product with a key each: by its kernels and by products
-    of matrices whose result is one block's scores."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scores = 0
-
-    def __torch_dispatch__(
-        self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        name = func.name()
-        if "scaled_dot_product" in name and "cpu" in name:
-            q, k = args[:2] if "backward" not in name else args[1:3]
-            self.scores += q.shape[:-1].numel() * k.shape[2]
-        return func(*args, **kwargs or {})
 
 
 def placed(name: str, S: int, T: int, dtype: torch.dtype) -> tuple[posenc.Placed, list[Tensor]]:
@@ -63,13 +44,13 @@ def test_cost_is_what_is_visible(name: str, training: bool) -> None:
     window = 128
     here, _ = placed(name, T, T, torch.float32)
     q, k, v = (x.requires_grad_(training) for x in torch.randn(3, 1, HEADS, T, D))
-    with Multiplied() as counted, torch.set_grad_enabled(training):
+    with Operators() as counted, torch.set_grad_enabled(training):
         attention(q, k, v, here, causal=True, window=window)
     rows = 256 if training else 128
     assert 0 < counted.scores <= HEADS * T * (rows + window)
     if here.causal:
         return
-    with Multiplied() as two_sided, torch.set_grad_enabled(training):
+    with Operators() as two_sided, torch.set_grad_enabled(training):
         attention(q, k, v, here, window=window)
     assert 0 < two_sided.scores <= HEADS * T * (rows + 2 * window)
 
@@ -79,7 +60,7 @@ def test_the_backward_pass_costs_what_is_visible_too(name: str) -> None:
     here, _ = placed(name, T, T, torch.float32)
     q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, HEADS, T, D))
     y = attention(q, k, v, here, causal=True, window=128)
-    with Multiplied() as counted:
+    with Operators() as counted:
         y.sum().backward()
     assert 0 < counted.scores <= HEADS * T * (256 + 128)
 
@@ -108,17 +89,7 @@ def test_windows_are_those_of_scores(name: str, queries: int, causal: bool, wind
     torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
     with torch.no_grad():
         torch.testing.assert_close(attention(*leaves, here, mask), want, rtol=0, atol=1e-12)
-    weight = torch.randn_like(y)
-    mine, theirs = (
-        torch.autograd.grad((x * weight).sum(), [*leaves, *parameters], allow_unused=True, retain_graph=True)
-        for x in (y, want)
-    )
-    for got, expected in zip(mine, theirs, strict=True):
-        if got is None or expected is None:
-            assert got is None or not got.any()
-            assert expected is None or not expected.any()
-        else:
-            torch.testing.assert_close(got, expected, rtol=0, atol=1e-10 * (1 + float(expected.abs().max())))
+    same_gradients(y, want, [*leaves, *parameters], 1e-10, 1e-10)
 
 
 def test_a_window_along_a_line_stays_on_it() -> None:
@@ -130,21 +101,10 @@ def test_a_window_along_a_line_stays_on_it() -> None:
 def test_a_step_of_decoding_pads_no_cache() -> None:
     """Values narrower than keys (MLA) stay so, where that costs a table of less than their own size."""
     q, k, v = torch.randn(1, 4, 1, 24), torch.randn(1, 4, 512, 24), torch.randn(1, 4, 512, 16)
-    here, computed = posenc.NoPE().at(arange(512)[-1:], arange(512)), []
-    given = {x.untyped_storage().data_ptr() for x in (q, k, v)}
-
-    class Computed(TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
-        ) -> object:
-            result = func(*args, **kwargs or {})
-            if isinstance(result, Tensor) and result.untyped_storage().data_ptr() not in given:
-                computed.append(result.numel())
-            return result
-
-    with Computed():
+    here = posenc.NoPE().at(arange(512)[-1:], arange(512))
+    with Operators() as operators:
         y = attention(q, k, v, here, causal=True)
-    assert max(computed) < v.numel()
+    assert max(operators.sizes) < v.numel()
     torch.testing.assert_close(y, (q @ k.mT / 24**0.5).softmax(-1) @ v)
 
 
@@ -172,16 +132,9 @@ def test_blocks_of_a_window_are_one_call(name: str, S: int, window: int) -> None
     here, mask, length = encoding.at(arange(S)[-200:], arange(S)), Mask(causal=True, window=window), 200
     q, k, v = torch.randn(2, length, 4, 8).transpose(1, 2), *torch.randn(2, 2, S, 2, 8).transpose(2, 3)
     wanted = scores(q, k, here, mask).softmax(-1) @ v.repeat_interleave(2, 1)
-    shapes = []
-
-    class Called(Multiplied):
-        def __torch_dispatch__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None):
-            if "scaled_dot_product" in func.name():
-                shapes.append(args[0].shape[1:3])
-            return super().__torch_dispatch__(func, types, args, kwargs)
-
-    with torch.no_grad(), Called():
+    with torch.no_grad(), Operators() as operators:
         y = attention(q, k, v, here, mask)
+    shapes = [one.args[0][1:3] for one in operators.attention]
     torch.testing.assert_close(y, wanted, rtol=0, atol=2e-6)
     behind = -(-max(0, window - 1 - (S - length)) // WINDOW_ROWS)  # blocks that see less than a window
     alike = length // WINDOW_ROWS - behind

@@ -1,22 +1,12 @@
-"""ALiBi: slopes for every head count, given ones, both sides, and a line where positions are consecutive."""
+"""ALiBi: slopes that are given, and a line where positions are consecutive."""
 
 import pytest
 import torch
 
 from posenc import ALiBi, NoPE, attention
-from posenc.encodings.alibi import alibi_bias, slopes
+from posenc.encodings.alibi import slopes
 from posenc.positions import arange, packed
 from support import reference
-
-
-@pytest.mark.parametrize("max_exponent", [8.0, 16.0])
-def test_slopes_of_every_head_count(max_exponent: float) -> None:
-    for heads in range(1, 129):
-        got = slopes(heads, max_exponent)
-        assert got == pytest.approx(reference.slopes(heads, max_exponent), rel=1e-15)
-        in_module = ALiBi(heads, max_exponent=max_exponent).slopes
-        assert in_module.dtype == torch.float32
-        assert torch.equal(in_module, torch.tensor(got, dtype=torch.float32))
 
 
 def test_given_slopes_leave_heads_without_a_bias() -> None:
@@ -27,11 +17,6 @@ def test_given_slopes_leave_heads_without_a_bias() -> None:
     first = attention(q[:, :2], k[:, :2], v[:, :2], ALiBi(2).at(at, dtype=torch.float64), causal=True)
     others = attention(q[:, 2:], k[:, 2:], v[:, 2:], NoPE().at(at), causal=True)
     torch.testing.assert_close(y, torch.cat((first, others), dim=1), rtol=0, atol=1e-12)
-
-
-def test_the_bias_is_a_penalty_on_both_sides() -> None:
-    want = reference.Slopes(reference.slopes(8)).bias(arange(5), arange(5))
-    assert torch.equal(alibi_bias(8, 5), want.float())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc import Rotary, rerotate
+from posenc import Rotary
 from posenc.encodings.axes import AxisMap, alternating, axial, chunked, dealt, first_last, strided
 from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
@@ -49,35 +49,6 @@ IN_UNITS = [
 )
 def test_the_axis_of_every_pair(made: AxisMap, axes: list[int]) -> None:
     assert list(made.axis_of_pair) == axes
-
-
-LADDER = [1.0, 0.1, 0.01, 0.001]
-CHANNELS = {
-    "Qwen-VL towers": (axial(4, 4), [("y", f) for f in LADDER] + [("x", f) for f in LADDER]),
-    "Pixtral": (
-        dealt(2, 8),
-        [("y", f) for f in LADDER] + [("x", f / 10**0.5) for f in LADDER],
-    ),
-    "Kimi": (alternating(2, 8), [(axis, f) for f in LADDER for axis in "yx"]),
-}
-"""Sixteen channels, base 10 000: the axis of every pair and its frequency, as the models' code has them."""
-
-
-@pytest.mark.parametrize("pairing", ["half", "interleaved"])
-@pytest.mark.parametrize("model", CHANNELS)
-def test_every_channel_turns_as_in_the_models(model: str, pairing: str) -> None:
-    made, pairs = CHANNELS[model]
-    at = torch.tensor([[0, 3, 17, 2], [5, 1, 0, 40]])
-    x = torch.randn(1, 1, 4, 16, dtype=torch.float64)
-    want = x.clone()
-    for i, (axis, frequency) in enumerate(pairs):
-        a, b = (i, i + 8) if pairing == "half" else (2 * i, 2 * i + 1)
-        angle = at["yx".index(axis)].double() * frequency
-        want[..., a] = x[..., a] * angle.cos() - x[..., b] * angle.sin()
-        want[..., b] = x[..., a] * angle.sin() + x[..., b] * angle.cos()
-    rotary = Rotary(16, pairing=pairing, axes=made)  # type: ignore[arg-type]
-    got, _ = rotary.at(at, dtype=torch.float64).rotate(x, x)
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("phases", ["exact", "float32"])
@@ -144,21 +115,6 @@ def test_coordinates_may_be_signed_where_it_is_said() -> None:
     assert torch.equal(cos, other_cos)
     assert torch.equal(sin, -other_sin)
     rotary.at(-at)
-
-
-def test_cached_keys_move_to_another_base() -> None:
-    old, new = (Rotary(8, pairing="half", axes=strided(2, 1, 1), base=base) for base in (1e4, 5e5))
-    at, k = torch.randint(1000, (3, 9)), torch.randn(1, 2, 9, 8, dtype=torch.float64)
-    turned, want = (r.at(at, dtype=torch.float64).rotate(k, k)[1] for r in (old, new))
-    torch.testing.assert_close(rerotate(turned, at, old, new), want, rtol=0, atol=1e-13)
-
-
-def test_a_part_without_axes_takes_the_first() -> None:
-    """ALiBi beside M-RoPE counts time."""
-    stack = posenc.encoding("stack(rotary(axes=chunked(2, 1, 1)), alibi)", head_dim=8, heads=2)
-    at = torch.tensor([[0, 4, 4, 5], [0, 1, 2, 5], [0, 1, 1, 5]])
-    bias, want = stack.at(at).bias, posenc.ALiBi(2).at(at[0]).bias
-    assert torch.equal(bias.rows(0, 4, 4), want.rows(0, 4, 4))
 
 
 @pytest.mark.parametrize("made", [*MAPS, *IN_UNITS], ids=str)

@@ -4,12 +4,7 @@ import pytest
 import torch
 
 from posenc import Decomposed, Encoding, LayoutLM, Window, attention
-from posenc.positions import arange
-
-
-def grid(*size: int) -> torch.Tensor:
-    """Positions of a window, row by row."""
-    return torch.cartesian_prod(*(torch.arange(places) for places in size)).T.contiguous()
+from posenc.positions import arange, grid
 
 
 def test_the_rows_of_the_smallest_window() -> None:

@@ -27,16 +27,12 @@ class Buckets(OffsetBias):
         return self.numbers[offsets.clamp(-50, 50) + 50].movedim(-1, 0)
 
 
-def buckets(at: Tensor) -> OffsetBias:
-    return Buckets(3, at, at, numbers=torch.randn(101, 3))
-
-
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("straight", [True, False])
 def test_a_bias_may_lie_in_memory_as_it_likes(straight: bool, causal: bool) -> None:
     """Both along a line and where positions allow none."""
     at = arange(9) if straight else 2 * arange(9)
-    bias = buckets(at)
+    bias = Buckets(3, at, at, numbers=torch.randn(101, 3))
     placed = Placed(at, at, bias=bias)
     assert (bias.toeplitz is not None) == straight
     q, k, v = torch.randn(3, 2, 3, 9, 4)

@@ -1,16 +1,15 @@
 """Parts of a bias: of some heads, tokens or rows of the batch, computed from what is theirs and nothing else."""
 
 import pickle
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc import Bias, Mask, OffsetBias, attention
 from posenc.positions import arange, left_padded, packed
+from support.operators import Operators
 
 HEADS, D, T = 8, 8, 48
 NAMES = (
@@ -37,23 +36,6 @@ def bias_of(name: str, at: Tensor, B: int = 2) -> tuple[Bias, Tensor, Tensor]:
     x, (q, k) = torch.randn(B, T, 12), torch.randn(2, B, HEADS, T, D)
     bias = encoding.at(at).with_content(x)[0].bias
     return bias.ordered(arange(T), arange(T)).meeting(q, k, 0.3), q, k
-
-
-class Elements(TorchDispatchMode):
-    """Counts the numbers of every tensor that is computed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(
-        self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        result = func(*args, **kwargs or {})
-        given = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
-        if isinstance(result, Tensor) and result.untyped_storage().data_ptr() not in given:
-            self.count += result.numel()
-        return result
 
 
 def positions(name: str) -> Tensor:
@@ -95,9 +77,9 @@ def test_an_eighth_of_the_heads_costs_an_eighth(name: str) -> None:
     counts = []
     for heads in (slice(0, HEADS), slice(3, 4)):
         part = bias_of(name, positions("padded"))[0].cut(heads=heads)
-        with Elements() as counted, torch.no_grad():
+        with Operators() as operators, torch.no_grad():
             part.rows(0, T, T)
-        counts.append(counted.count)
+        counts.append(sum(operators.sizes))
     assert counts[1] < (0.65 if name in ("sandwich", "stack(t5, shaw)") else 0.5) * counts[0], counts
 
 
@@ -113,9 +95,9 @@ def test_document_by_document_costs_what_documents_see(name: str, monkeypatch: p
     q, k, v = torch.randn(3, 8, 2, T, D)
     mask, counts = Mask(causal=True, q_segments=segments), {}
     for way in ("documents", "blocks"):
-        with Elements() as counted, torch.no_grad():
+        with Operators() as operators, torch.no_grad():
             attention(q, k, v, placed, mask, backend=way)
-        counts[way] = counted.count
+        counts[way] = sum(operators.sizes)
     assert counts["documents"] < counts["blocks"], counts
 
 

@@ -11,8 +11,6 @@ from posenc.laws.law import same
 from support.cases import CASES
 from support.checking import annotations_unchecked
 
-FACTS = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64}
-
 
 @pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"nope", "query-scale"}))
 def test_a_missing_fact_is_asked_for(name: str) -> None:

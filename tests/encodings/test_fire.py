@@ -6,6 +6,7 @@ from torch import Tensor
 
 from posenc import FIRE, attention
 from posenc.positions import arange, left_padded
+from support.attending import same_gradients
 
 
 def ratio(fire: FIRE, q_at: Tensor, k_at: Tensor) -> Tensor:
@@ -38,11 +39,7 @@ def test_pieces_are_the_network() -> None:
     at = torch.tensor([0, 1, 2, 5, 19, 21, 40, 300, 10**6])
     got, want = bias_at(fire, at, at)[0], written_out(fire, at, at)
     torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
-    weight = torch.randn_like(want)
-    wanted = list(fire.parameters())
-    mine, theirs = (torch.autograd.grad((y * weight).sum(), wanted, allow_unused=True) for y in (got, want))
-    for a, b in zip(mine, theirs, strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+    same_gradients(got, want, list(fire.parameters()), 1e-11)
 
 
 def test_left_padding_measures_by_the_row_of_every_sequence() -> None:
@@ -50,13 +47,6 @@ def test_left_padding_measures_by_the_row_of_every_sequence() -> None:
     mask[0, :5] = False
     fire, at = FIRE(2, nearest=3.0).double(), left_padded(mask)
     torch.testing.assert_close(bias_at(fire, at, at), written_out(fire, at, at), rtol=0, atol=1e-13)
-
-
-def test_a_row_is_measured_by_its_query_and_not_by_the_length() -> None:
-    """A cached token has the bias that it has read whole."""
-    fire = FIRE(2, nearest=4.0).double()
-    whole = bias_at(fire, arange(30), arange(30))
-    assert torch.equal(bias_at(fire, arange(1, offset=20), arange(21)), whole[:, :, 20:21, :21])
 
 
 def test_the_line_reaches_as_far_as_the_normaliser_is_one_number() -> None:
@@ -79,9 +69,5 @@ def test_gradients_reach_every_parameter_through_attention(length: int) -> None:
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
     want = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
     torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
-    weight, wanted = torch.randn_like(y), [q, k, v, *fire.parameters()]
-    mine, theirs = (torch.autograd.grad((out * weight).sum(), wanted, allow_unused=True) for out in (y, want))
-    for name, a, b in zip(("q", "k", "v", *dict(fire.named_parameters())), mine, theirs, strict=True):
-        # Up to 2·300·300 terms of 1e-16 each in a parameter; m has none while no row is beyond it.
-        if a is not None or b is not None:
-            torch.testing.assert_close(a, b, rtol=0, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
+    # Up to 2·300·300 terms of 1e-16 each in a parameter.
+    same_gradients(y, want, [q, k, v, *fire.parameters()], 1e-10)

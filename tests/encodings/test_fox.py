@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc import FoX, Mask, attention, scores
+from posenc import FoX, Mask, attention
 from posenc.encodings.fox import ForgetBias
 from posenc.positions import arange, packed
 from support import reference
+from support.attending import same_gradients
 
 B, H, T, D, C = 2, 4, 12, 4, 6
 EXACT = 1e-12
@@ -46,11 +47,7 @@ def test_values_and_gradients_are_those_of_the_sum_written_out() -> None:
     here, _ = fox.at(arange(T), dtype=torch.float64).with_content(given[0])
     y, want = attention(*given[1:], here, causal=True), alone(fox, *given)
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
-    weight = torch.randn_like(y)
-    wanted = (*given, fox.weight, fox.bias)
-    got, goal = (torch.autograd.grad((out * weight).sum(), wanted) for out in (y, want))
-    for mine, theirs in zip(got, goal, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=100 * EXACT)
+    same_gradients(y, want, (*given, fox.weight, fox.bias), 100 * EXACT)
 
 
 @pytest.mark.parametrize("q_rows", [True, False])
@@ -108,14 +105,3 @@ def test_channels_hold_sums_that_no_float16_reaches(dtype: torch.dtype) -> None:
         got = got - got[row]
         want = bias.rows(row, row + 1, 20_000)[0, 0, 0].double()
         assert (got - want).abs().max() <= 4 * 2.0**-24 * 200_000
-
-
-@pytest.mark.parametrize("head_dim", [4, 64])
-def test_gates_are_added_after_scores_were_divided(head_dim: int) -> None:
-    """As in the paper. Code of its kin adds them to q·k before the division: the same gates, √D times as weak."""
-    q, k = torch.randn(2, 1, 2, 5, head_dim, dtype=torch.float64)
-    here, gates = FoX(8, 2).double().at(arange(5), dtype=torch.float64).with_content(torch.randn(1, 5, 8).double())
-    sums = gates.cumsum(-1)
-    want = q @ k.mT / head_dim**0.5 + (sums[..., :, None] - sums[..., None, :])
-    seen = torch.ones(5, 5, dtype=torch.bool).tril()
-    torch.testing.assert_close(scores(q, k, here, causal=True)[..., seen], want[..., seen], rtol=0, atol=1e-12)

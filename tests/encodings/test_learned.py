@@ -1,15 +1,9 @@
-"""Learned positions: a row each, a clamped end, gradients and the first numbers."""
+"""Learned positions: a clamped end, gradients and the first numbers."""
 
 import pytest
 import torch
 
 from posenc import Learned
-from posenc.positions import arange
-
-
-def test_every_position_has_a_row() -> None:
-    table = Learned(512, 8)
-    assert torch.equal(table.table(arange(512)), table.weight)
 
 
 def test_clamp_reuses_the_last_row_knowingly() -> None:

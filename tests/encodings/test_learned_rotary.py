@@ -74,17 +74,6 @@ def test_far_positions_are_exact_for_the_frequencies_it_has() -> None:
         assert math.hypot(cos[i], sin[i]) == pytest.approx(1, abs=1e-15)
 
 
-def test_a_checkpoint_of_lerope_loads_as_frequencies() -> None:
-    """θ·exp(α), as Mistral Large 4 holds it."""
-    alpha = torch.randn(4) * 0.1
-    theta = 1 / 10_000 ** (torch.arange(0, 8, 2) / 8)
-    encoding = LearnedRotary(8, pairing="half")
-    encoding.load_state_dict({"frequencies": (theta * alpha.exp())[None, None]})
-    angle = torch.arange(50)[:, None] * (theta * alpha.exp())
-    cos, _ = encoding.tables(arange(50))
-    torch.testing.assert_close(cos[0, 0].detach(), angle.cos(), rtol=0, atol=50 * 2.0**-23)
-
-
 def test_a_cast_rounds_what_is_trained_until_it_is_loaded_into_float32() -> None:
     """As its documentation says, digits and all: F is a parameter, and a cast rounds parameters."""
     encoding, far = LearnedRotary(16, pairing="half"), torch.tensor([4096])

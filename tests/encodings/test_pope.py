@@ -1,4 +1,4 @@
-"""PoPE: scores by a second derivation, what it does to widths, gradients of its angles, its scalings."""
+"""PoPE: what it does to widths, gradients of its angles, its scalings."""
 
 import math
 
@@ -8,20 +8,6 @@ from torch import Tensor
 from posenc import PoPE, attention, scores
 from posenc.positions import arange
 from posenc.scaling import Linear, YaRN
-
-
-def test_scores_by_complex_numbers() -> None:
-    """The formula once more, as a sum over complex channels, grouped keys and an angle of every query head."""
-    q, k = torch.randn(2, 4, 5, 6, dtype=torch.float64), torch.randn(2, 2, 5, 6, dtype=torch.float64)
-    encoding = PoPE(6, 4, start="uniform", base=50.0).double()
-    at = torch.tensor([3, 1000, 5, 0, 70])
-    placed = encoding.at(at, dtype=torch.float64)
-    theta = torch.tensor([50.0 ** (-c / 6) for c in range(6)], dtype=torch.float64)
-    angle = at[:, None] * theta
-    polar_q = torch.polar(torch.nn.functional.softplus(q), (angle - encoding.weight[:, None]).expand_as(q).clone())
-    polar_k = torch.polar(torch.nn.functional.softplus(k), angle.expand_as(k).clone()).repeat_interleave(2, dim=1)
-    want = (polar_q[..., :, None, :] * polar_k.conj()[..., None, :, :]).sum(-1).real / math.sqrt(6)
-    torch.testing.assert_close(scores(*placed.rotate(q, k), placed), want, rtol=0, atol=1e-11)
 
 
 def test_part_of_a_head_passes_bit_for_bit_and_the_scale_stays() -> None:

@@ -1,21 +1,11 @@
-"""Buckets of DeBERTa, and which keys CoPE counts."""
+"""Which keys CoPE counts."""
 
 import math
 
 import torch
 
-from posenc import CoPE, DeBERTa, Mask, scores
+from posenc import CoPE, Mask, scores
 from posenc.positions import arange
-
-
-def test_debertas_buckets() -> None:
-    """Query − key; both sides end in different rows."""
-    bucket = DeBERTa(1, 1).bucket
-    ends = {128: 128, 129: 129, 200: 169, 256: 192, 300: 207, 400: 233, 510: 255, 512: 256, 600: 256}
-    for distance, size in ends.items():
-        behind, ahead = bucket(torch.tensor([-distance, distance])).tolist()
-        assert (behind, ahead) == (min(256 + size, 511), 256 - size), distance
-    assert bucket(torch.tensor([0, -1, 1, -(2**31), 2**31])).tolist() == [256, 257, 255, 511, 0]
 
 
 def test_cope_does_not_count_what_is_hidden() -> None:

@@ -1,6 +1,4 @@
-"""Sinusoidal positions: their formula, their identities, and every layout."""
-
-import math
+"""Sinusoidal positions: their formula in every spacing and layout."""
 
 import pytest
 import torch
@@ -26,26 +24,6 @@ def test_the_authors_spacing_ends_at_one_over_base(half: int, base: float, order
     want = reference.Sinusoids(2 * half, order, "tensor2tensor", base).rows(arange(9))
     torch.testing.assert_close(encoding.table(arange(9), torch.float64), want, rtol=0, atol=1e-12)
     assert float(encoding.clock.frequencies.exact[-1]) == pytest.approx(1 / base, rel=1e-14)
-
-
-@pytest.mark.parametrize("width", [1, 7, 15])
-def test_an_odd_width_leaves_out_the_last_cosine(width: int) -> None:
-    odd = Sinusoidal(width)
-    x = odd.at(arange(3)).embed(torch.zeros(1, 3, width))
-    assert x.shape == (1, 3, width)
-    assert len(odd.clock.frequencies) == (width + 1) // 2
-    slowest = 10_000.0 ** (-(width - 1) / width)
-    assert x[0, 2, -1].item() == pytest.approx(math.sin(2 * slowest), abs=1e-7)
-
-
-def test_one_rotation_takes_every_position_k_further() -> None:
-    """PE(p+k) = R(k) PE(p) with the same R at every p."""
-    encoding, at, k = Sinusoidal(16), arange(50), 7
-    here, there = encoding.table(at, torch.float64), encoding.table(at + k, torch.float64)
-    phase = k * torch.tensor([10_000.0 ** (-i / 8) for i in range(8)], dtype=torch.float64)
-    sin, cos = here[:, ::2], here[:, 1::2]
-    torch.testing.assert_close(there[:, ::2], sin * phase.cos() + cos * phase.sin(), rtol=0, atol=1e-13)
-    torch.testing.assert_close(there[:, 1::2], cos * phase.cos() - sin * phase.sin(), rtol=0, atol=1e-13)
 
 
 def test_scale_and_order() -> None:

@@ -1,4 +1,4 @@
-"""xPos: scores by their formula up to the last position, caches that stay valid, and a float16 that is refused."""
+"""xPos: exact up to the last position, in packed documents, along axes, undone, and a float16 that is refused."""
 
 import math
 
@@ -9,6 +9,7 @@ import posenc
 from posenc import Mask, XPos, attention, scores
 from posenc.errors import InvalidArgument
 from posenc.positions import arange, packed
+from support.attending import same_gradients
 
 
 def formula(
@@ -28,17 +29,6 @@ def formula(
         turn = zeta ** (n / scale_base) * torch.exp(1j * n * theta)
         total = total + (pairs(q)[..., :, None, i] * pairs(k).conj()[..., None, :, i] * turn).real
     return total
-
-
-@pytest.mark.parametrize("pairing", ["half", "interleaved"])
-def test_scores_by_complex_numbers(pairing: str) -> None:
-    q, k = torch.randn(2, 1, 2, 6, 8, dtype=torch.float64)
-    at = torch.tensor([0, 3, 100, 1000, 5000, 5001])
-    encoding = XPos(8, pairing=pairing)  # type: ignore[arg-type]
-    placed = encoding.at(at, dtype=torch.float64)
-    got = scores(*placed.rotate(q, k), placed, causal=True, scale=1.0)
-    past = at[:, None] >= at
-    torch.testing.assert_close(got[..., past], formula(q, k, at, pairing)[..., past], rtol=0, atol=1e-11)
 
 
 LAST = 26_156
@@ -116,14 +106,9 @@ def test_packed_documents_and_a_bias_beside_it() -> None:
     for mask in (Mask(causal=True, q_segments=segments), Mask(causal=True, q_segments=segments, window=7)):
         placed = encoding.at(at, dtype=torch.float64)
         turned = placed.rotate(q, k)
-        weights = scores(*turned, placed, mask).softmax(-1)
-        torch.testing.assert_close(attention(*turned, v, placed, mask), weights @ v, rtol=0, atol=1e-12)
-        gradients = (
-            torch.autograd.grad(y.square().sum(), (q, k, v), retain_graph=True)
-            for y in (attention(*turned, v, placed, mask), weights @ v)
-        )
-        for got, want in zip(*gradients, strict=True):
-            torch.testing.assert_close(got, want, rtol=0, atol=1e-11)
+        got, want = attention(*turned, v, placed, mask), scores(*turned, placed, mask).softmax(-1) @ v
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+        same_gradients(got, want, (q, k, v), 1e-11)
 
 
 def test_channels_fade_along_the_first_of_several_axes() -> None:

@@ -156,12 +156,6 @@ def test_norms_of_queries_and_keys_go_with_their_channels(family: str, heads: in
         torch.testing.assert_close(logits(model, ids), before, rtol=0, atol=1e-5 * before.abs().max().item())
 
 
-STACKED = "dequantise it and merge adapters"
-UNKNOWN = (
-    r"rename it; known names: q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k \(GGUF\)"
-)
-
-
 @pytest.mark.parametrize(
     "name",
     [

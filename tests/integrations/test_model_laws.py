@@ -65,14 +65,15 @@ def test_models_that_ship_are_right(family: str) -> None:
     assert "0 broken, 0 ended in an error" in str(report)
 
 
-def positions_given(model: nn.Module, change: Callable[[dict[str, Any]], None]) -> None:
-    """What the trunk of a model is given is changed on its way in."""
+def positions_given(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
+    """A model whose trunk is given something else: it is changed on its way in."""
 
     def changed(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
         change(kwargs)
         return args, kwargs
 
     model.base_model.register_forward_pre_hook(changed, with_kwargs=True)
+    return model
 
 
 def past(kwargs: dict[str, Any]) -> int:
@@ -80,37 +81,27 @@ def past(kwargs: dict[str, Any]) -> int:
 
 
 def ignores_padding() -> Any:
-    model = tiny("gpt2")
-    positions_given(model, lambda kwargs: kwargs.update(position_ids=None))
-    return model
+    return positions_given(tiny("gpt2"), lambda kwargs: kwargs.update(position_ids=None))
 
 
 def ignores_the_mask() -> Any:
-    model = tiny("llama-2")
-    positions_given(model, lambda kwargs: kwargs.update(attention_mask=None))
-    return model
+    return positions_given(tiny("llama-2"), lambda kwargs: kwargs.update(attention_mask=None))
 
 
 def counts_chunks_anew() -> Any:
-    model = tiny("llama-2")
-
     def anew(kwargs: dict[str, Any]) -> None:
         if past(kwargs) and kwargs["input_ids"].shape[1] > 1:
             kwargs["position_ids"] = torch.arange(kwargs["input_ids"].shape[1])[None]
 
-    positions_given(model, anew)
-    return model
+    return positions_given(tiny("llama-2"), anew)
 
 
 def is_one_off_beside_a_cache() -> Any:
-    model = tiny("llama-2")
-
     def one_off(kwargs: dict[str, Any]) -> None:
         if past(kwargs) and kwargs.get("position_ids") is not None:
             kwargs["position_ids"] = kwargs["position_ids"] + 1
 
-    positions_given(model, one_off)
-    return model
+    return positions_given(tiny("llama-2"), one_off)
 
 
 def forgets_the_factor() -> Any:
@@ -227,8 +218,7 @@ def takes_axes_for_texts(monkeypatch: pytest.MonkeyPatch) -> Any:
         rows[:] = [] if at is None or len(at) != 3 else [at[0]]
 
     model = with_masks("qwen2_vl", lambda at: rows[0] if rows else at, monkeypatch)
-    positions_given(model, keep)
-    return model
+    return positions_given(model, keep)
 
 
 def sees_past_its_window(monkeypatch: pytest.MonkeyPatch) -> Any:

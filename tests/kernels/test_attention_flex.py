@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc import T5, ALiBi, Mask, Stack, attention, positions
@@ -17,6 +16,7 @@ from posenc.attend.call import AttentionCall
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.attention import flex
 from posenc.kernels.attention.flex import alibi_score_mod
+from support.operators import Operators
 
 pytestmark = pytest.mark.usefixtures(
     "unchecked"
@@ -156,23 +156,16 @@ def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int) -> Non
 def test_nobody_waits_nor_loops_where_nobody_may_look() -> None:
     """Fake tensors have no values, as those of a GPU are not there yet: one call of torch's attention, or one for
     each declared document, and an assertion that holds positions to what they are taken to be."""
-    calls: list[str] = []
-
-    class Recording(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            calls.append(func.name())
-            return func(*args, **(kwargs or {}))
-
-    with FakeTensorMode(), Recording():
+    with FakeTensorMode(), Operators() as operators:
         at, q = torch.arange(400), torch.empty(1, 4, 400, 64, dtype=torch.bfloat16)
         placed = posenc.Placed(at, at, bias=LinearBias(torch.ones(4), at, at))
         assert attention(q, q, q, placed, causal=True).shape == q.shape
-        whole = [name for name in calls if "scaled_dot_product" in name]
+        whole = operators.attention
         packed = Mask(causal=True, q_segments=at // 200, document_lengths=((200, 200),))
         assert attention(q, q, q, placed, packed).shape == q.shape
     assert len(whole) == 1
-    assert len([name for name in calls if "scaled_dot_product" in name]) == 3
-    assert len([name for name in calls if "_assert_async" in name]) == 3
+    assert len(operators.attention) == 3
+    assert sum("_assert_async" in name for name in operators.names) == 3
 
 
 @pytest.mark.parametrize("compiling", [False, True])

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc import ALiBi, FoX, attention, scores
@@ -16,6 +15,8 @@ from posenc.encodings.bias import climbs
 from posenc.kernels.attention import low_rank
 from posenc.kernels.attention.low_rank import SPAN, exact, linear
 from posenc.positions import arange
+from support.attending import same_gradients
+from support.operators import Operators
 
 FAR = torch.cat((torch.zeros(1, dtype=torch.int64), torch.arange(SPAN - 39, SPAN)))
 """A first key, and 39 more at the far end of what one call may span."""
@@ -127,11 +128,9 @@ def test_channels_are_scores_forward_and_backward(name: str, kv_heads: int) -> N
     y = attention(q, k, v, here, causal=True, backend="low_rank")
     wide = v.repeat_interleave(4 // kv_heads, dim=1)
     want = scores(q, k, here, causal=True).softmax(-1) @ wide
-    weight = torch.randn_like(y)
-    got = torch.autograd.grad((y * weight).sum(), (q, k, v), retain_graph=True)
-    theirs = torch.autograd.grad((want * weight).sum(), (q, k, v), retain_graph=True)
-    for mine, other in zip((y, *got), (want, *theirs), strict=True):
-        torch.testing.assert_close(mine, other, rtol=0, atol=40 * 2.0**-23 * (1 + other.abs().max().item()))
+    rounding = 40 * 2.0**-23
+    torch.testing.assert_close(y, want, rtol=0, atol=rounding * (1 + want.abs().max().item()))
+    same_gradients(y, want, (q, k, v), rounding, rounding)
 
 
 def test_positions_that_go_back_or_far_have_no_channels() -> None:
@@ -150,15 +149,10 @@ def test_a_compiler_is_promised_nothing_of_so_many_positions(monkeypatch: pytest
     """Where lengths alone say that positions span too much, nothing is asserted; seen on fake
     tensors, as a compiler traces them."""
     asserted: list[str] = []
-
-    class Asserted(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            asserted.extend([func.name()] if "_assert_async" in func.name() else [])
-            return func(*args, **(kwargs or {}))
-
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     for length, channels in ((SPAN, True), (SPAN + 1, False)):
-        with FakeTensorMode(), Asserted():
+        with FakeTensorMode(), Operators() as operators:
             at, slope = torch.arange(length), torch.ones(1)
             assert (LinearBias(slope, at, at).low_rank(torch.bfloat16, 1.0) is not None) == channels
+        asserted += [name for name in operators.names if "_assert_async" in name]
     assert len(asserted) == 1

@@ -10,6 +10,7 @@ from benchmarks.decode import LAYERS, Calls
 
 import posenc
 from posenc import Rotary
+from support.operators import Operators
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -73,18 +74,9 @@ def test_attention_over_a_cache_is_a_few_calls_of_python(name: str, most: int) -
 def test_heads_of_one_query_that_share_keys_are_rows_of_one(name: str, mask: posenc.Mask) -> None:
     """Keys are read once for all of them; the same numbers, and nothing is turned round."""
     q, k, v, placed = step(name)
-    queries, called = [], []
-
-    class Seeing(Calls):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            called.append(str(function))
-            if "attention" in str(function):
-                queries.append(args[0].shape)
-            return super().__torch_dispatch__(function, types, args, kwargs)
-
-    with torch.no_grad(), Seeing():
+    with torch.no_grad(), Operators() as operators:
         y = posenc.attention(q, k, v, placed, mask)
-    assert queries == [(2, 2, 4, 16)]
-    assert not any("flip" in name for name in called)
+    assert [one.args[0] for one in operators.attention] == [(2, 2, 4, 16)]
+    assert not any("flip" in name for name in operators.names)
     want = posenc.scores(q, k, placed, mask).softmax(-1) @ v.repeat_interleave(4, 1)
     torch.testing.assert_close(y, want, rtol=0, atol=2e-6)

@@ -12,7 +12,6 @@ import posenc
 from posenc.encodings.axes import chunked, first_last
 from posenc.encodings.rotary import Rotary
 from posenc.integrations.attention_layouts import LAYOUTS
-from posenc.positions import grid
 
 pytestmark = pytest.mark.usefixtures("recent_transformers")
 
@@ -102,16 +101,6 @@ def test_llama4_counts_from_one_and_leaves_the_class_token_alone() -> None:
         torch.testing.assert_close(mine, their.transpose(1, 2), rtol=0, atol=2**-22 * 5)
 
 
-def test_llama4_in_numbers() -> None:
-    """The second patch of a 2×2 picture: column 2, row 1."""
-    rotary = ours("llama4-vision", 16, "exact")
-    at = LAYOUTS["llama4-vision"].positions(2, 2)[:, 1:2]
-    angles = torch.tensor([2, 0.2, 0.02, 0.002, 1, 0.1, 0.01, 0.001], dtype=torch.float64)
-    cos, sin = rotary.tables(at, torch.float64)
-    torch.testing.assert_close(cos[0], angles.cos(), rtol=0, atol=1e-15)
-    torch.testing.assert_close(sin[0], angles.sin(), rtol=0, atol=1e-15)
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(14, 14), (5, 12)])
 def test_dinov3_turns_by_fractions_of_the_picture(rows: int, columns: int) -> None:
     """Theirs rounds the coordinate, 2π times it, the frequency and their product: 2π·(4 + ln 100)·2^-24 rad."""
@@ -127,17 +116,6 @@ def test_dinov3_turns_by_fractions_of_the_picture(rows: int, columns: int) -> No
     for phases in ("exact", "float32"):
         for mine, their in zip(ours("dinov3", phases=phases, parts=parts).tables(at), want, strict=True):
             torch.testing.assert_close(mine, their[:, : D // 2], rtol=0, atol=2 * math.pi * 9 * 2**-24)
-
-
-def test_dinov3_in_numbers() -> None:
-    """The first of 2×3 cells is at −1/2 of the picture's half height: −π and on by 100^(−1/4)."""
-    rotary = ours("dinov3", 16, "exact", parts=6)
-    at = LAYOUTS["dinov3"].positions(2, 3, parts=6)[:, :1]
-    angles = torch.tensor([-math.pi * 100 ** -(i / 4) for i in range(4)], dtype=torch.float64)
-    assert angles.tolist() == pytest.approx([-math.pi, -0.993459, -0.314159, -0.099346], abs=1e-6)
-    cos, sin = rotary.tables(at, torch.float64)
-    torch.testing.assert_close(cos[0, :4], angles.cos(), rtol=0, atol=1e-15)
-    torch.testing.assert_close(sin[0, :4], angles.sin(), rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -173,20 +151,3 @@ def test_texts_of_two_families_pair_neighbours(module: str, name: str, rope: dic
     q, k = torch.randn(2, 2, 3, 50, 128)
     for mine, their in zip(rotary.at(ids).rotate(q, k), home.apply_rotary_pos_emb(q, k, *want), strict=True):
         torch.testing.assert_close(mine, their, rtol=0, atol=2**-22 * 6)
-
-
-def test_pictures_of_two_sizes_in_one_batch_turn_as_alone() -> None:
-    """DINOv3 on 14×14 and 5×12 cells at once: one unit serves both, bit for bit."""
-    family, parts = LAYOUTS["dinov3"], math.lcm(14, 5, 12)
-    rows = [family.positions(14, 14, parts=parts), family.positions(5, 12, parts=parts)]
-    rotary = ours("dinov3", 16, "exact", parts=parts)
-    together, mask = posenc.positions.left_padded_rows(rows)
-    cos, _ = rotary.tables(together)
-    for i, row in enumerate(rows):
-        assert torch.equal(cos[i, 0, mask[i]], rotary.tables(row)[0])
-
-
-def test_a_crop_keeps_its_place_in_the_picture() -> None:
-    rotary = ours("pixtral")
-    whole = rotary.tables(grid(6, 8))[0].unflatten(0, (6, 8))
-    assert torch.equal(rotary.tables(grid(2, 3, corner=(3, 4)))[0].unflatten(0, (2, 3)), whole[3:5, 4:7])

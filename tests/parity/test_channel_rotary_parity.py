@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from posenc import ChannelRotary, Rotary
-from posenc.encodings.axes import chunked
+from posenc import ChannelRotary
 
 pytestmark = pytest.mark.usefixtures("recent_transformers")
 
@@ -57,15 +56,6 @@ def test_hunyuan_vl_turns_as_in_transformers() -> None:
     rotary = ChannelRotary(128, layout="hunyuan-vl", phases="float32")
     for mine, their in zip(rotary.at(ids).rotate(q, k), want, strict=True):
         torch.testing.assert_close(mine, their, rtol=0, atol=2**-22 * 6)
-
-
-def test_text_of_hunyuan_vl_turns_as_plain() -> None:
-    """Where all axes are equal the two angles of a pair are one; there transformers and the authors agree."""
-    at = torch.randint(1000, (50,)).expand(4, -1)
-    x = torch.randn(1, 1, 50, 128)
-    mine, _ = ChannelRotary(128, layout="hunyuan-vl").at(at).rotate(x, x)
-    want, _ = Rotary(128, pairing="half", axes=chunked(16, 16, 16, 16)).at(at).rotate(x, x)
-    torch.testing.assert_close(mine, want, rtol=0, atol=2**-22 * 5)
 
 
 def test_ernie_image_turns_neighbours_angles_half_a_head_apart() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from posenc import LearnedGrid
-from posenc.encodings.resize import RESIZES, gathered
+from posenc.encodings.resize import gathered
 from posenc.positions import grid
 
 pytestmark = pytest.mark.usefixtures("recent_transformers")
@@ -101,12 +101,3 @@ def test_gathered_rows_are_those_of_transformers(how: str, mode: str, align: boo
     at = torch.cat([grid(*shape) for shape in shapes], 1)
     sizes = torch.cat([torch.tensor(shape)[:, None].expand(2, math.prod(shape)) for shape in shapes], 1)
     torch.testing.assert_close(gathered(table, at, sizes, how), want, rtol=0, atol=bound(8, table))
-
-
-@pytest.mark.parametrize("how", [name for name, resize in RESIZES.items() if not resize.antialias])
-def test_gathered_rows_are_those_of_the_resized_table(how: str) -> None:
-    table = LearnedGrid(5, WIDTH, columns=7, std=1.0, resize=how)
-    shape = (9, 4)
-    rows = gathered(table.table().detach(), grid(*shape), torch.tensor(shape)[:, None], how)
-    want = table.resized(*shape).table().detach().flatten(0, 1)
-    torch.testing.assert_close(rows, want, rtol=0, atol=2**-20)

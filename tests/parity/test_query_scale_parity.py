@@ -77,14 +77,3 @@ def test_the_factors_of_mistral_large_4_which_it_rounds_to_the_model() -> None:
     assert kept is not None
     assert kept.dtype == torch.float32
     assert (rounded - want)[:, :, 3].abs().max() > 0.01
-
-
-def test_ministral3_rounds_its_factor_to_the_model() -> None:
-    """1.0693147 becomes 1.0703 in their bfloat16 model; ours multiplies by float32's."""
-    from transformers.models.ministral3.modeling_ministral3 import get_llama_4_attn_scale
-
-    at = torch.tensor([[16_384]])
-    assert get_llama_4_attn_scale(at, 0.1, 16_384).to(torch.bfloat16).item() == 1.0703125
-    scale = QueryScale(rule="ministral3", floor=16_384).to(torch.bfloat16).at(at).scale
-    assert scale is not None
-    assert scale.item() == pytest.approx(1.0693147, abs=6e-8)

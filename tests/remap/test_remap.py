@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc import Mask, Rotary
@@ -20,6 +19,8 @@ from posenc.errors import InvalidArgument, PosencError
 from posenc.positions import left_padded, packed
 from posenc.remap import DCA, STRING, Remap, ReRoPE, SelfExtend
 from support import remapped
+from support.attending import same_gradients
+from support.operators import Operators
 
 ROPE = Rotary(8, pairing="half")
 CASES: list[tuple[Remap, dict[str, Any]]] = [
@@ -64,9 +65,7 @@ def test_scores_are_those_of_the_papers_distances(encoding: Remap, settings: dic
     want = remapped.attention(*leaves, distances, torch.ones(T, T).tril().bool(), sinks)
     got = attended(encoding, *leaves, at, sinks=sinks)
     assert near(got, want)
-    weight = torch.randn(want.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    gradients = [torch.autograd.grad((y * weight).sum(), [*leaves, sinks]) for y in (got, want)]
-    assert all(near(a, b, 1e-11) for a, b in zip(*gradients, strict=True))
+    same_gradients(got, want, [*leaves, sinks], 1e-11)
     placed = encoding.at(at, dtype=torch.float64)
     q, k = placed.rotate(*leaves[:2])
     dense = posenc.scores(q, k, placed, causal=True, sinks=sinks).softmax(-1)[..., :T]
@@ -90,9 +89,7 @@ def test_several_blocks_of_rows_see_what_the_whole_sees(case: tuple[Remap, dict[
         y = posenc.attention(*rotated, v, placed, Mask(causal=True, key_mask=key_mask), sinks=sinks)
         want = remapped.attention(q[:, :, rows], k, v, distances, visible, sinks)
         assert near(y, want)
-        weight = torch.randn(want.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        gradients = [torch.autograd.grad((one * weight).sum(), [q, k, v]) for one in (y, want)]
-        assert all(near(a, b, 1e-11) for a, b in zip(*gradients, strict=True))
+        same_gradients(y, want, [q, k, v], 1e-11)
 
 
 @EVERY
@@ -200,22 +197,10 @@ def test_sinks_counted_in_every_part_are_rejected(monkeypatch: pytest.MonkeyPatc
     assert not near(attended(CASES[0][0], q, k, v, at, sinks=sinks), want, 1e-4)
 
 
-class Counted(TorchDispatchMode):
-    """Multiply-adds of attention and of products of matrices, and the largest tensor that anything returns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.multiplied = self.largest = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = function(*args, **(kwargs or {}))
-        results = [x for x in (out if isinstance(out, tuple) else (out,)) if isinstance(x, Tensor)]
-        self.largest = max(self.largest, *(x.untyped_storage().nbytes() // x.element_size() for x in results), 0)
-        if "attention" in str(function):
-            q, k = args[:2]
-            causal = q.shape[2] == k.shape[2] and (args[4] if len(args) > 4 else False)
-            self.multiplied += q.shape[:3].numel() * k.shape[2] // (2 if causal else 1)
-        return out
+def multiplied(operators: Operators) -> int:
+    """The products of a query and a key in torch's attention, where half of the keys are hidden if it is causal."""
+    calls = [(*one.args[:2], len(one.args) > 4 and one.args[4]) for one in operators.attention]
+    return sum(q[:3].numel() * k[2] // (2 if q[2] == k[2] and causal else 1) for q, k, causal in calls)
 
 
 def large() -> Iterator[Remap]:
@@ -229,10 +214,10 @@ def large() -> Iterator[Remap]:
 def test_memory_is_linear_and_little_is_computed_besides(encoding: Remap, training: bool) -> None:
     """Of 2048 tokens parts compute at most 1.3 times what they see, and nobody holds T·S numbers a head."""
     q, k, v = (x.requires_grad_(training) for x in drawn(2048, 1, 4, 1, torch.float32))
-    with torch.set_grad_enabled(training), Counted() as counted:
+    with torch.set_grad_enabled(training), Operators() as operators:
         attended(encoding, q, k, v, torch.arange(2048))
-    assert 0 < counted.multiplied <= 1.3 * 4 * 2048 * 2049 / 2
-    assert counted.largest <= 4 * 256 * 2048
+    assert 0 < multiplied(operators) <= 1.3 * 4 * 2048 * 2049 / 2
+    assert max(operators.sizes) <= 4 * 256 * 2048
 
 
 def test_a_step_of_decoding_computes_the_keys_once() -> None:
@@ -240,9 +225,9 @@ def test_a_step_of_decoding_computes_the_keys_once() -> None:
     at = torch.arange(2048)
     for encoding in large():
         placed = encoding.at(at[-1:], at)
-        with torch.no_grad(), Counted() as counted:
+        with torch.no_grad(), Operators() as operators:
             posenc.attention(*placed.rotate(q[:, :, -1:], k), v, placed, causal=True)
-        assert counted.multiplied <= 1.01 * 4 * 2048
+        assert multiplied(operators) <= 1.01 * 4 * 2048
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,10 @@
-"""A wrapper of ``posenc.attention`` for tests, so that only this file depends on its signature."""
+"""A wrapper of ``posenc.attention`` for tests, so that only this file depends on its signature; gradients of two
+ways to compute the same.
+"""
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 import posenc
@@ -22,3 +27,17 @@ def attend(
     own = None if segments is None else segments[..., segments.shape[-1] - T :]
     mask = posenc.Mask(causal=causal, key_mask=key_mask, q_segments=own, k_segments=segments)
     return posenc.attention(q, k, v, placed, mask, scale=scale, backend=backend)
+
+
+def same_gradients(got: Tensor, want: Tensor, leaves: Sequence[Tensor], atol: float, relative: float = 0.0) -> None:
+    """Compare the gradients of a weighted sum of both; the tolerance is ``atol`` + ``relative`` · max|gradient|.
+
+    A leaf without a gradient has one of zeros.
+    """
+    weight = torch.randn_like(want)
+    both = (
+        torch.autograd.grad((y * weight).sum(), leaves, allow_unused=True, retain_graph=True) for y in (got, want)
+    )
+    for leaf, *gradients in zip(leaves, *both, strict=True):
+        mine, theirs = (torch.zeros_like(leaf) if x is None else x for x in gradients)
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=atol + relative * float(theirs.abs().max()))

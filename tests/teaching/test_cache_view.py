@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from posenc.teaching.lab.rooms import find
 from posenc.teaching.views.cache import EVENTS, angles
 
 MOVED = {"push": 0, "evict": 0, "shift": 8, "sinks": 8, "passage": 24}
@@ -23,10 +22,3 @@ def test_stale_keys_are_off_by_the_distance_that_they_moved(event: str) -> None:
     # The newest key and the newest query stand at one place, and the score of a fresh key is 8 / 4 = 2 there.
     at_zero = abs(sum(math.cos(moved * theta) for theta in thetas) / 4 - 2)
     assert view.readouts["largest error of a score"] >= at_zero - 1e-4
-
-
-@pytest.mark.parametrize("event", EVENTS)
-def test_rerotation_heals_every_key(event: str) -> None:
-    view = find("cache").answer({"event": event, "rerotate": "1"})
-    assert view.title.endswith("no key is stale")
-    assert view.readouts["largest error (radians)"] == view.readouts["largest error of a score"] == 0

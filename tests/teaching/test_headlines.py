@@ -188,6 +188,7 @@ def falloff(view: View, state: dict[str, str]) -> None:
     rise = next((k for k, (near, far) in enumerate(pairwise(alike.tolist())) if far > near), None)
     assert told(view) == ([len(alike) - 1] if rise is None else [rise])
     assert ("at every step" in view.title) == (rise is None)
+    assert view.readouts.get("first rise after distance") == rise
 
 
 def shift(view: View, state: dict[str, str]) -> None:
@@ -253,6 +254,8 @@ def lookup(view: View, state: dict[str, str]) -> None:
     else:
         at = min(position, len(table) - 1)
         assert view.title == f"Position {position} is row {at}"
+        said = "its own row" if position == at else f"the last row again, row {at}"
+        assert view.readouts["answer"] == said
         assert torch.equal(row[0][0], table[at])
 
 
@@ -275,7 +278,10 @@ def every_pair(view: View, state: dict[str, str]) -> None:
 def pairings(view: View, state: dict[str, str]) -> None:
     (rows,) = maps(view)
     torch.testing.assert_close(rows[3], rows[4])
-    assert float((rows[1] - rows[2]).abs().max()) > 1e-3 or state.get("place") == "0"
+    apart = [float((rows[i] - rows[i + 1]).abs().max()) for i in (1, 3)]
+    different, same = list(view.readouts.values())
+    assert (different, same) == pytest.approx(apart, abs=1e-6)
+    assert apart[0] > 1e-3 or state.get("place") == "0"
 
 
 def floor(view: View, state: dict[str, str]) -> None:
@@ -431,14 +437,14 @@ def test_every_stages_headline_is_counted_again() -> None:
 
 
 def moved(question: str, every: bool) -> Iterator[dict[str, str]]:
-    """The state that a stage opens in, those to try, and each control at each choice; of sliders 3 or all stops."""
+    """The state that a stage opens in, those to try, and a control's other choices; of sliders 3 or all stops."""
     stage = find(question)
     yield {}
     yield from (dict(each.state) for each in stage.tries)
     for control in stage.controls:
         held = control.settable
         few = {held[0], held[len(held) // 2], held[-1]} if control.kind == "number" and not every else held
-        yield from ({control.name: text} for text in few)
+        yield from ({control.name: text} for text in few if text != control.default)
     yield from (
         {"way": way, "length": text} for way in ("share", "bits") for text in ("5", "200") if question == "counting"
     )

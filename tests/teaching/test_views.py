@@ -33,11 +33,6 @@ def test_transposing_and_reordering_move_values_and_change_none() -> None:
     assert (plain.scale, plain.limit) == (turned.scale, turned.limit)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("width", "turn"), [(4, 3), (8, 3), (128, 11), (512, 43)])
-def test_closer_means_larger_fails_where_it_is_said_to(width: int, turn: int) -> None:
-    assert sinusoidal.falloff(width).readouts["first rise after distance"] == turn
-
-
 def test_rotary_scores_by_content() -> None:
     values = scores.scores(*scores.contents("aligned", 64, 0, 0, 1e4), 1024)
     at = [round(float(values[d]), 1) for d in (0, 1, 2, 4, 128, 256, 512, 1024)]
