@@ -18,7 +18,9 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.run.ledger import Ledger
 
 COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")
-"""The columns of the table. If runs of a task differ in axis values, a column ``with`` has these values."""
+"""The columns of the table. If runs of a task differ in settings that have several values, a column ``with`` shows
+these settings.
+"""
 WHAT = ("numbers", "runs", "steps")
 
 

@@ -315,7 +315,7 @@ class Mask(Pytree):
         return reduce(torch.logical_and, near) if near else None
 
     def checked(self, at: dict[str, Tensor]) -> Tensor | None:
-        """Return the result of ``sees``. In a subclass, it is combined with that of ``Mask``, so that the rule of a
+        """Return the result of ``sees``. For a subclass, combine it with the result of ``Mask.sees``, so that a
         subclass can only hide keys.
         """
         if not self.has_own_rule:

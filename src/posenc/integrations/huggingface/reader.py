@@ -87,7 +87,9 @@ class Reader:
 
     @property
     def refused(self) -> bool:
-        """Whether the class refuses the config, so that ``made`` is the class. Such a reading ends in an error."""
+        """Whether transformers' class refuses the config, so that ``made`` is the class. The reading then ends in
+        an error.
+        """
         return isinstance(self.made, type)
 
     def check_stated(self, key: str, stated: bool) -> None:

@@ -119,7 +119,7 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """Return the stops of a control that stay below its limiting control in the first and the suggested states."""
+    """Return the stops of a control that its limiting control allows in the first and the suggested states."""
     if not control.below:
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)

@@ -22,7 +22,7 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
 
 
 class State:
-    """The state of one training in the file ``path``; None stores nothing. An unreadable file counts as missing."""
+    """The saved state of a run, in the file ``path``; None stores nothing. An unreadable file counts as missing."""
 
     def __init__(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
