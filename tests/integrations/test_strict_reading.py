@@ -150,7 +150,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(
         (
             config(name, **off),
-            "sliding_window=(None|0) for layers with a window, so transformers' model fails",
+            "sliding_window=(None|0) must be the width of a window, because some layers have",
         )
         for name, off in (
             ("gemma2", {"sliding_window": None}),

@@ -90,8 +90,8 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
             raise InvalidArgument(f"layer {i} is {here.name}, but this model has no positions there; use nope")
         if by_type.setdefault(kind, here) is not here and kind in acting:
             raise InvalidArgument(
-                f"layers {positions.layer_types.index(kind)} and {i} differ, but in this model both are {kind!r}; "
-                "pass one encoding for both"
+                f"layers {positions.layer_types.index(kind)} and {i} have different encodings, but both have the "
+                f"type {kind!r} in this model; pass one encoding per type"
             )
     return {kind: by_type[kind] for kind in acting}
 

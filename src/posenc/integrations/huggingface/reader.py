@@ -309,7 +309,7 @@ class Reader:
         if None not in (share, outer) and share != outer:
             raise InvalidArgument(
                 f"partial_rotary_factor={share} in the rope dictionary contradicts {self.family.partial}={outer} "
-                "beside it; keep the trained one"
+                "beside the dictionary; keep the value used in training"
             )
         if channels and share is not None and int(head_dim * share) != channels:
             raise InvalidArgument(
