@@ -17,7 +17,7 @@ TICKED = 8
 DEEPEST = 6
 """The number of powers of ten below the top of a logarithmic axis; there are more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
-"""The ticks within a power of ten, for shorter and shorter logarithmic axes."""
+"""The ticks within a power of ten on a logarithmic axis; an axis over fewer powers of ten has more ticks."""
 ENOUGH, MOST = 4, 7
 """The smallest and the largest number of ticks on a logarithmic axis, if its length allows."""
 

@@ -15,9 +15,10 @@ from posenc.integrations.doctor.search import Expected
 HEAD_DIM = 64
 """The number of channels of a head if the encoding's string has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS is the number of heads of x, and differs from every number of position axes, which would broadcast with
-x. HEADS is for functions that compute numbers for all heads. HEADS is not a power of two, because ALiBi has a
-simpler formula for powers of two."""
+"""X_HEADS is the number of heads of x. It differs from every number of position axes, which would broadcast with
+x. HEADS is the number of heads for functions that compute a number per head, and not a power of two, because ALiBi
+has a simpler formula for powers of two.
+"""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 """The positions that are passed to functions with an argument for positions. Other functions compute positions 0,
 1, 2 …

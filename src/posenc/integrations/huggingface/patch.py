@@ -203,7 +203,9 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """Return cos and sin ``(B, T, pairs)`` in float32 with the factor, at ``(B, T)`` or ``(A, B, T)``."""
+    """Return cos and sin ``(B, T, pairs)`` in float32, times the attention factor, for positions ``(B, T)`` or
+    ``(A, B, T)``.
+    """
     positions = positions.to(torch.int64)
     if positions.dim() == 2 and encoding.axes > 1:  # text, with the same position on all axes
         positions = positions.expand(encoding.axes, -1, -1)

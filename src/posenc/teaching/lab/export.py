@@ -33,7 +33,9 @@ MOST = 135_000
 WHOLE = 160
 """The largest number of states for which a page has all combinations of controls; the first page has no limit."""
 FINE, FEWEST = 65, 4
-"""The largest number of stops of a control, and the smallest after thinning: ends, middle and default."""
+"""The largest number of stops of a control, and the number at which thinning ends: both ends, the middle and the
+default.
+"""
 SHORT = 24
 """The length up to which JSON is repeated, because a reference would not be shorter."""
 CARD = f"""\
@@ -91,7 +93,8 @@ def script_of(name: str, text: str) -> str:
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
-    """Return the answers of a stage around its first state, and the stops of each control for which they exist.
+    """Return the answers of a stage around its first state, and the stops of each control for which there are
+    answers.
 
     If the answers are too large, the states near suggested states are dropped first, and then repeatedly half the
     stops of the largest control.

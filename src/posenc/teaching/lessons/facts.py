@@ -40,7 +40,7 @@ class Fact:
     lessons: tuple[int, ...] = ()
 
     def settled_by(self, kind: str) -> tuple[str, ...]:
-        """Return the names of all references of this kind that settle the row."""
+        """Return the names of all references of this kind that cover the row."""
         return tuple(name for of, _, name in (by.partition(":") for by in self.by) if of == kind)
 
     @property

@@ -136,7 +136,7 @@ def _over(values: Sequence[float], of: str, level: float = LEVEL) -> Interval:
 
 
 NO_VALUE = Interval(math.nan, math.nan, math.nan, "")
-"""The interval of a number that does not exist."""
+"""The interval that stands for a missing value."""
 
 
 @dataclass(frozen=True)
