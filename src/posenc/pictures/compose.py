@@ -200,7 +200,7 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
-    """Return the indices of ticks on an ascending axis: those of round values, or evenly spaced indices."""
+    """Return the indices of ticks on an ascending axis, at round values or evenly spaced."""
     if len(values) <= most + 2:
         return list(range(len(values)))
     wanted = round_steps(min(values), max(values), most)

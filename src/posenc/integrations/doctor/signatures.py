@@ -51,8 +51,9 @@ NAMES = {
 }
 """Patterns for the names of arguments in ports, by the meaning of the argument."""
 KEYS = r"^(x?k(_|$)|key)"
-"""A pattern for the names of keys, which are passed as twice the queries. This reveals ports that use queries as
-keys, or keys as queries."""
+"""A pattern for the names of keys. Keys are passed as twice the queries, to find ports that use queries as keys,
+or keys as queries.
+"""
 OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 

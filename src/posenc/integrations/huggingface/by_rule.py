@@ -2,8 +2,8 @@
 
 Llama's rule says that every attention layer rotates, scores are divided by √D, and a window size is a number of
 tokens back. The checks do not run the model. The checks cover the pairs that functions in the model file rotate,
-and the frequencies and attention factor of its rotary module. Only ``measure`` finds out everything else, such as
-what a window size means.
+and the frequencies and attention factor of its rotary module. Everything else, such as the meaning of a window
+size, is found only by ``measure``.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Rotation by the native kernel, in one pass over memory. Results equal those of the specification bit for bit.
+"""Rotation by the native kernel, in one pass over memory. Results equal the specification's results bit for bit.
 
 Compilers see one operator, ``posenc::rotate``, with registered derivatives and shapes.
 """

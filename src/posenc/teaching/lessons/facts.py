@@ -122,7 +122,7 @@ def of_stage(stage: str) -> Entry:
 
 
 def of_section(section: Section) -> list[tuple[Fact, Entry]]:
-    """Return the rows of a section with their entries."""
+    """Return the rows of a section, each with the parts of posenc that cover it."""
     return [(BY_ROW[row], entry(BY_ROW[row])) for row in section.rows]
 
 
