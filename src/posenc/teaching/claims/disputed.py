@@ -75,8 +75,8 @@ def rope_extrapolates_better() -> Evidence:
     statement="Inside the trained range learned positions are slightly better than sinusoidal ones.",
     precise="One lesson says slightly better; another says equal, like the 2017 paper's table of variants. In "
     "small models after 600 steps, a table's loss is 0.41 (0.36 … 0.46) nats per byte above the loss of "
-    "sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long training was not "
-    "measured.",
+    "sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long training was "
+    "not measured.",
     verdict=Verdict.FAILS,
     source=f"{SOURCE}; Vaswani et al. 2017, table 3, row E",
     slow=True,
