@@ -26,7 +26,7 @@ numbers in memory.
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 WORK = {torch.float64: torch.float64}
-"""The dtype of the kernel's arithmetic and tables for each dtype of x, if it is not float32."""
+"""For each dtype of x, the dtype of the kernel's arithmetic and tables; by default float32."""
 
 SHARE = 1 << 18
 """The smallest number of bytes per thread."""
