@@ -197,9 +197,13 @@ def long_contexts() -> str:
         positions = read(configs[name])
         recipe, kinds = positions.rotary, list(positions.layer_types)
         still = [kind for kind, one in positions.recipes.items() if kind not in positions.rotary_recipes]
-        windows = [window for window in positions.windows if window]
+        windows = [window for window in positions.windows if window and window < positions.max_length]
+        rotating = len(kinds) - sum(map(kinds.count, still))
         layers = [f"{len(windows)} of {len(kinds)} see {max(windows):,} tokens"] if windows else []
-        layers += [f"{sum(map(kinds.count, still))} of {len(kinds)} do not rotate"] if still else []
+        if positions.chunk:
+            layers.append(f"{rotating} of {len(kinds)} see chunks of {positions.chunk:,} tokens")
+        if still:
+            layers.append(f"{len(kinds) - rotating} of {len(kinds)} do not rotate")
         scaling = recipe.get("scaling")
         method = "the base" if scaling == Default() else describe(scaling)
         cells = [name, f"{recipe.get('base'):,.0f}", f"{positions.original_length:,}", f"{positions.max_length:,}"]

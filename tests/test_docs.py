@@ -226,7 +226,7 @@ def test_the_readme_quotes_the_quick_study() -> None:
     ]
 
 
-STUDIED = ["results.md", "choosing.md", "findings.md"]
+STUDIED = ["results.md", "choosing.md"]
 
 
 @pytest.mark.parametrize("name", STUDIED)

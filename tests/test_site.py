@@ -28,6 +28,8 @@ ANSWERS = {
     "cu_seqlens": "recipes/flash",
     "left padding": "integrating",
     "kv cache": "integrating",
+    "gqa": "integrating",
+    "grouped-query attention": "integrating",
     "static cache": "recipes/static-cache",
     "attention mask float": "errors",
     "error message": "errors",

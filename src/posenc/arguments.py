@@ -162,7 +162,7 @@ def checked(annotation: Any, value: Any, name: str) -> Any:
 
 
 def argument(parameter: inspect.Parameter, value: Any) -> Any:
-    """Return the value of a parameter, checked against its annotation. None is accepted if it is the default."""
+    """Return the value of a parameter, checked against its annotation. If the default is None, None is accepted."""
     if value is None and parameter.default is None:
         return None
     return checked(parameter.annotation, value, parameter.name)

@@ -1,4 +1,4 @@
-"""The clock with d/2 hands, which computes the exact phase of every hand at any integer position below 2^31.
+"""Computes the exact phase of every frequency, a hand of the clock, at any integer position below 2^31.
 
 A hand that rotates by θ radians per position makes θ/2π turns per position. That fraction is stored as a 64-bit
 integer, F = round(θ/2π · 2^64), so the phase
@@ -107,7 +107,7 @@ class ConstantBuffers(nn.Module):
 
 
 class Clock(ConstantBuffers):
-    """cos and sin of every hand at given positions.
+    """Computes cos and sin of the phase of every frequency at given positions.
 
     Args:
         frequencies: the frequency of every hand.
@@ -147,7 +147,7 @@ class Clock(ConstantBuffers):
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*tokens pairs"], Float[Tensor, "*tokens pairs"]]:
-        """Return cos and sin of every hand at ``positions``, multiplied by ``scale``, in ``dtype``."""
+        """Return cos and sin of every phase at ``positions``, multiplied by ``scale``, in ``dtype``."""
         if self.by_axis:
             positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)
         else:

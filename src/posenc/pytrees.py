@@ -23,7 +23,7 @@ class Fact:
         return Fact, (self.value,)
 
     def is_of(self, tensors: list[Tensor]) -> bool:
-        """Return whether these facts were computed from these tensors."""
+        """Return whether the value was computed from exactly these tensor objects."""
         return [id(x) for x in tensors] == [id(known()) for known in self.tensors]
 
     def __eq__(self, other: object) -> bool:

@@ -69,7 +69,11 @@ def test_layers_are_patched_by_layer() -> None:
         assert not torch.equal(logits(model, ids), before)
     rotary, nope = posenc.Rotary(16, pairing="half"), posenc.NoPE()
     for family, pattern, message in (
-        ("llama-2", ("rotary", "nope"), "layers 0 and 1 differ, but in this model both are 'all'; pass one"),
+        (
+            "llama-2",
+            ("rotary", "nope"),
+            "layers 0 and 1 have different encodings, but both have the type 'all' in this model",
+        ),
         ("smollm3", ("rotary",), "layer 1 is rotary, but this model has no positions there; use nope"),
     ):
         layers = posenc.Layers({"rotary": rotary, "nope": nope}, pattern)

@@ -150,7 +150,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(
         (
             config(name, **off),
-            "sliding_window=(None|0) for layers with a window, so transformers' model fails",
+            "sliding_window=(None|0) must be the width of a window, because some layers have",
         )
         for name, off in (
             ("gemma2", {"sliding_window": None}),
@@ -162,7 +162,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("glm4", partial_rotary_factor=0.5, rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 1}),
-        "partial_rotary_factor=1 in the rope dictionary contradicts partial_rotary_factor=0.5 beside it; keep the",
+        "partial_rotary_factor=1 in the rope dictionary contradicts partial_rotary_factor=0.5 beside the dict",
     ),
     *(
         (config("llama", **{key: value}), f"{key}=.* must be a whole number from 1 to")

@@ -2,7 +2,7 @@
 
 The forward and backward pass need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets
 needs no extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's
-mask is a view of the line with strides (1, 1). Afterwards, the rows are put back in order.
+mask is a view of the line with strides (1, 1). The rows of the output are then reversed again.
 """
 
 import math
@@ -35,8 +35,8 @@ ROWS = 128
 """The number of query rows in a block. More rows make the mask larger; fewer rows read the keys more often."""
 
 WINDOW_ROWS = 64
-"""The number of query rows in a block, if all blocks with a window are computed in one call. With few rows, few
-scores outside the window are computed.
+"""The number of query rows in a block, if all blocks with a window are computed in one call. Small blocks compute
+few scores outside the window.
 """
 
 FEW_SCORES = 1 << 24

@@ -29,7 +29,7 @@ def scores(
     """Return the dense scores before softmax, in float32 or wider. Every backend must match this specification.
 
     The scores are capped(q·kᵀ·scale) + bias, with −∞ at hidden keys. The logits of ``sinks`` are an additional
-    last column. Arguments and errors are those of ``attention``.
+    last column. The arguments and errors are the same as in ``attention``.
     """
     mask = check(q, k, None, placed, Mask.of(mask, causal, window))
     T, S = q.shape[2], k.shape[2]

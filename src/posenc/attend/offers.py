@@ -11,8 +11,7 @@ Output = tuple[Tensor, Tensor | None]
 """softmax(scores)·v, and the logsumexp of the scores if the backend returns the logsumexp."""
 
 Offer = tuple[str, Callable[[], Output] | None]
-"""A reason and a function. If a backend supports a call, the function computes the call; if not, the function is
-None.
+"""The reason why a backend supports a call or not, and the function that computes the call, or None.
 """
 Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 

@@ -136,8 +136,8 @@ is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 WRITTEN = (ast.Expression, ast.Tuple, ast.Dict, ast.Constant, ast.Subscript, ast.Call, ast.Name, ast.Load)
-"""The node types in an expression of ``Writing``. Expressions contain no attribute access, so they cannot reach
-other code.
+"""The syntax nodes that a serialised call may contain. Attribute access is not among them, so that a call cannot
+reach other code.
 """
 
 

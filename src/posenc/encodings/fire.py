@@ -8,8 +8,8 @@ and a full forward pass. c and m are learned, L₀ is not; ε is 1e-6. Up to pos
 constant and the bias is a function of the offset. Beyond this position, every row has its own normaliser.
 
 The network's input is one number, so the network is piecewise linear, and it has one more piece than hidden units.
-The piece for z is looked up, so no tensor needs an axis for the hidden units. Values and gradients equal those of
-the network.
+The piece for z is looked up, so no tensor needs an axis for the hidden units. Values and gradients are the same as
+from the network.
 """
 
 from math import inf

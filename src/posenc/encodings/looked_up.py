@@ -119,7 +119,7 @@ class QueryTable(LookedUp):
 
 
 class KeyTable(LookedUp):
-    """A bias that multiplies every key by the column that the offset picks. The arguments are those of
+    """A bias that multiplies every key by the column that the offset picks. The arguments are the same as in
     ``LookedUp``.
     """
 

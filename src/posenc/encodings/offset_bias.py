@@ -33,8 +33,8 @@ class OffsetBias(Bias):
             1.
         k_positions: the positions of the keys, in the same form.
         axes: the number of coordinates of a position.
-        bound: for one axis, the distance beyond which the value is constant, or None. If a bound is given,
-            positions need not be read.
+        bound: for one axis, the distance beyond which the value is constant, or None. With a bound, values
+            are tabulated without reading the positions.
         attributes: the inputs of ``values``, stored under these names. Gradients flow to tensors in the
             attributes, including tensors in tuples, lists and dicts.
 

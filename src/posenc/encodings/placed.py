@@ -101,7 +101,9 @@ class Placed(Pytree):
     """
 
     asked_by: set[int] | None = None
-    """The numbers of the layers that requested this encoding, if its parameters belong to only one layer."""
+    """If the parameters belong to only one layer, the numbers of all layers that requested this encoding; more
+    than one is an error.
+    """
 
     def __init__(
         self,

@@ -23,7 +23,9 @@ from posenc.names import REMAPS
 from posenc.scaling import LengthScaling, Scaling, to_dict
 
 FLAGS = {"true": True, "false": False}
-"""The names of flags, as in TOML. A setting that is a string equal to such a name is quoted."""
+"""The names of True and False, as in TOML. If a setting is the string "true" or "false", the text quotes the
+string.
+"""
 
 LAYER_SETTINGS = ("window", "chunk")
 """The settings of ``local``, as named by ``Layers``."""

@@ -35,7 +35,7 @@ TURNING: dict[str, tuple[str, ...]] = {
     "pairing": ("pairing",),
     "rotary_dim": ("rotary_dim", "frequencies", "axes"),
 }
-"""The fields that change cos or scores, and for each of these fields, the fields that change together."""
+"""For each field that changes cos or scores, the fields that are exchanged together to compute its error."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,8 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """Measure a small random model of the config at ``path``, and compare the results with those of ``read``.
+    """Measure a small random model of the config at ``path``, and compare the measured positions with the
+    positions that ``read`` returns.
 
     Returns:
         The comparison in words, and whether the results differ.

@@ -4,7 +4,8 @@
     PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
 
 Each case has two rows of tokens. The cases are an odd length, one token, left padding, positions past the trained
-length, the last position below 2³¹, and 16-bit types. The model determines partial heads, scalings and axes.
+length, the last position below 2³¹, and 16-bit types. All cases have the model's partial rotation, scaling and
+axes.
 """
 
 import shutil

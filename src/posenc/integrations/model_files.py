@@ -66,7 +66,7 @@ class Departure:
 NO_WINDOWS = Departure(
     "", (), "applies no window to these layers", "its model file has no sliding_window", sets={"window": "none"}
 )
-"""The departure of a model file that does not read the config's key for windows."""
+"""The departure for a model file that ignores the config's key for windows."""
 
 
 @cache

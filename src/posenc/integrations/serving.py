@@ -22,7 +22,7 @@ from posenc.scaling import LengthScaling, Scaling
 REFUSED = "refused: "
 """The beginning of a note that says why a program cannot compute these positions."""
 NOT_ASKED = "not asked: "
-"""The beginning of a note that says what was not checked in a program. Such an answer has no command."""
+"""The beginning of a note that says what was not checked in a program, in an answer without a command."""
 
 
 def serving(

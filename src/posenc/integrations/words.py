@@ -23,8 +23,8 @@ class Phrase:
 
     Args:
         inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words with a
-            capital letter at the start form a sentence, and other words continue a line. The words are empty if
-            the phrase of another field covers this field.
+            capital letter at the start form a sentence, and other words continue a line. A field that the phrase
+            of another field covers has no words.
         differs: the words before the two values in ``diff``; empty if the field does not affect numbers.
     """
 

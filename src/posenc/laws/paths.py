@@ -1,4 +1,4 @@
-"""Laws of attention: the outputs and gradients of every backend equal those of the definition."""
+"""Laws of attention: every backend gives the outputs and gradients of the definition."""
 
 import math
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ TICKED = 8
 DEEPEST = 6
 """The number of powers of ten below the top of a logarithmic axis; there are more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
-"""The ticks within a power of ten, for shorter and shorter logarithmic axes."""
+"""The ticks within a power of ten on a logarithmic axis; an axis over fewer powers of ten has more ticks."""
 ENOUGH, MOST = 4, 7
 """The smallest and the largest number of ticks on a logarithmic axis, if its length allows."""
 
@@ -200,7 +200,7 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
-    """Return the indices of ticks on an ascending axis: those of round values, or evenly spaced indices."""
+    """Return the indices of ticks on an ascending axis, at round values or evenly spaced."""
     if len(values) <= most + 2:
         return list(range(len(values)))
     wanted = round_steps(min(values), max(values), most)

@@ -112,7 +112,7 @@ class Arrow:
     text: str = ""
     """The text below the arrow's name; by default, the arrow's coordinates."""
     along: tuple[str, ...] = ()
-    """The settings of other grips that rotate this arrow by the same angle as their own."""
+    """The settings of other arrows; dragging one of these arrows rotates this arrow by the same angle."""
 
 
 @dataclass(frozen=True)

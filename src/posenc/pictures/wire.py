@@ -30,7 +30,9 @@ def view(answer: View) -> dict[str, Any]:
 
 
 PROBED, DRAWN = 130, 1_100
-"""The largest number of points of a line on a saved page: with values in words, and in total."""
+"""The largest number of points of a line whose values a saved page describes, and the largest number of points
+that it draws.
+"""
 
 
 def alone(answer: View) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A
 
 
 def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"], Int[Tensor, " T"]]:
-    """Concatenate position sequences ``(A, T)``, such as those of images of any sizes, and return the positions
+    """Concatenate position sequences ``(A, T)``, such as the positions of several images, and return the positions
     and the segments.
 
     Pass the segments to attention, so that tokens of an image do not see other images.

@@ -2,9 +2,9 @@
 
     θ_i = b^(−2i/D) for i < p·D/2, else 0
 
-Frequencies and pairs are those of the whole head; with half pairing, the pairs are (i, i+D/2). Partial rotation
-is different: ``Rotary(rotary_dim=r)`` rotates the first r channels with the frequencies b^(−2i/r). Trained
-weights work only with the method of their training.
+Frequencies and pairs are the same as if the whole head rotated; with half pairing, the pairs are (i, i+D/2).
+Partial rotation is different: ``Rotary(rotary_dim=r)`` rotates the first r channels with the frequencies
+b^(−2i/r). Trained weights work only with the method of their training.
 """
 
 from dataclasses import dataclass

@@ -132,8 +132,8 @@ def shortened(table: Any, rows: int) -> Any:
 def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
     """Return the tables that the file's functions make, or else the model's tables in the usual layouts of ports.
 
-    Each table has forms for one row of tokens and for a batch, and a note for the answer. The note names the
-    table's origin and the functions of the file that were not tested.
+    Each table is listed in the forms for one row of tokens and for a batch, with a note for the answer. The note
+    names the table's origin and the functions of the file that were not tested.
     """
     tables, untested = list[tuple[list[Any], str]](), ""
     rows, scaling = UNSCALED, asked.recipe.get("scaling")
@@ -216,10 +216,11 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
-    """Return the searches for the layers of this type, in groups of layers for which the port computes the same
-    numbers, by the numbers of these layers.
+    """Group the layers of this type for which the port computes the same numbers, and return the searches of each
+    group by its layer numbers.
 
-    Layers without positions that the port rotates come first, without a search.
+    If the port rotates layers that have no positions in the model, these layers are the first group, without a
+    search.
     """
     if not asked.indices or not any(
         takes(function, "layer", needs=False) for function in functions_of(names, name)
@@ -252,7 +253,7 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """Return the search for a port's return value. The shape of the value determines its meaning."""
+    """Return the search for a port's return value, whose meaning is recognised by its shape."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
     array, *others = (torch.as_tensor(part).detach() for part in parts)

@@ -1,4 +1,6 @@
-"""The single mistakes of rotation ports, as changes of a description. Some values are measured from numbers."""
+"""The single mistakes of rotation ports, as changes of a description. The wrong values of some mistakes are
+measured from the port's numbers.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,7 +102,8 @@ def _channels(right: Rotation) -> list[Change]:
 
 
 def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
-    """Yield bases, factors, shifts and ends of tables, measured for every layout that keeps the lengths of pairs.
+    """Yield changes of bases, factors, shifts and ends of tables. The values are measured in every layout of
+    channels in which all pairs keep their lengths.
 
     Positions are measured by the first pair whose period exceeds 2,000, and by the first pair whose period exceeds
     twice the last position. If a port clamps positions, its lag is the distance past the end of the table. If a

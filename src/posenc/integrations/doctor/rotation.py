@@ -205,7 +205,9 @@ class Rotation:
         )
 
     def rounded(self, values: Array, what: str) -> Array:
-        """Round values to 16 bits if ``precision`` names them, or to float32 if it names only other values."""
+        """Round the values called ``what`` to 16 bits if ``precision`` lists this name, or to float32 if it lists
+        only other names.
+        """
         low, *names = self.precision or ("", what)
         return rounded(values, low if what in names else "float32") if low else values
 

@@ -15,7 +15,9 @@ from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
-"""Positions that tell rotations apart. After the third position, later axes are ahead, as in pictures."""
+"""Positions at which wrong rotations differ from each other. From the fourth position on, axes have different
+positions, as in pictures.
+"""
 
 
 def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows:

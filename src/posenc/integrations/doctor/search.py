@@ -39,7 +39,7 @@ BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
 SHOWN = 3
 """The maximum number of causes in an answer if several causes explain the numbers."""
 UNMEASURED = {"base": None, "factor": None}
-"""Fields whose value may be measured from a port's numbers. If two values fit, the first value is reported."""
+"""Fields that may be measured from a port's numbers. If two measured values fit, the answer names the first."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,9 @@ class Search:
         return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
-        """Return whether this change gives the numbers. A few rows, which refute most changes, are tried first."""
+        """Return whether the port with this change gives the numbers. A few rows refute most changes, so they are
+        tried first.
+        """
         outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
             if outer not in self.passed:
@@ -178,7 +180,7 @@ class Search:
         return list(filter(self.fits, disjoint))
 
     def minimal(self, change: Change) -> bool:
-        """Return whether every part of a change is needed."""
+        """Return whether the change explains the numbers only with all its fields."""
         return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
 
     def same(self, change: Change, other: Change) -> bool:

@@ -15,13 +15,18 @@ from posenc.integrations.doctor.search import Expected
 HEAD_DIM = 64
 """The number of channels of a head if the encoding's string has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS is the number of heads of x, and differs from every number of position axes, which would broadcast with
-x. HEADS is for functions that compute numbers for all heads. HEADS is not a power of two, because ALiBi has a
-simpler formula for powers of two."""
+"""X_HEADS is the number of heads of x. It differs from every number of position axes, which would broadcast with
+x. HEADS is the number of heads for functions that compute a number per head, and not a power of two, because ALiBi
+has a simpler formula for powers of two.
+"""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
-"""Positions for functions that take positions. Functions without positions are called at 0, 1, 2 …"""
+"""The positions that are passed to functions with an argument for positions. Other functions compute positions 0,
+1, 2 …
+"""
 NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
-"""Positions for functions that raise an error at the positions in ``FAR``, usually because their table ends."""
+"""The positions that are passed to functions that fail at the positions in ``FAR``, usually because their table
+ends.
+"""
 NEAR = torch.arange(len(FAR))
 START = 7
 LATER = START + NEAR
@@ -46,19 +51,22 @@ NAMES = {
 }
 """Patterns for the names of arguments in ports, by the meaning of the argument."""
 KEYS = r"^(x?k(_|$)|key)"
-"""A pattern for the names of keys, which are passed as twice the queries. This reveals ports that use queries as
-keys, or keys as queries."""
+"""A pattern for the names of keys. Keys are passed as twice the queries, to find ports that use queries as keys,
+or keys as queries.
+"""
 OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 
 
 def functions_of(names: Mapping[str, Any], name: str) -> list[Callable[..., Any]]:
-    """Return the Python functions of a file, and the tested object. Other objects may lack a signature."""
+    """Return the functions that a file defines in Python, and the tested object, which may be a class."""
     return [each for key, each in names.items() if inspect.isfunction(each) or key == name]
 
 
 def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> bool:
-    """Return whether the function has an argument with one of these meanings, without a default if ``needs``."""
+    """Return whether the function has an argument with one of these meanings; with ``needs``, arguments with a
+    default do not count.
+    """
     parameters = inspect.signature(function).parameters.items()
     names = [name for name, each in parameters if not needs or each.default is each.empty]
     return any(meant(name, meaning) for name in names for meaning in meanings)

@@ -2,8 +2,8 @@
 
 Llama's rule says that every attention layer rotates, scores are divided by √D, and a window size is a number of
 tokens back. The checks do not run the model. The checks cover the pairs that functions in the model file rotate,
-and the frequencies and attention factor of its rotary module. Only ``measure`` finds out everything else, such as
-what a window size means.
+and the frequencies and attention factor of its rotary module. Everything else, such as the meaning of a window
+size, is found only by ``measure``.
 """
 
 import importlib
@@ -57,9 +57,13 @@ def by_rule(model_type: str) -> Family:
     except NotByRule:
         raise
     except Exception as error:  # a class may raise anything
-        raise NotByRule(model_type, f"the classes fail with their own default values ({error})") from error
+        raise NotByRule(
+            model_type, f"its classes in transformers fail with their own defaults ({error})"
+        ) from error
     if len(pairings) != 1 or not pairings <= {*get_args(Pairing)}:
-        raise NotByRule(model_type, f"the model file's rotation is {' and '.join(sorted(pairings)) or 'unknown'}")
+        raise NotByRule(
+            model_type, f"the rotation in its model file is {' and '.join(sorted(pairings)) or 'unknown'}"
+        )
     shares = SHARE in (getattr(config, "rope_parameters", None) or {})
     return Family(pairing=cast(Pairing, pairings.pop()), partial=SHARE if shares else None, by_rule=True)
 

@@ -124,9 +124,9 @@ class RingCache(Cache):
     """A cache for the sinks and the last keys of a rotary model, in constant memory.
 
     Queries see the first ``sinks`` tokens and the last ``slots − sinks`` tokens, at consecutive positions, as in
-    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores depend only on distances, so positions keep counting
-    all tokens. As in ``MovableCache``, keys are stored unrotated, and rotated when they are read. Up to rounding,
-    logits equal those of a ``MovableCache`` after ``select`` of the same tokens.
+    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Positions keep counting all tokens, because scores depend
+    only on distances. As in ``MovableCache``, keys are stored unrotated, and rotated when they are read. Up to
+    rounding, logits are the same as with a ``MovableCache`` after ``select`` of the same tokens.
 
     Pass the cache as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Use no padding,
     which transformers does not pass to a cache, and no beams or gradients. A forward pass of T tokens drops T keys

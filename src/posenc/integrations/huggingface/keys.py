@@ -28,7 +28,9 @@ ELSEWHERE = {
     "n_embed": "hidden_size",
     "model_max_length": "max_position_embeddings",
 }
-"""Other names of keys. Such a name is harmless if its value equals the value of the key."""
+"""Names that other families use for a key. A config may state such a name if its value equals the value of the
+key.
+"""
 OUTSIDE = {
     "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
     **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), ("position_id_per_seconds",)),

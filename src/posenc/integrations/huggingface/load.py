@@ -76,7 +76,7 @@ class Pretrained:
 
     @classmethod
     def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
-        """Wrap a model that is in memory to compute its ``losses``. It has no identity and cannot be saved."""
+        """Wrap a model that is in memory, only to compute its ``losses``."""
         pretrained = cls.__new__(cls)
         pretrained.model, pretrained.tokenizer, pretrained.name = model, tokenizer, type(model).__name__
         pretrained.positions = read(pretrained.model.config)

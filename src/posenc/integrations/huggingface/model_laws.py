@@ -209,7 +209,7 @@ def _unread(model: LoadedModel) -> str:
 
 @law(_unread)
 def does_what_its_config_says(model: LoadedModel) -> None:
-    """Pairs, frequencies, factors, windows, biases and tables are those of the model's config.
+    """The model has the pairs, frequencies, factors, windows, biases and tables of its config.
 
     If only this model differs, load it again by from_pretrained with the config of its training, which ``posenc
     inspect`` explains. If a new model built from its config differs too, loading is not the cause. Either the code

@@ -151,7 +151,9 @@ class ModelPositions:
 
     @property
     def rotary(self) -> Recipe:
-        """The recipe of the stretched layers. Of several recipes, prefer a scaled one, then the largest base."""
+        """The rotary recipe that a longer context changes: of several, a recipe with a scaling, or else the recipe
+        with the largest base.
+        """
         return max(
             (self.recipes[name] for name in self.stretched),
             key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")),

@@ -90,8 +90,8 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
             raise InvalidArgument(f"layer {i} is {here.name}, but this model has no positions there; use nope")
         if by_type.setdefault(kind, here) is not here and kind in acting:
             raise InvalidArgument(
-                f"layers {positions.layer_types.index(kind)} and {i} differ, but in this model both are {kind!r}; "
-                "pass one encoding for both"
+                f"layers {positions.layer_types.index(kind)} and {i} have different encodings, but both have the "
+                f"type {kind!r} in this model; pass one encoding per type"
             )
     return {kind: by_type[kind] for kind in acting}
 
@@ -203,7 +203,9 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """Return cos and sin ``(B, T, pairs)`` in float32 with the factor, at ``(B, T)`` or ``(A, B, T)``."""
+    """Return cos and sin ``(B, T, pairs)`` in float32, times the attention factor, for positions ``(B, T)`` or
+    ``(A, B, T)``.
+    """
     positions = positions.to(torch.int64)
     if positions.dim() == 2 and encoding.axes > 1:  # text, with the same position on all axes
         positions = positions.expand(encoding.axes, -1, -1)

@@ -110,9 +110,9 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
         types = stated_types(reader) if by_types else ()
         if NEAR in types or (stated == 0 and not types and rule.counts != "ignored"):
             raise InvalidArgument(
-                f"sliding_window={stated} for layers with a window, so transformers' model fails or hides every "
-                "token; state its width (with use_sliding_window=true if the config has that key), or use "
-                "full_attention in layer_types, or null if it has none"
+                f"sliding_window={stated} must be the width of a window, because some layers have a window; state "
+                "the width (with use_sliding_window=true if the config has that key), or list only "
+                "full_attention in layer_types, or use null if no layer has a window"
             )
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided

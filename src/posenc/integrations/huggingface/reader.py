@@ -87,7 +87,9 @@ class Reader:
 
     @property
     def refused(self) -> bool:
-        """Whether the class refuses the config, so that ``made`` is the class. Such a reading ends in an error."""
+        """Whether transformers' class refuses the config, so that ``made`` is the class. The reading then ends in
+        an error.
+        """
         return isinstance(self.made, type)
 
     def check_stated(self, key: str, stated: bool) -> None:
@@ -307,7 +309,7 @@ class Reader:
         if None not in (share, outer) and share != outer:
             raise InvalidArgument(
                 f"partial_rotary_factor={share} in the rope dictionary contradicts {self.family.partial}={outer} "
-                "beside it; keep the trained one"
+                "beside the dictionary; keep the value used in training"
             )
         if channels and share is not None and int(head_dim * share) != channels:
             raise InvalidArgument(

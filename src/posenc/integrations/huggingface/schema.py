@@ -67,7 +67,7 @@ TEXT = Values("a name", lambda value: isinstance(value, str))
 
 
 def _of(values: Values, keys: str) -> dict[str, Values]:
-    """Return the same values for several keys."""
+    """Return a mapping from each of these keys to the allowed values."""
     return dict.fromkeys(keys.split(), values)
 
 

@@ -302,7 +302,7 @@ def write(
 
 
 OWN_ENDS = {"scaling.yarn_beta_fast": 32.0, "scaling.yarn_beta_slow": 1.0}
-"""The default ends of YaRN's ramp in llama.cpp. Few architectures read other ends from a file."""
+"""The default ends of YaRN's ramp in llama.cpp, which few architectures read from a file."""
 FLAGS = {
     "scaling.type": "--rope-scaling",
     "freq_base": "--rope-freq-base",

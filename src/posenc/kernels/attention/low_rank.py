@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from posenc.kernels.attention.softmax import repeat_kv
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
-"""The channels of queries and the channels of keys. If all heads share the channels of keys, these have one
+"""The channels of queries and the channels of keys. If all heads share the channels of keys, the channels have one
 head, as grouped queries need.
 """
 

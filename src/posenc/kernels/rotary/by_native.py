@@ -1,4 +1,4 @@
-"""Rotation by the native kernel, in one pass over memory. Results equal those of the specification bit for bit."""
+"""Rotation by the native kernel, in one pass over memory. Results equal the specification's results bit for bit."""
 
 import ctypes
 from functools import lru_cache
@@ -23,7 +23,7 @@ numbers in memory.
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 WORK = {torch.float64: torch.float64}
-"""The dtype of the kernel's arithmetic and tables for each dtype of x, if it is not float32."""
+"""For each dtype of x, the dtype of the kernel's arithmetic and tables; by default float32."""
 
 SHARE = 1 << 18
 """The smallest number of bytes per thread."""

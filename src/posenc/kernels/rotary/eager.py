@@ -1,6 +1,6 @@
 """Rotation with basic operators, block by block. Every block is rotated in place while it is in the CPU cache.
 
-Results equal those of the specification bit for bit.
+Results equal the specification's results bit for bit.
 
 Allocating an output takes longer than the arithmetic, because the pages of the output must be mapped. To save
 passes over memory, a block is copied once into the output (or to float32 if the input is narrower) and rotated

@@ -47,8 +47,8 @@ def rotate_both(
     Args:
         q, k: queries and keys; if one of them is None, its result is None.
         q_tables, k_tables: cos and sin; the same object if q and k share tables.
-        backend: see ``posenc.kernels.backend``. Neither the choice nor the results depend on whether gradients are
-            enabled.
+        backend: see ``posenc.kernels.backend``. Neither the choice of the backend nor the results depend on
+        whether gradients are enabled.
         out: tensors for the results, of the same shapes and dtypes: q and k themselves, a part of a cache, or any
             other two tensors that share no memory; None for new tensors.
 

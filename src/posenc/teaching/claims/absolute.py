@@ -21,7 +21,9 @@ def refused(table: posenc.Learned, length: int) -> bool:
 
 
 LARGE = ("inkling", "transformer-xl", "deberta", "window")
-"""The encodings of scores that learn maps of tokens, tables of vectors, or tables of all offsets in a window."""
+"""The encodings with many parameters: maps as wide as the model, tables of vectors, or tables of all offsets in a
+window.
+"""
 
 
 @claim(

@@ -1,4 +1,4 @@
-"""Claims about sentences, diagrams and costs that do not show what the lessons say."""
+"""Claims about examples in the lessons: sentences, diagrams and costs."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -51,7 +51,7 @@ class Control:
 
     @property
     def shown(self) -> dict[str, str]:
-        """The names of a choice with their labels."""
+        """The values of a control with a choice, with their labels."""
         named = {name: "none" if name == "nope" else style(name).label for name in self.encodings}
         return named | (dict(self.options) if isinstance(self.options, Mapping) else {o: o for o in self.options})
 

@@ -35,7 +35,9 @@ WHOLE = 256
 in the picture; the first page has no limit.
 """
 FINE, FEWEST = 65, 4
-"""The largest number of stops of a control, and the smallest after thinning: ends, middle and default."""
+"""The largest number of stops of a control, and the number at which thinning ends: both ends, the middle and the
+default.
+"""
 SHORT = 24
 """The length up to which JSON is repeated, because a reference would not be shorter."""
 CARD = f"""\
@@ -95,7 +97,8 @@ def script_of(name: str, text: str) -> str:
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
-    """Return the answers of a stage around its first state, and the stops of each control for which they exist.
+    """Return the answers of a stage around its first state, and the stops of each control for which there are
+    answers.
 
     States near suggested states are added if they fit. If the answers are too large without them, half the stops of
     the largest control are dropped, repeatedly.
@@ -124,7 +127,7 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """Return the stops of a control that stay below its limiting control in the first and the suggested states."""
+    """Return the stops of a control that its limiting control allows in the first and the suggested states."""
     if not control.below:
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)

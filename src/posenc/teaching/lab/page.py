@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("latex2mathml", "lab") from error
 
 CARDS, PATHS, CLAIMS, HERO = "check", "lessons", "claims", "shift-both"
-"""The addresses of the pages of cards, lessons and claims, and the stage on the first page."""
+"""The addresses of three pages (cards, lessons, claims), and of the stage that the first page shows."""
 BAR = ((PATHS, "Lessons"), (CLAIMS, "Claims"), (CARDS, "Check"))
 """The entries of the navigation bar other than the rooms."""
 FIRST = "/static/first.js"
@@ -124,14 +124,18 @@ def claims(site: Site = LIVE) -> str:
 
 
 def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:
-    """Return the items of a section that a browser counts: stages, and cards with a leading question mark."""
+    """Return the names of a section's stages and cards, which the browser counts; the name of a card begins with
+    "?".
+    """
     stages = [name.partition("/")[2] for _, entry in steps for name in entry.stages]
     cards = [f"?{card.name}" for _, entry in steps for card in entry.cards]
     return " ".join(dict.fromkeys([*stages, *cards]))
 
 
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
-    """Return the page of a room in the state of ``texts``; answers report invalid texts."""
+    """Return the page of a room whose controls have the values in ``texts``; invalid values give an error in the
+    picture's place.
+    """
     onward = (*((each.name, each.short) for each in ROOMS), (CARDS, "Check yourself"))
     after = onward[ORDER.index(room.name) + 1]
     given = {"title": room.title, "about": room.words, "current": room.name, "room": room}

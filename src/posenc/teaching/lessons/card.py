@@ -13,7 +13,7 @@ TOPICS = {
     "length": "longer contexts",
 }
 KINDS = {"recall": "Recall", "derivation": "Derivation", "trade-off": "Trade-off"}
-"""The kinds of questions, in which the reader recalls, derives or weighs something."""
+"""The kinds of questions: to recall a fact, to derive a result, or to weigh a choice."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from posenc.teaching.lessons.card import DECK, Card
 
 KINDS = ("claim", "page", "room")
-"""The kinds of references that settle a row; in the data, a colon and a name follow (``room/stage`` for rooms)."""
+"""The kinds of references that cover a row, as in ``claim:name``, ``page:name`` and ``room:room/stage``."""
 EXERCISES = "exercises/"
 """The folder of the exercise pages."""
 
@@ -32,7 +32,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the lessons or of another source; ``by`` lists references that settle it, as ``kind:name``."""
+    """A statement or question from a lesson or another source; ``by`` lists what covers it, as ``kind:name``."""
 
     row: str
     what: str
@@ -40,7 +40,7 @@ class Fact:
     lessons: tuple[int, ...] = ()
 
     def settled_by(self, kind: str) -> tuple[str, ...]:
-        """Return the names of all references of this kind that settle the row."""
+        """Return the names of all references of this kind that cover the row."""
         return tuple(name for of, _, name in (by.partition(":") for by in self.by) if of == kind)
 
     @property
@@ -93,7 +93,7 @@ BY_ROW = {fact.row: fact for fact in FACTS}
 
 
 def entry(fact: Fact) -> Entry:
-    """Return the entry of a row, including the claims and stages of its cards."""
+    """Return the parts of posenc that cover a row, including the claims and stages of the row's cards."""
     cards = tuple(card for card in DECK if fact.row in card.rows)
     pages = fact.settled_by("page")
     return Entry(
@@ -122,12 +122,12 @@ def of_stage(stage: str) -> Entry:
 
 
 def of_section(section: Section) -> list[tuple[Fact, Entry]]:
-    """Return the rows of a section with their entries."""
+    """Return the rows of a section, each with the parts of posenc that cover it."""
     return [(BY_ROW[row], entry(BY_ROW[row])) for row in section.rows]
 
 
 def teaching(row: str) -> list[tuple[Lesson, Section]]:
-    """Return every section that teaches a row, with its lesson."""
+    """Return every section that contains a row, with its lesson."""
     return [(lesson, section) for lesson in LESSONS for section in lesson.sections if row in section.rows]
 
 

@@ -99,7 +99,7 @@ def _closest(keys: Tensor) -> float:
 
 
 def _change(row: Tensor, words: Tensor) -> float:
-    """Return the largest difference between a row and the words' scores without positions."""
+    """Return the largest change that positions make to a score."""
     plain = _row(posenc.NoPE(), words, torch.tensor([0]))
     return float((row - plain).abs().max())
 

@@ -99,8 +99,8 @@ def shuffle(
         causal: whether a word attends only to itself and the words before it.
         remove: whether to leave out the encoding, as if it were "nope".
 
-    Without positions or a mask, f(PX) = P f(X), and the printed difference is float32 rounding, about 1e-7. It is
-    large with any encoding, or with just a causal mask.
+    Without positions or a mask, f(PX) = P f(X), and the printed difference is float32 rounding, about 1e-7. An
+    encoding or a causal mask makes the difference large.
     """
     words = sentence.split()
     within("number of words", len(words), 2, 8)

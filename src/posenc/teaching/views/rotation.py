@@ -16,7 +16,9 @@ from posenc.scaling.scaling import TWO_PI
 from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Seed, bounded
 
 Q, K = (1.5, 0.5), (0.8, 1.0)
-"""The lessons' vectors: q·k is 1.700, and −1.100 at offset 2 with an eighth of a turn per step."""
+"""The vectors q and k of the lessons. Their score is 1.700 at offset 0, and −1.100 at offset 2 if one step rotates
+by an eighth of a turn.
+"""
 
 Turn = Literal["eighth", "radian"]
 STEPS: dict[Turn, Decimal] = {"eighth": TWO_PI / 8, "radian": Decimal(1)}
@@ -60,9 +62,8 @@ def shift_both(
 ) -> View:
     """Show q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 for comparison.
 
-    The offset is key − query. Shifting both positions does not change the score. At offset 2, a transposed rotation
-    would
-    give +1.100.
+    The offset is key − query. Shifting both positions does not change the score. A rotation in the wrong direction
+    would give a score of +1.100 at offset 2.
     """
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)

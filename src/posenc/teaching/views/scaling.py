@@ -14,7 +14,7 @@ Factor = Annotated[float, Bounds(1, 1024)]
 Trained = Annotated[int, Bounds(2, FAR)]
 
 LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
-"""The labels of scalings whose labels differ from their names."""
+"""The labels of the scalings that are not labelled with their own name."""
 
 
 @bounded

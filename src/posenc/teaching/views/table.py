@@ -70,7 +70,7 @@ def lookup(
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
     """Show the cosine similarity of every two rows of a ``(rows, width)`` table, before and after training.
 
-    The numbers use the rows from ``BLOCK`` on.
+    The reported numbers exclude the first ``BLOCK`` rows.
     """
     panels, readouts = [], dict[str, float | str]()
     axis = counted("position", len(after))

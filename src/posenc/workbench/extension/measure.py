@@ -34,7 +34,7 @@ QUARTERS = 4
 TUNE_LENGTHS = 4
 """The length of the longest windows of a fine-tune, in trained lengths."""
 Window: TypeAlias = tuple[Int[Tensor, " n"], int]
-"""The tokens of one forward pass, and the number of targets at the end of the window that are scored."""
+"""The tokens of one forward pass, and the number of scored targets at their end."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,9 @@ class _Grid:
         return self._job(plan, unchanged, [windows])
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
-        """Return a window with the trained length of context for each of the last buckets."""
+        """Return one window for each of the last buckets, with the trained length of context before its last
+        target.
+        """
         context, buckets = self.model.original_length, self.length // self.width
         far = min(context // self.width, buckets - context // self.width)
         ends = range(len(tokens) - (far - 1) * self.width, len(tokens) + 1, self.width)

@@ -35,7 +35,7 @@ class Method:
 
     @property
     def values(self) -> str:
-        """The remapping, or the scaling's values as JSON. With the method's name, this string identifies a job."""
+        """The remapping, or the scaling's values as JSON, which identify a job together with the method's name."""
         return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:

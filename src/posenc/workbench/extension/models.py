@@ -29,7 +29,7 @@ Tick = Callable[[float], None]
 
 
 def part_of(tick: Tick, share: float) -> Tick:
-    """Return a callback for a part of a document's work, which is this share of the whole."""
+    """Return a callback for a part that is this share of a document's work."""
     return lambda part: tick(part * share)
 
 

@@ -91,7 +91,7 @@ class Local:
 
 
 class _Running:
-    """A run of a job, and the process that this object starts for it."""
+    """A job that runs in a process of its own."""
 
     def __init__(self, job: Job, trial: int, device: str, threads: int) -> None:
         os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})

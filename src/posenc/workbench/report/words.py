@@ -92,7 +92,7 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
 
 
 def below(result: TaskResult) -> str:
-    """Return a name for the result of ``spread``."""
+    """Return the heading of the column that ``spread`` fills."""
     return "both seeds" if len({run.plan.seed for run in result.runs}) == 2 else "95% intervals"
 
 

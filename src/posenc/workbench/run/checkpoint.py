@@ -23,7 +23,7 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
 
 
 class State:
-    """The state of one training in the file ``path``; None stores nothing.
+    """The saved state of a run, in the file ``path``; None stores nothing.
 
     An unreadable file counts as missing, and so does the state of another version of torch or posenc, whose numbers
     would mix with those of the current version.

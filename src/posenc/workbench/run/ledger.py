@@ -11,7 +11,7 @@ Schema, version 3:
 
 Views for any program that reads SQLite (not part of the schema version):
 
-    settings   one row per finished training, with task, encoding, seed, cost, result, and all settings of its plan
+    settings   one row per finished run, with task, encoding, seed, cost, result, and all settings of its plan
     numbers    one row per measured number, with the task, encoding and seed of its run
 """
 
@@ -60,7 +60,7 @@ INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM run
 INSERT INTO runs ({RUNS}) SELECT {RUNS} FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
 """
 FIRST = ("task", "encoding", "seed")
-"""The settings that identify a run in a row."""
+"""The settings that are the first columns of the view ``settings``."""
 
 
 def _column(setting: Field[Any]) -> str:
@@ -232,7 +232,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         return {row[0] for row in self._db.execute("SELECT id FROM runs")}
 
     def runs(self, ids: Collection[str] | None = None) -> list[Run]:
-        """Return finished trainings in the order of their creation, either all or those with these plan ids."""
+        """Return finished runs in the order of their creation: all runs, or only the runs with these plan ids."""
         rows = self._db.execute(
             f"SELECT {RUNS} FROM runs WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", (Plan.kind,)
         ).fetchall()
@@ -263,7 +263,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         return Run(plan, tuple(cells), *row[2:])
 
     def _reading(self) -> str:
-        """Return the SQLite mode for a reader, which must not create files.
+        """Return the SQLite mode in which a reader creates no files.
 
         In a writable folder, the mode is "rw", but nothing is written. In a read-only folder, such as an archive,
         the file is opened as immutable unless a killed writer left its log.

@@ -1,4 +1,4 @@
-"""Trains a model step by step, and reports every loss. A resumed training gives the same numbers."""
+"""Trains a model step by step, and reports every loss. A resumed run gives the same numbers."""
 
 import math
 import time
@@ -19,12 +19,13 @@ from posenc.workbench.run.settings import Training
 REPORT_EVERY = 0.25
 """The number of seconds between two reports. Losses are fetched from the device only for reports."""
 STATE_EVERY = 60.0
-"""The number of seconds between two states on disk; a shorter training writes no state."""
+"""The number of seconds between two states on disk; a shorter run writes no state."""
 VALIDATIONS = 20
-"""The number of validation losses in a training with enough steps."""
+"""The number of validation losses per run, if the run has as many steps."""
 DIVERGED, FOR = 10.0, 10
-"""A training has diverged if a loss is NaN or infinite, or if the losses of ``FOR`` consecutive steps are more than
-``DIVERGED`` times the first loss."""
+"""A run has diverged if a loss is NaN or infinite, or if the losses of ``FOR`` consecutive steps are more than
+``DIVERGED`` times the first loss.
+"""
 
 
 Portion = Callable[[torch.Generator], tuple[Tensor, int]]
@@ -124,7 +125,7 @@ def _autocast(how: Training, device: torch.device) -> AbstractContextManager[obj
 
 
 class _Watch:
-    """Collects losses, reports them from time to time, and stops a training that has diverged."""
+    """Collects losses, reports them from time to time, and stops a run that has diverged."""
 
     def __init__(self, tell: Callable[[int, LossCurve], None], curve: LossCurve) -> None:
         self.tell, self.curve, self.tokens = tell, curve, 0

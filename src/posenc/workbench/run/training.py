@@ -106,8 +106,8 @@ def encoding(plan: Plan) -> Encoding:
         StudyError: the plan has a different version of numerics, in which defaults may differ.
     """
     if plan.numerics != NUMERICS:
-        trained = f"{plan.name} was trained with numerics {plan.numerics}"
-        raise StudyError(f"{trained}, but this posenc has numerics {NUMERICS}; run posenc compare again")
+        trained = f"{plan.name} was trained with version {plan.numerics} of the numerics"
+        raise StudyError(f"{trained}, but this posenc has version {NUMERICS}; run posenc compare again")
     return catalogue.encoding(
         plan.encoding,
         width=plan.width,

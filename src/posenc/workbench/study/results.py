@@ -274,7 +274,7 @@ def _row(
 
 
 def _worse(criteria: Criteria, change: Interval) -> Interval:
-    """Return a change of the measure with the sign that makes positive values worse."""
+    """Return a change of the measure with the sign at which a positive change is worse."""
     return change if criteria.measure == "loss" else change.negative
 
 

@@ -28,7 +28,9 @@ class Interval:
     of: str
     """The samples of the mean, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
     seeds: tuple[float, ...] = ()
-    """The values of two seeds. Pages show these values instead of the interval, which is 13 times as wide."""
+    """The values of two seeds. Pages show both values instead of the interval of their mean, which is 13 times as
+    wide as their distance.
+    """
 
     @property
     def negative(self) -> "Interval":
@@ -134,7 +136,7 @@ def _over(values: Sequence[float], of: str, level: float = LEVEL) -> Interval:
 
 
 NO_VALUE = Interval(math.nan, math.nan, math.nan, "")
-"""The interval of a number that does not exist."""
+"""The interval that stands for a missing value."""
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     def plans(self, text: Text | None) -> list[Plan]:
         """Return all plans of the study for the text from ``read_text()``.
 
-        Long trainings come first, so that all workers finish at about the same time. The sources of custom classes
-        are hashed without importing them.
+        Plans with long runs come first, so that all workers finish at about the same time. The sources of custom
+        classes are hashed without importing them.
         """
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         reads = {name: task_class(name).reads_text for name in self.tasks}

@@ -64,7 +64,9 @@ def maps_of(
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
-    """Return a layer's query scale relative to the first position, or 1 if no string states the scale."""
+    """Return a layer's query scale relative to the first position, or 1 if the layer has no query scale that
+    depends on positions.
+    """
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
     scale = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale

@@ -205,7 +205,9 @@ class Table:
         return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
 
     def beside(self, text: str) -> str:
-        """Return ``text``, which builds a table, if this table has the same rows, or else a description."""
+        """Return ``text`` if the table that it builds has the measured rows, or else a description of the measured
+        table.
+        """
         recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
         if self.weight.requires_grad or recipe.name != "sinusoidal":
             expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
@@ -321,7 +323,7 @@ def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> Positi
 def _laid_out(
     layer: MeasuredLayer, read: LayerTable, before: list[LayerTable], family: Family, layout: str
 ) -> LayerTable:
-    """Return a layer as measured, or a layer of ``before`` from which measuring cannot distinguish the layer."""
+    """Return a layer as measured, or the first layer of ``before`` that agrees with the measurement."""
     measured = layer.beside(read, family, layout)
     rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
     return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)

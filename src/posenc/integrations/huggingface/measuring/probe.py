@@ -160,7 +160,9 @@ class Probe:
         return [_with_axes(layer, [axis[i] for axis in moved[1:]]) for i, layer in enumerate(layers)]
 
     def matched(self, recording: Recording, moved: list[Any]) -> list[Any]:
-        """Return ``moved``, or a list of None if the recording and the plain attentions have different modules."""
+        """Return ``moved`` if the recording has the same attention modules as the first recording, or else a list
+        of None.
+        """
         names = [x.module for x in self.plain.attentions]
         return moved if [x.module for x in recording.attentions] == names else [None] * len(names)
 

@@ -63,7 +63,9 @@ PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|ev
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower that state the text model's width. In a tower with embed_dim, hidden_size also states this."""
+"""Keys of a tower that state the text model's width. In a tower with embed_dim, hidden_size also states the text
+model's width.
+"""
 
 
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:

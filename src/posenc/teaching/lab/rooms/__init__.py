@@ -75,7 +75,7 @@ class Stage:
     controls: tuple[Control, ...] = ()
 
     def answer(self, texts: Mapping[str, str]) -> "View":
-        """Return the view for the texts of a query. Raise a PosencError if a text is unknown or out of bounds."""
+        """Return the view for the values of controls, as strings. An unknown control or value is a PosencError."""
         from posenc.teaching.views.bounds import arguments
 
         known = {control.name: control for control in self.controls}
