@@ -43,7 +43,7 @@ def _visible(mask: Tensor) -> Tensor:
 
 
 class _Stack:
-    """An encoding, placed once per forward pass at the positions of queries and keys, for all modules that share it.
+    """An encoding, placed once per forward pass at the positions of queries and keys, for all its modules.
     A cache holds raw keys in order."""
 
     def __init__(self, encoding: Encoding) -> None:
