@@ -9,7 +9,7 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import check_conversion, convert_pairing, patched
+from posenc.integrations.huggingface import convert_pairing, patched
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 from support.llama2c import load, load_tokenizer
@@ -29,26 +29,28 @@ def own(pairing: str, rotary_dim: int = 16) -> Transformer:
     return model
 
 
+@torch.no_grad()
+def apart(before: Transformer, after: Transformer, ids: Tensor) -> float:
+    """The largest difference of logits, relative to the largest logit."""
+    logits = before(ids)
+    return float((after(ids) - logits).abs().max() / logits.abs().max())
+
+
 @pytest.mark.parametrize("rotary_dim", [16, 8])
 def test_random_weights_with_grouped_queries_biases_and_partial_rotation(rotary_dim: int) -> None:
     before, after = own("interleaved", rotary_dim), own("half", rotary_dim)
     state = before.state_dict()
     after.load_state_dict(convert_pairing(state, from_="interleaved", to="half", rotary_dim=rotary_dim, **SIZES))
-    assert check_conversion(before, after, tokens()) < 1e-5
+    assert apart(before, after, tokens()) < 1e-5
     back = convert_pairing(after.state_dict(), from_="half", to="interleaved", rotary_dim=rotary_dim, **SIZES)
     assert all(torch.equal(back[name], value) for name, value in state.items())
 
 
-def test_the_wrong_direction_and_wrong_head_counts_are_found_out() -> None:
+def test_the_wrong_direction_and_a_wrong_rotary_dim_give_other_logits() -> None:
     before, after = own("interleaved"), own("half")
-    after.load_state_dict(convert_pairing(before.state_dict(), from_="half", to="interleaved", **SIZES))
-    with pytest.raises(InvalidArgument, match="the weights already had the target pairing, or heads"):
-        check_conversion(before, after, tokens())
-    after.load_state_dict(
-        convert_pairing(before.state_dict(), from_="interleaved", to="half", rotary_dim=8, **SIZES)
-    )
-    with pytest.raises(InvalidArgument, match="logits differ"):
-        check_conversion(before, after, tokens())
+    for wrong in ({"from_": "half", "to": "interleaved"}, {"from_": "interleaved", "to": "half", "rotary_dim": 8}):
+        after.load_state_dict(convert_pairing(before.state_dict(), **wrong, **SIZES))
+        assert apart(before, after, tokens()) > 1e-2
 
 
 def turned_as_gptj(cos: Tensor, sin: Tensor, x: Tensor) -> Tensor:
@@ -99,7 +101,7 @@ def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) ->
     assert texts[0] == texts[1]
     story = load_tokenizer(shared_data / "tok512.bin", 512).decode(texts[1])
     assert story.startswith("Once upon a time, there was a little girl named Lily.")
-    check_conversion(trained, converted, torch.tensor([texts[0]]))
+    assert apart(trained, converted, torch.tensor([texts[0]])) < 1e-3
 
 
 def test_refusals() -> None:

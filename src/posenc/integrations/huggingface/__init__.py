@@ -12,7 +12,6 @@ from posenc.integrations.huggingface.write import changes as changes
 from posenc.integrations.huggingface.write import write as write
 
 if TYPE_CHECKING:
-    from posenc.integrations.huggingface.convert import check_conversion as check_conversion
     from posenc.integrations.huggingface.convert import convert_pairing as convert_pairing
     from posenc.integrations.huggingface.measuring import Measured as Measured
     from posenc.integrations.huggingface.measuring import differences as differences
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from posenc.integrations.huggingface.trainer import positions_callback as positions_callback
 
 HOMES = {
-    **dict.fromkeys(("check_conversion", "convert_pairing"), "convert"),
+    "convert_pairing": "convert",
     **dict.fromkeys(("Measured", "differences", "measure"), "measuring"),
     "check": "model_laws",
     "patched": "patch",

@@ -7,11 +7,10 @@ permuted in the same way, so q·k is unchanged. Values and channels that do not 
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import get_args
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from posenc.arguments import one_of
@@ -133,30 +132,3 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
             f"head_dim={head_dim} need {len(turns) * head_dim}"
         )
     return turns
-
-
-def check_conversion(
-    before: Callable[[Tensor], Tensor],
-    after: Callable[[Tensor], Tensor],
-    tokens: Int[Tensor, "B T"],
-    *,
-    tolerance: float = 1e-3,
-) -> float:
-    """Compare the logits (B, T, V) of a model before and after a conversion, each in its own pairing.
-
-    Returns the largest difference relative to the largest logit: about 1e-6 in float32 if the conversion is right,
-    about 1 if the weights already had the target pairing or the number of key heads is wrong.
-
-    Raises:
-        InvalidArgument: the difference is above ``tolerance``.
-    """
-    with torch.no_grad():
-        old, new = before(tokens).double(), after(tokens).double()
-    apart = float((new - old).abs().max() / old.abs().max())
-    if not apart <= tolerance:
-        raise InvalidArgument(
-            f"the converted model's logits differ from the original's by {apart:.2g} of the largest logit "
-            f"(tolerance={tolerance:g}): either the weights already had the target pairing, or heads, kv_heads or "
-            "rotary_dim is wrong"
-        )
-    return apart

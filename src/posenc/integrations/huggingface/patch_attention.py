@@ -43,27 +43,8 @@ def _visible(mask: Tensor) -> Tensor:
 
 
 class _Stack:
-    """T5's encoding, placed once per forward pass for all self-attention modules that share a table."""
-
-    def __init__(self, encoding: Encoding) -> None:
-        self.encoding = encoding
-
-    def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
-        """Place the encoding, and return a zero instead of the model's own L×L bias."""
-        self.past = int(past_seen_tokens)
-        self.placed = self.encoding.at(
-            make.arange(query_length, offset=self.past, device=device), make.arange(key_length, device=device)
-        )
-        return torch.zeros(1, 1, 1, 1, device=device)
-
-    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor, Tensor, int]:
-        """Return the encoding, queries and keys for attention, and the number of tokens before the queries."""
-        return self.placed, q, k, self.past
-
-
-class _Remapped:
-    """A remapped encoding, placed once per forward pass at the positions of queries and keys. The cache holds raw
-    keys in order."""
+    """An encoding, placed once per forward pass at the positions of queries and keys, for all its modules.
+    A cache holds raw keys in order."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -72,14 +53,20 @@ class _Remapped:
         """Receive the position ids of a forward pass."""
         self.ids, self.placed = ids, dict[tuple[int, int], Placed]()
 
+    def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
+        """Receive the positions of T5's forward pass, and return a zero instead of the model's own L×L bias."""
+        self.stand(make.arange(query_length, offset=int(past_seen_tokens), device=device))
+        return torch.zeros(1, 1, 1, 1, device=device)
+
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor, Tensor, int]:
+        """Return the encoding, queries and keys for attention, and the number of tokens before the queries."""
         T, S = q.shape[2], k.shape[2]
         filled = S if T == 1 else T  # without a mask, prefill fills a fixed-size cache from its first slot
         if mask is not None and T != S:  # the last key that the last query sees is its own
             filled = int(_visible(mask)[..., -1, :].any(0).nonzero()[:, -1].amax()) + 1
         if (S, filled) not in self.placed:
             before = filled - 1 - make.arange(S, device=q.device)
-            keys = None if T == S else (self.ids[:, -1:] - before).clamp(min=0)
+            keys = None if T == S else (self.ids[..., -1:] - before).clamp(min=0)
             self.placed[S, filled] = self.encoding.at(
                 self.ids, keys, dtype=torch.promote_types(q.dtype, torch.float32)
             )
@@ -93,12 +80,12 @@ def remapped(
     positions: ModelPositions,
     encodings: Mapping[str, Encoding],
     undo: ExitStack,
-) -> list[_Remapped]:
+) -> list[_Stack]:
     """Make attention modules rotate raw queries and keys with the encoding of their layer type.
 
     Returns the objects that need the position ids in every forward pass.
     """
-    stacks = {kind: _Remapped(encoding) for kind, encoding in encodings.items()}
+    stacks = {kind: _Stack(encoding) for kind, encoding in encodings.items()}
     for module in tower.values():
         index = getattr(module, "layer_idx", None)
         stack = None if index is None else stacks.get(positions.layer_types[index])
@@ -131,7 +118,7 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
     _through_ours(model, undo)
 
 
-def _attach(module: nn.Module, stack: "_Stack | _Remapped", undo: ExitStack) -> None:
+def _attach(module: nn.Module, stack: _Stack, undo: ExitStack) -> None:
     """Set the encoding of an attention module that uses the attention interface; ``attended`` reads it."""
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
         raise InvalidArgument(
@@ -168,7 +155,7 @@ def attended(
     **others: Any,
 ) -> tuple[Tensor, None]:
     """Compute attention for transformers' interface. Modules without our encoding use transformers' SDPA."""
-    stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
+    stack: _Stack | None = module.__dict__.get("posenc_stack")
     if stack is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
