@@ -138,11 +138,6 @@ def spell(
         )
     recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
     now = recipe.get("scaling")
-    if "llama_4_scaling_beta" in entry:
-        raise InvalidArgument(
-            f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} only under "
-            "rope_parameters; serve the model's own config"
-        )
     entry.pop("truncate", None)  # mlx-lm does not read it
     if entry.get("rope_type") == "yarn":  # some versions ignore its attention_factor
         entry = with_pair(entry)
@@ -154,10 +149,6 @@ def spell(
         if scale == 1:
             entry[ORIGINAL] = longest
     if positions.model_type in PHI and entry:
-        if entry["rope_type"] != "longrope":
-            raise InvalidArgument(
-                f"mlx-lm supports only lists of factors for {positions.model_type!r}, not {now}; use LongRoPE"
-            )
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_scaling": entry or None}
 
