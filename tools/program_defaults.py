@@ -3,8 +3,8 @@
     python tools/program_defaults.py              # transformers 5, the installed one, and mlx-lm in build/programs
     PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, laid out in FOLDER
 
-The file has one line per program and family; ``rope_parameters`` says whether a release of mlx-lm reads that key,
-and ``sliding_window`` whether the model file of mlx-lm or ExLlamaV3 has the key of windows.
+The file has one line per program and family; ``rope_scaling`` and ``rope_parameters`` say whether a release of
+mlx-lm reads these keys. ``sliding_window`` says whether a model file of mlx-lm or ExLlamaV3 has the key of windows.
 """
 
 import ast
@@ -14,6 +14,7 @@ from typing import Any
 
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.programs import exllamav3, mlx
 
 ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
@@ -85,7 +86,7 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
             key: ast.literal_eval(value) for key, value in fields.items() if isinstance(value, ast.Constant)
         }
         table[name] = {key: constants[key] for key in keys_of(name, family) if constants.get(key) is not None}
-        table[name] |= {"rope_parameters": "rope_parameters" in fields, "sliding_window": "sliding_window" in text}
+        table[name] |= {form: form in fields for form in BOTH_FORMS} | {"sliding_window": "sliding_window" in text}
     return table
 
 

@@ -418,6 +418,33 @@ def test_every_window_of_a_program_whose_model_files_were_not_run_is_denied_or_n
     assert found >= {("gpt_oss", True), ("mistral", False), ("mistral", True)}
 
 
+GGUF = {
+    "general.architecture": "llama",
+    "llama.context_length": LENGTH,
+    "llama.block_count": 2,
+    "llama.attention.key_length": 16,
+}
+BARE = {key: value for key, value in PLAIN.items() if key != "rope_theta"}
+OLDER = {**BARE, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE}
+KINDS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": LENGTH, "head_dim": 16}
+BY_TYPE = {key: {"rope_type": "linear", "rope_theta": BASE, "factor": 4.0} for key in KINDS["layer_types"]}
+SCALED = {"frequencies", "attention_factor"}
+HABITS: list[tuple[Any, dict[str, Any], set[str]]] = [
+    *((mlx, {**OLDER, "model_type": f"ernie4_5{x}", "rope_scaling": YARN}, SCALED) for x in ("", "_moe")),
+    (mlx, {**OLDER, "model_type": "gpt_oss", **KINDS}, SCALED),
+    (mlx, {**BARE, "model_type": "exaone_moe", **KINDS, "rope_parameters": YARN}, SCALED),
+    (mlx, {**BARE, "model_type": "mellum", **KINDS, "rope_parameters": BY_TYPE}, {"frequencies"}),
+    (exllamav3, {**rope(**LLAMA3), ORIGINAL: 2 * LENGTH}, {"frequencies"}),
+    (exllamav3, rope(partial_rotary_factor=0.5), {"rotary_dim"}),
+]
+"""Configs that a program reads by a habit of its own, and the fields that differ."""
+
+
+@pytest.mark.parametrize(("program", "config", "fields"), HABITS, ids=lambda one: str(one)[:40])
+def test_habits_of_single_model_files(program: Any, config: dict[str, Any], fields: set[str]) -> None:
+    assert set(by_name(program.read(config), config)) - {"pretrained_length", "tuned_length"} == fields
+
+
 def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:
     path = CONFIGS / "gpt-oss-20b.json"
     assert set(by_name(mlx.read(path), path)) == {"frequencies"}
@@ -429,6 +456,20 @@ def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:
         (vllm, PLAIN, "0.31.0", r"unknown version .*0\.31\.0"),
         (mlx, CONFIGS / "smollm3-3b.json", "0.32.2", r"mlx-lm 0\.32\.2 has no model_type 'smollm3'"),
         (transformers, CONFIGS / "gpt2.json", "4.57.6", r"transformers 4\.57\.6 has no rotary model_type 'gpt2'"),
+        (
+            mlx,
+            {**OLDER, "model_type": "internlm3", "rope_scaling": YARN},
+            "",
+            "state 'rope_type' as linear or dynamic",
+        ),
+        (mlx, {**OLDER, "model_type": "minicpm3", "rope_scaling": YARN}, "", "state 'rope_type' as longrope"),
+        (mlx, {**OLDER, "model_type": "minicpm3"}, "", "its model file reads rope_scaling, which has no default"),
+        (
+            mlx,
+            {**OLDER, "model_type": "ministral3"},
+            "",
+            "its model file reads rope_parameters, which has no default",
+        ),
         (llama_cpp, CONFIGS / "phi-3-mini-128k.json", "", "the conversion of model_type 'phi3' was not checked"),
         (llama_cpp, rope(**LONG), "", "writes no lists of factors for 'llama'"),
         (exllamav3, rope(rope_type="dynamic", factor=4.0), "", "has no rope_type 'dynamic'"),
@@ -438,6 +479,12 @@ def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:
             llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024}),
             "",
             r"attention\.sliding_window of architecture 'gemma3' is not supported",
+        ),
+        (
+            llama_cpp,
+            llama_cpp.Fields({**GGUF, "llama.rope.scaling.type": "dynamic"}),
+            "",
+            r"unknown rope\.scaling\.type 'dynamic'",
         ),
         (
             llama_cpp,
@@ -537,6 +584,14 @@ def gguf_file(tmp_path: Path, architecture: str, **more: Any) -> str:
         write()
     writer.close()
     return str(tmp_path / f"{architecture}.gguf")
+
+
+def test_the_older_name_of_a_factor_is_read() -> None:
+    older, newer = (
+        llama_cpp.Fields({**GGUF, f"llama.rope.{key}": 4.0}) for key in ("scale_linear", "scaling.factor")
+    )
+    assert llama_cpp.read(older) == llama_cpp.read(newer)
+    assert only(llama_cpp.read(older)).scaling == "linear(factor=4)"
 
 
 def test_glm_4_has_no_difference_to_its_file(tmp_path: Path) -> None:

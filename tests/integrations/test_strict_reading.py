@@ -11,7 +11,9 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.config import contents
 from posenc.integrations.huggingface.families import FAMILIES, SKIPS_SHARE
+from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.schema import KEYS, RARE
+from posenc.integrations.programs import vllm
 from posenc.scaling import Default, Linear, YaRN
 from support.field.case import DATA
 
@@ -310,13 +312,29 @@ def test_a_window_that_limits_no_layer_is_a_note(given: dict[str, Any], note: st
     assert any(told.startswith("sliding_window = 8 limits no layer") and note in told for told in positions.assumed)
 
 
-def test_layer_types_of_a_class_without_them_are_a_note() -> None:
-    """Mistral's model gives every layer its window, and vLLM gives it to layers of sliding_attention."""
-    types = ["full_attention", "sliding_attention"] * 2
-    positions = read(config("mistral", sliding_window=8, layer_types=types))
-    assert positions.windows == (None, 8, None, 8)
-    assert any("transformers ignores layer_types of model_type 'mistral'" in told for told in positions.assumed)
-    assert read(config("mistral", sliding_window=None, layer_types=types)).windows == (None,) * 4
+@pytest.mark.parametrize(
+    ("model_type", "served"),
+    [
+        ("mistral", [None, 8, None, 8]),
+        ("mixtral", [None] * 4),
+        ("phi3", [None, 8, None, 8]),
+        ("starcoder2", [None, 8, None, 8]),
+    ],
+)
+def test_a_class_that_ignores_layer_types_gives_every_layer_its_window(
+    model_type: str, served: list[int | None]
+) -> None:
+    """vLLM gives a window to layers of sliding_attention alone, and Mixtral's in vLLM have none."""
+    types, more = ["full_attention", "sliding_attention"] * 2, {"pad_token_id": 0, "num_key_value_heads": 4}
+    given = config(model_type, sliding_window=8, layer_types=types, **more)
+    positions, table = read(given), vllm.read(given)
+    assert positions.windows == (8,) * 4
+    assert differences(measure(given), read(measure(given).config)) == []
+    assert any(
+        f"transformers ignores layer_types of model_type {model_type!r}" in told for told in positions.assumed
+    )
+    assert [table.layers[kind].window for kind in table.layer_types] == served
+    assert read({**given, "sliding_window": None}).windows == (None,) * 4
 
 
 def test_other_names_that_a_class_accepts_are_read() -> None:

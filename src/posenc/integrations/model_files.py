@@ -15,6 +15,7 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import built
+from posenc.integrations.huggingface.schema import NEAR
 from posenc.integrations.position_table import LayerTable, PositionTable
 
 
@@ -35,6 +36,7 @@ class Departure:
         unless: a key of the config or of its language model's part that prevents the departure.
         unread: keys of the config that the program does not read.
         default: the values that the program uses instead of the unread keys.
+        by_types: whether only layers of ``sliding_attention`` have a window, by a list that transformers ignores.
         times_original: the factor by which YaRN's original length is multiplied if there are sections.
     """
 
@@ -46,7 +48,7 @@ class Departure:
     refuses: bool = False
     sets: Mapping[str, Any] = field(default_factory=dict)
     one_more: int = 0
-
+    by_types: bool = False
     without: str = ""
     unless: str = ""
     unread: tuple[str, ...] = ()
@@ -106,6 +108,7 @@ def departing_from(
         if (not departure.without or departure.without not in rope)
         and {**config, **part}.get(departure.unless) is None
         if departure.times_original == 1 or ramp
+        if not departure.by_types or {*(part.get("layer_types") or ())} - {NEAR}
     ]
     if refused := next((departure for departure in departing if departure.refuses), None):
         raise InvalidArgument(

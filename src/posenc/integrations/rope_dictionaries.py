@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.families import FAMILIES, READ_AS
+from posenc.integrations.huggingface.families import FAMILIES, READ_AS, SKIPS_SHARE
 from posenc.integrations.huggingface.family import MAPS, Family
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
@@ -60,6 +60,18 @@ def with_served_axes(positions: ModelPositions, entry: Mapping[str, Any]) -> Mod
     served = MAPS[layout](*(entry.get("mrope_section") or axes.sections)) if several else None
     recipes = {
         name: recipe.with_(axes=served) if recipe.get("axes") else recipe
+        for name, recipe in positions.recipes.items()
+    }
+    return replace(positions, recipes=recipes)
+
+
+def with_stated_share(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
+    """Return positions that rotate the rope dictionary's share of channels, as in vLLM and ExLlamaV3."""
+    share = entry.get("partial_rotary_factor")
+    if share is None or positions.model_type not in SKIPS_SHARE or kind_of(entry) == "proportional":
+        return positions
+    recipes = {
+        name: recipe.with_(rotary_dim=int(recipe.get("head_dim") * share)) if recipe.name == "rotary" else recipe
         for name, recipe in positions.recipes.items()
     }
     return replace(positions, recipes=recipes)

@@ -117,11 +117,11 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
     back, after = SEEN[two_sided or rule.counts](int(stated))
-    types = () if reader.family.rotates.by == "compression" else stated_types(reader)
+    types = stated_types(reader) if by_types and reader.family.rotates.by != "compression" else ()
     if "layer_types" in reader.stated and not by_types:
         reader.assumed.append(
             f"transformers ignores layer_types of model_type {reader.model_type!r}, and gives every layer the "
-            f"window of {stated}; these windows are those of programs that read layer_types, such as vLLM"
+            f"window of {stated}"
         )
     elif types and NEAR not in types:
         why = (

@@ -23,6 +23,7 @@ from posenc.integrations.huggingface.config import language_part, mapping_of, re
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.schema import NEAR
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.rope_dictionaries import ORIGINAL, family_of, sharpening, with_mscales, with_pair
@@ -339,6 +340,9 @@ def table_of(
     notes += [f"{fact}, the default of {program}, which reads no key that states it" for fact in assumed]
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions = rotated(positions, given)
+    if any(one.by_types for one in departing):
+        kinds = zip(positions.windows, part["layer_types"], strict=False)
+        positions = replace(positions, windows=tuple(w if kind == NEAR else None for w, kind in kinds))
     if name != "transformers" and FAMILIES[positions.model_type].backwards:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} rotates its pairs backwards, which was checked only in "

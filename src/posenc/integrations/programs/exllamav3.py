@@ -5,10 +5,11 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
+from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of, defaults, table_of
-from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, sharpening, with_factor
+from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, sharpening, with_factor, with_stated_share
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
@@ -21,8 +22,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
     stated factor is ignored. YaRN's attention factor is attention_factor, or else 1 with llama_4_scaling_beta, or
     else 0.1·ln s + 1; mscale and mscale_all_dim are not read. LongRoPE computes its attention factor from its two
     lengths. If the config allows more than the original length, LongRoPE uses the long list for every input. A base
-    outside the rope dictionary takes precedence over a base inside it. ``exllamav3/util/rope.py`` and
-    ``model/config.py`` were run to check these rules.
+    outside the rope dictionary takes precedence over a base inside it. An original length outside is read only for
+    LongRoPE, and only if there is none inside. The rope dictionary's share of channels rotates.
+    ``exllamav3/util/rope.py`` and ``model/config.py`` were run to check these rules.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -31,8 +33,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         InvalidArgument: ExLlamaV3 does not read this model_type by ``read_rope_settings_default`` alone, or the
             scaling is dynamic, which ExLlamaV3 does not support.
     """
-    version = RELEASES.chosen(version)
-    model_type = str(language_part(config)[0].get("model_type"))
+    version, part = RELEASES.chosen(version), language_part(config)[0]
+    model_type, rope = str(part.get("model_type")), rope_dictionary(part)
     if model_type not in defaults("exllamav3"):
         raise InvalidArgument(
             f"model_type {model_type!r} was not checked in ExLlamaV3 {version}; compare with posenc vectors"
@@ -58,7 +60,18 @@ def read(config: object, version: str | None = None) -> PositionTable:
             entry["short_factor"] = entry["long_factor"]
         return with_factor(entry, config, yarn)
 
-    return table_of("exllamav3", "ExLlamaV3", version, config, "exllamav3", change, long_list="for every request")
+    outside = kind_of(rope) == "longrope" and ORIGINAL not in rope
+    return table_of(
+        "exllamav3",
+        "ExLlamaV3",
+        version,
+        config,
+        "exllamav3",
+        change,
+        unread=() if outside else (ORIGINAL,),
+        rotated=with_stated_share,
+        long_list="for every request",
+    )
 
 
 def spell(

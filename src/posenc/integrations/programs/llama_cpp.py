@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import one_of
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, MissingExtra
 from posenc.integrations.huggingface.config import language_part
@@ -41,6 +42,8 @@ NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
 """Architectures that have a rope type in llama.cpp, but that llama.cpp does not load or does not rotate."""
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have half pairs."""
+SCALING_TYPES = ("none", "linear", "yarn", "longrope")
+"""The types of scaling with which llama.cpp loads a file."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
 """Architectures that llama.cpp does not rotate, even if the file has fields for a rotation."""
 
@@ -181,7 +184,8 @@ def _scaling(
     stated: Mapping[str, Any], original: int, divisors: Tensor | None, rotary_dim: int, base: float
 ) -> Scaling:
     """Return the scaling of these fields, with the frequencies also divided by the file's list of divisors."""
-    kind, factor = stated.get("rope.scaling.type", "linear"), stated.get("rope.scaling.factor") or 1.0
+    kind = one_of("rope.scaling.type", stated.get("rope.scaling.type", "linear"), SCALING_TYPES)
+    factor = stated.get("rope.scaling.factor") or stated.get("rope.scale_linear") or 1.0  # an older name
     times = stated.get("rope.scaling.attn_factor", 1.0)
     scaling: Scaling = Default() if kind == "none" or factor == 1 else Linear(factor)
     if kind == "yarn":

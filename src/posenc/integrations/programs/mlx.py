@@ -8,6 +8,7 @@ from typing import Any
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
+from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable, PositionTable
 from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of, defaults, table_of
@@ -23,7 +24,14 @@ from posenc.scaling import LengthScaling, Scaling
 RELEASES = Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",))
 """The tested releases of mlx-lm, whose layers need only the package mlx."""
 PHI = ("phi3", "phimoe")
-"""Models that read the rope type only from ``type``, and the original length only outside the rope dictionary."""
+"""Models that read the original length only outside the rope dictionary."""
+LOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "internlm3": ("rope_type", ("linear", "dynamic")),
+    "minicpm3": ("", ("longrope",)),
+    "phi3": ("type", ("longrope",)),
+    "phimoe": ("type", ("longrope",)),
+}
+"""The only key of the rope type, empty for both keys, and the only types, with which models load rope_scaling."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
@@ -58,7 +66,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
             f"mlx-lm {version} cannot run this config: for model_type {model_type!r} it does not read "
             f"rope_parameters and has no default base; add {base!r} beside rope_parameters"
         )
-    unread: tuple[str, ...] = () if known["rope_parameters"] else ("rope_parameters",)
+    unread = tuple(form for form in BOTH_FORMS if not known[form])
     unread += () if model_type in PHI else (ORIGINAL,)  # only inside the dictionary
     return table_of(
         "mlx",
@@ -84,6 +92,9 @@ def _in_halves(layer: LayerTable) -> LayerTable:
 def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a rope dictionary, whole or of one layer type, as a release of mlx-lm reads it."""
     kind, model_type = kind_of(entry), config["model_type"]
+    only_base = model_type == "exaone_moe" and not config.get("rope_scaling")  # exaone_moe.py:49
+    if only_base or (model_type, kind) == ("mellum", "linear"):  # mellum.py:41
+        entry, kind = {key: entry[key] for key in ("rope_theta",) if key in entry}, "default"
     missing: dict[str, Any] = {
         "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192},
         "yarn": {ORIGINAL: 4096},
@@ -91,9 +102,11 @@ def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> di
     fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
     if kind == "dynamic" and version == "0.28.4":
         raise InvalidArgument(f"mlx-lm {version} has no rope_type 'dynamic'; {PLAN}")
-    if model_type in PHI and kind != "default" and "type" not in entry:
+    key, kinds = LOADS.get(model_type, ("", (kind,)))
+    if kind not in kinds or (key and key not in entry):
         raise InvalidArgument(
-            f"mlx-lm cannot load {model_type} without 'type' in rope_scaling; add 'type' beside rope_type"
+            f"mlx-lm cannot load {model_type} with this rope_scaling; state {key or 'rope_type'!r} as "
+            f"{' or '.join(kinds)} in it"
         )
     if model_type in PHI:
         entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
@@ -125,11 +138,6 @@ def spell(
         )
     recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
     now = recipe.get("scaling")
-    if "llama_4_scaling_beta" in entry:
-        raise InvalidArgument(
-            f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} only under "
-            "rope_parameters; serve the model's own config"
-        )
     entry.pop("truncate", None)  # mlx-lm does not read it
     if entry.get("rope_type") == "yarn":  # some versions ignore its attention_factor
         entry = with_pair(entry)
@@ -141,10 +149,6 @@ def spell(
         if scale == 1:
             entry[ORIGINAL] = longest
     if positions.model_type in PHI and entry:
-        if entry["rope_type"] != "longrope":
-            raise InvalidArgument(
-                f"mlx-lm supports only lists of factors for {positions.model_type!r}, not {now}; use LongRoPE"
-            )
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_scaling": entry or None}
 

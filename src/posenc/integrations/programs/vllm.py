@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.families import SKIPS_SHARE
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
@@ -28,6 +27,7 @@ from posenc.integrations.rope_dictionaries import (
     sharpening,
     with_factor,
     with_served_axes,
+    with_stated_share,
     without_unread_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -88,7 +88,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         "transformers5",
         change,
         partial(_admitted, older=older),
-        rotated=_rotated,
+        rotated=lambda positions, entry: with_stated_share(with_served_axes(positions, entry), entry),
         long_list="for every request if --max-model-len exceeds the original length, and else for none",
     )
     return replace(table, short=None)  # the list is chosen once for all requests
@@ -106,22 +106,6 @@ def _admitted(positions: ModelPositions, entry: Mapping[str, Any], *, older: boo
     scaled = [one for one in entries if kind_of(one) in ("linear", "dynamic", "proportional")]
     factors = [one["factor"] for one in scaled if one.get("factor")]
     return int(longest * factors[-1]) if factors and "gemma3" not in positions.model_type else longest
-
-
-def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Return positions that rotate the rope dictionary's share of channels, by the axes that vLLM supports.
-
-    vLLM rotates the stated share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
-    ``rotary_embedding/__init__.py``.
-    """
-    positions, share = with_served_axes(positions, entry), entry.get("partial_rotary_factor")
-    if share is None or positions.model_type not in SKIPS_SHARE or kind_of(entry) == "proportional":
-        return positions
-    recipes = {
-        name: recipe.with_(rotary_dim=int(recipe.get("head_dim") * share)) if recipe.name == "rotary" else recipe
-        for name, recipe in positions.recipes.items()
-    }
-    return replace(positions, recipes=recipes)
 
 
 def spell(
