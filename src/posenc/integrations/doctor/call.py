@@ -193,14 +193,14 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     }
     remark = "".join(sorted(replaced))
 
-    whole = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
+    largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
 
     def found(at: Tensor, ways: Iterable[tuple[str, tuple[list[Any], str]]]) -> Iterator[tuple[Any, Search]]:
         limited = f", at positions up to {at.max():,} only; those up to {wanted[0].max():,} raise an error"
-        seen = set[tuple[str, bytes]]()
+        heads = set[tuple[str, bytes]]()
         for layout, (forms, whose) in ways:
             order = [axis for axis in sizes if axis in layout]
-            x = whole[tuple(slice(None) if axis in layout else 0 for axis in sizes)] if layout else None
+            x = largest[tuple(slice(None) if axis in layout else 0 for axis in sizes)] if layout else None
             x = x.permute([order.index(axis) for axis in layout]).contiguous() if x is not None else None
             note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose + remark
             short = at.max() < wanted[0].max() and at is not LATER and not forms  # given tables are short
@@ -209,9 +209,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
                 if at is LATER:  # a port that counts rows is not off by this start
                     each.single = [change for change in each.single if change != {"shift": -START}]
                 head = each.rows[0]["y"][: len(NEAR)].tobytes()
-                if (each.part, head) not in seen:  # other layouts give the same numbers if no axis is mistaken
+                if (each.part, head) not in heads:  # other layouts give the same numbers if no axis is mistaken
                     yield (layout, (forms, whose)), each
-                seen.add((each.part, head))
+                heads.add((each.part, head))
 
     compared = next(filter(None, (list(found(at, ways)) for at in wanted)), None)
     if compared is None:
@@ -219,7 +219,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     right = [way for way, each in compared if each.fits({})]
     if right and not begins and takes(target, "start", needs=False):
         compared = list(found(LATER, right)) or compared
-    turned = [way for way in compared if not np.array_equal(way[1].rows[0].get("x"), way[1].rows[0]["y"])]
+    turned = [
+        way for way in compared if not np.array_equal(way[1].rows[0].get("x", np.empty(0)), way[1].rows[0]["y"])
+    ]
     compared = turned or compared  # a wrong order of axes may leave too few tokens to rotate
     later = [each for _, each in compared if each.part in ("keys", "values")]  # the queries are right
     return later or [each for _, each in compared]
@@ -271,18 +273,20 @@ def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: 
     array, *others = (torch.as_tensor(part).detach() for part in parts)
     if x is not None and array.shape == x.shape:
         vectors = [other for other in (array, *others) if other.shape == x.shape]
-        parts = dict(zip(MULTIPLES, vectors, strict=False))
-        if torch.equal(parts.get("keys", array), 2 * array):  # keys are written wherever queries are
+        by_part = dict(zip(MULTIPLES, vectors, strict=False))
+        if torch.equal(by_part.get("keys", array), 2 * array):  # keys are written wherever queries are
             asked = replace(asked, free=asked.free | {"written"})
-            del parts["keys"]
-        found = []
-        for part, rotated in parts.items():
-            own = replace(asked, rotates=asked.rotates and part != "values")
+            by_part.pop("keys", None)
+        searched = list[Search]()
+        for part, rotated in by_part.items():
+            expectation = replace(asked, rotates=asked.rotates and part != "values")
             numbers = {"positions": at, "x": MULTIPLES[part] * x, "rotated": rotated}
-            found.append(search(own, numbers, note, part if "keys" in parts or part == "values" else ""))
-            if not found[-1].fits({}):
-                return found[-1]
-        return found[-1 if "values" not in parts else -2]
+            searched.append(
+                search(expectation, numbers, note, part if "keys" in by_part or part == "values" else "")
+            )
+            if not searched[-1].fits({}):
+                return searched[-1]
+        return searched[-1 if "values" not in by_part else -2]
     if asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
         cos, sin = (array, *others) if others else (array.real, array.imag)
         numbers = {"positions": at, "cos": cos, "sin": sin}

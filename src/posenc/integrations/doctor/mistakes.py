@@ -77,7 +77,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             multiple=(2.0, *slower, 0.0),
             precision=[(low, *names) for names in ROUNDED for low in LOW],
         ),
-        *({"multiple": multiple, "whole": True} for multiple in slower[:3]),
+        *({"multiple": multiple, "rounded_down": True} for multiple in slower[:3]),
         *(change for seen in vectors for change in _positions(right, seen, expected.lengths)),
         *(change for seen in vectors for change in _measured(right, seen)),
     ]
@@ -189,10 +189,10 @@ def _other_lists(axes: tuple[int, ...], right: AxisMap | None) -> list[AxisMap |
     """Return one list over all pairs, a list for each axis, and one list that is repeated or dealt."""
     A, axis_map = max(axes) + 1, right or AxisMap(axes)
     counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
-    own = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))
+    separate = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))
     dealt = tuple(rank * A + axis for rank, axis in zip(ranks, axes, strict=True))
     indices = (tuple(ranks), dealt) if len(set(counts)) == 1 else (tuple(ranks),)
-    return [None, own, *(replace(own, index_of_pair=index, pairs_of_axis=None) for index in indices)]
+    return [None, separate, *(replace(separate, index_of_pair=index, pairs_of_axis=None) for index in indices)]
 
 
 def _other_axes(right: tuple[int, ...], pairs: int) -> list[tuple[int, ...]]:

@@ -57,12 +57,11 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
     "ends equal": (
         "its beta_fast and beta_slow are swapped, so its ramp is a step: slow pairs are scaled, others kept",
         lambda port, theta, plain: (
-            frequencies(
-                replace(cast(YaRN, port.scaling), beta_fast=cast(YaRN, port.scaling).beta_slow),
-                len(theta),
-                port.span,
-                port.base,
-            )
+            replace(
+                port,
+                scaling=replace(cast(YaRN, port.scaling), beta_fast=cast(YaRN, port.scaling).beta_slow),
+                series="",
+            ).theta
             if getattr(port.scaling, "ramp", "") == "dimension"
             else theta
         ),
@@ -135,7 +134,7 @@ class Rotation:
         counted: what counts as the position: ``position``; ``row`` or ``head``, the index along an axis of x; or
             ``split`` or ``joined``, the position of another token, after a reshape in place of a transpose.
         shift, multiple: a number that is added to positions, and the multiplier of the sum; 0 disables rotation.
-        whole: whether the product is rounded down.
+        rounded_down: whether the product is rounded down.
         last, period: the position at which positions are clamped, and the number after which they restart at 0.
         precision: a 16-bit type, and what is rounded to it: positions, frequencies, angles, or cos and sin.
     """
@@ -160,7 +159,7 @@ class Rotation:
     counted: str = "position"
     shift: int = 0
     multiple: float = 1.0
-    whole: bool = False
+    rounded_down: bool = False
     last: float = math.inf
     period: float = math.inf
     precision: tuple[str, ...] = ()
@@ -237,7 +236,7 @@ class Rotation:
     def angles(self, rows: Rows) -> Array:
         """Return the angle of every pair in every row, ``(N, P)``."""
         where = (rows[self.counted] + self.shift) * self.multiple
-        where = np.fmod(np.minimum(np.floor(where) if self.whole else where, self.last), self.period)
+        where = np.fmod(np.minimum(np.floor(where) if self.rounded_down else where, self.last), self.period)
         where = self.rounded(where, "positions")
         axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
         return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")

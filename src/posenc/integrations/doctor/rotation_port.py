@@ -153,7 +153,7 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         else f"its positions are multiplied by {port.multiple:g}"
         + ", as after two rotations" * (port.multiple == 2)
         if port.multiple > 1
-        else f"its positions are divided by {1 / port.multiple:g}" + ", and rounded down" * port.whole
+        else f"its positions are divided by {1 / port.multiple:g}" + ", and rounded down" * port.rounded_down
     ),
     "last": lambda port, right: f"its positions are clamped at {port.last:,}, the end of its table",
     "period": lambda port, right: f"its positions restart every {port.period:,}",
