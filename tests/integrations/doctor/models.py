@@ -105,6 +105,15 @@ CONFIGS: dict[str, str | dict[str, Any]] = {
     "smollm3": "smollm3-3b.json",
     "bloom": "bloom-7b1.json",
     "mpt": "mpt-7b-storywriter.json",
+    "pixtral": {
+        "model_type": "pixtral",
+        "hidden_size": 1024,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 24,
+        "image_size": 1024,
+        "patch_size": 16,
+        "rope_theta": 10000.0,
+    },
     "gemma4": {
         "model_type": "gemma4_text",
         "hidden_size": 2816,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from integrations.doctor.models import LAYERS, Array, inverse_frequencies, llama3, yarn
-from integrations.doctor.plants_porters import TEXT, Plant, angles32, bf16, halves, neighbours, query
+from integrations.doctor.plants_porters import GRID, TEXT, Plant, angles32, bf16, halves, neighbours, query
 
 FAR = np.array([0, 1, 2, 3, 64, 1023, 2047, 2048, 4095, 4096, 8193, 20_000])
 PYTHIA = inverse_frequencies(1e4, 16, 32)
@@ -25,6 +25,7 @@ QWEN = yarn(inverse_frequencies(1e6, 64, 128), 1e6, 4.0, 32768, 32, 1, True)
 QWEN_FACTOR = 0.1 * math.log(4.0) + 1
 MISTRAL = inverse_frequencies(1e4, 64, 128)
 MANY = np.arange(300)
+PIXTRAL = inverse_frequencies(1e4, 32, 64)
 OSS, L3 = LAYERS["gpt_oss"], LAYERS["llama3_1"].theta
 L3_PLAIN = inverse_frequencies(5e5, 64, 128)
 KEYS = np.arange(12.0, dtype=np.float32)[None, None].repeat(12, 1)
@@ -41,6 +42,15 @@ def _phi3(name: str) -> Array:
 def _rotated(channels: int, rotate: Callable[[Array], Array], positions: Array = FAR) -> dict[str, Array]:
     x = query(len(positions), channels)
     return {"positions": positions, "x": x, "rotated": rotate(x)}
+
+
+def _on_axes(theta: Array, first: Array, second: Array | None = None) -> dict[str, Array]:
+    """Half pairs whose channels rotate by the positions on these axes, times theta."""
+    axes = (first, first if second is None else second)
+    at, P = GRID[: int(np.max(axes)) + 1], len(theta)
+    x = query(at.shape[1], 2 * P)
+    near, far = (halves(x, at[axis].T * theta, P) for axis in axes)
+    return {"positions": at, "x": x, "rotated": np.concatenate((near[:, :P], far[:, P:]), -1)}
 
 
 def _codes(
@@ -318,6 +328,44 @@ PLANTS = (
         "mistral",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR, llama3(MISTRAL, 8.0, 1.0, 4.0, 8192)), 64)),
         (r"llama3",),
+    ),
+    Plant(
+        "qwen_betas_swapped_in_ggml",
+        "qwen_yarn",
+        lambda: _rotated(
+            128,
+            lambda x: halves(
+                x,
+                angles32(FAR, yarn(inverse_frequencies(1e6, 64, 128), 1e6, 4.0, 32768, 1, 1, True)),
+                64,
+                QWEN_FACTOR,
+            ),
+        ),
+        (r"^its beta_fast and beta_slow are swapped, so its ramp is a step",),
+    ),
+    Plant(
+        "qwen_sections_doubled",
+        "qwen2_vl",
+        lambda: _on_axes(inverse_frequencies(1e6, 64, 128), *np.repeat((0, 1, 2), (32, 48, 48)).reshape(2, 64)),
+        (r"^its sections are doubled, so that the two channels of a pair rotate by different axes;",),
+    ),
+    Plant(
+        "pixtral_right",
+        "pixtral",
+        lambda: _on_axes(np.concatenate((PIXTRAL[::2], PIXTRAL[1::2])), np.repeat((0, 1), 16)),
+        (),
+    ),
+    Plant(
+        "pixtral_first_frequencies_twice",
+        "pixtral",
+        lambda: _on_axes(np.tile(PIXTRAL[:16], 2), np.repeat((0, 1), 16)),
+        (r"^its pairs have the same first frequencies for each axis instead of one list",),
+    ),
+    Plant(
+        "pixtral_a_list_for_each_axis",
+        "pixtral",
+        lambda: _on_axes(np.tile(PIXTRAL[::2], 2), np.repeat((0, 1), 16)),
+        (r"^its pairs have a list of frequencies for each axis instead of one list",),
     ),
     Plant("bloom_rewards_distance", "bloom", lambda: _bias(-(2.0 ** -(np.arange(1.0, 33) / 4))), (r"sign",)),
     Plant(

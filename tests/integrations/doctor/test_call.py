@@ -263,6 +263,51 @@ def rope(x, positions):
     at = outer(positions.float(), 500000.0 ** (-arange(0, 64, 2) / 64)).tile(2)
     return x * at.cos() + cat((-x[..., 32:], x[..., :32]), -1) * at.sin()
 """,
+    "values too": """
+def rope(q, k, v, positions):
+    at = angles(q, positions).tile(2)
+    return tuple(x * at.cos() + turned(x) * at.sin() for x in (q, k, v))
+""",
+    "values that stay": """
+def rope(q, k, v, positions):
+    at = angles(q, positions).tile(2)
+    return *(x * at.cos() + turned(x) * at.sin() for x in (q, k)), v
+""",
+    "an exponent over nothing of the model": """
+def rope(x, positions):
+    at = torch.outer(positions.float(), 500000.0 ** (-torch.arange(0, 64, 2) / 40)).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "positions divided as integers": """
+def rope(x, positions):
+    at = angles(x, positions // 4).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "a reshape for a transpose": """
+def rope(x, positions):
+    B, H, T, D = x.shape
+    at, y = angles(x, positions).tile(2), x.transpose(1, 2).reshape(B, H, T, D)
+    return (y * at.cos() + turned(y) * at.sin()).view(B, T, H, D).transpose(1, 2)
+""",
+    "a length of the cache that is ignored": """
+def rope(query, key, past_key_values_length=0):
+    at = angles(query, torch.arange(query.shape[-2])).tile(2)
+    return tuple(x * at.cos() + turned(x) * at.sin() for x in (query, key))
+""",
+    "a helper's own default": """
+def rope(x, positions):
+    at = make_angles(positions).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+
+def make_angles(positions, theta=10000.0):
+    return torch.outer(positions.float(), theta ** (-torch.arange(0, 64, 2) / 64))
+""",
+    "tokens before heads, two at a position": """
+def rope(x, cos, sin):
+    tokens, heads, width = x.shape
+    at = torch.arange(tokens) // 2
+    return x * cos[at][:, None] + turned(x) * sin[at][:, None]
+""",
     "a table as long as the model": """
 def precompute(seqlen):
     theta = 500000.0 ** (-torch.arange(0, 64, 2) / 64)
@@ -355,7 +400,7 @@ def test_positions_have_as_many_axes_as_the_model(listing: str, said: str, text_
     assert ("for text; pictures were not tried" in text) is text_alone
 
 
-@pytest.mark.parametrize(("rows", "reached"), [("80000", ""), ("1024", "1,000"), ("16", "10")])
+@pytest.mark.parametrize(("rows", "reached"), [("80000", ""), ("32768", "30,000"), ("1024", "1,000"), ("16", "10")])
 def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: str) -> None:
     """Neither its count of positions is taken for the position, nor is the limit of the test left out."""
     text = answer("rotary(base=500000, pairing=half)", "rope", ENDING.replace("ROWS", rows))
@@ -378,6 +423,14 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
         ("repeated angles", "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs"),
         ("an overwritten half", "the second channel of each pair is computed from the first after its rotation"),
         ("another default", "right; "),
+        ("values too", "rotated, although the model gives them no positions; this reproduces all 7,040 numbers"),
+        ("values that stay", "right; "),
+        ("an exponent over nothing of the model", "its exponent is over 40 instead of 64; "),
+        ("positions divided as integers", "its positions are divided by 4, and rounded down; "),
+        ("a reshape for a transpose", "heads and length are swapped by a reshape instead of a transpose; "),
+        ("a length of the cache that is ignored", "counts rows 0, 1, 2 … and ignores the positions; "),
+        ("a helper's own default", "its base is 10000 instead of 500000; "),
+        ("tokens before heads, two at a position", "its positions are divided by 2, and rounded down; "),
         ("functions of torch", "right; "),
         ("a table as long as the model", "right; "),
     ],
@@ -393,9 +446,8 @@ def test_layers_without_positions_are_called_too() -> None:
     rotates = "def rope(x, positions, layer_idx):\n    at = angles(x, positions, 5e6).tile(2)\n"
     whole = rotates + "    return x * at.cos() + turned(x) * at.sin()\n"
     text = answer(smollm3, "rope", TURN + whole)
-    assert text.startswith("layers 3, 7, 11, 15, 19, 23, 27, 31, 35: rotated, although the model gives them no")
-    assert "; layers 0, 1, 2, 4, 5, 6, 8, 9, 10, 12" in text
-    assert ", 34: right; " in text
+    assert text.startswith("layers 3, 7, 11 … 35: rotated, although the model gives them no positions; ")
+    assert "; layers 0 to 2, 4 to 6, 8 to 10 … 32 to 34: right; " in text
     kept = whole.replace("    return", "    if layer_idx % 4 == 3:\n        return x\n    return")
     assert answer(smollm3, "rope", TURN + kept).startswith("right; ")
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,8 @@ from posenc.integrations.doctor.signatures import (
     FAR,
     HEAD_DIM,
     LATER,
+    MIDWAY,
+    MULTIPLES,
     NEAR,
     NEARER,
     OFFSETS,
@@ -65,9 +67,8 @@ MAKER = (
 )
 """A pattern for the names of functions that make tables."""
 UNTESTED = Diagnosis(True, (), "not tested")
-ROTATED = Diagnosis(
-    False, ("rotates layers that have no positions",), "rotated, although the model gives them no positions"
-)
+RANGES = 4
+"""The maximum number of ranges in a list of layers."""
 UNSEARCHED = Diagnosis(False, (), "different numbers again, which were not searched")
 RETURNED = {
     ("rotary", 1): "inv_freq",
@@ -181,29 +182,36 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
     grid = [torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
     begins = (LATER,) * takes(target, "start")
-    wanted = (*grid, FAR, NEARER, *begins, NEAR) if takes(target, "positions", "start") else (NEAR,)
+    wanted = (*grid, FAR, MIDWAY, NEARER, *begins, NEAR) if takes(target, "positions", "start") else (NEAR,)
 
     replaced = {
-        f", with {key}={base:g} instead of its default {each.default:g}"
-        for function in functions_of(names, name)
+        f", with {key}={base:.10g} instead of its default {each.default:.10g}"
+        for function in (names[name], *(makers.values() if takes(target, "cos", "sin", "table") else ()))
         for key, each in parameters_of(function).items()
         for base in values(asked)["base"]
         if meant(key, "base") and isinstance(each.default, int | float) and each.default != base
     }
     remark = "".join(sorted(replaced))
 
+    largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
+
     def found(at: Tensor, ways: Iterable[tuple[str, tuple[list[Any], str]]]) -> Iterator[tuple[Any, Search]]:
         limited = f", at positions up to {at.max():,} only; those up to {wanted[0].max():,} raise an error"
+        heads = set[tuple[str, bytes]]()
         for layout, (forms, whose) in ways:
-            random = torch.Generator().manual_seed(0)
-            x = torch.randn([sizes[axis] for axis in layout], generator=random) if layout else None
+            order = [axis for axis in sizes if axis in layout]
+            x = largest[tuple(slice(None) if axis in layout else 0 for axis in sizes)] if layout else None
+            x = x.permute([order.index(axis) for axis in layout]).contiguous() if x is not None else None
             note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose + remark
             short = at.max() < wanted[0].max() and at is not LATER and not forms  # given tables are short
             searched = partial(_search, asked, x, at, note + limited * short)
             for each in first(target, values(asked, x, at, forms), errors, searched):
                 if at is LATER:  # a port that counts rows is not off by this start
                     each.single = [change for change in each.single if change != {"shift": -START}]
-                yield (layout, (forms, whose)), each
+                head = each.rows[0]["y"][: len(NEAR)].tobytes()
+                if (each.part, head) not in heads:  # other layouts give the same numbers if no axis is mistaken
+                    yield (layout, (forms, whose)), each
+                heads.add((each.part, head))
 
     compared = next(filter(None, (list(found(at, ways)) for at in wanted)), None)
     if compared is None:
@@ -211,41 +219,47 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     right = [way for way, each in compared if each.fits({})]
     if right and not begins and takes(target, "start", needs=False):
         compared = list(found(LATER, right)) or compared
-    keys = [each for _, each in compared if each.part == "keys"]  # the queries are right
-    return keys or [each for _, each in compared]
+    turned = [
+        way for way in compared if not np.array_equal(way[1].rows[0].get("x", np.empty(0)), way[1].rows[0]["y"])
+    ]
+    compared = turned or compared  # a wrong order of axes may leave too few tokens to rotate
+    later = [each for _, each in compared if each.part in ("keys", "values")]  # the queries are right
+    return later or [each for _, each in compared]
 
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
     """Group the layers of this type for which the port computes the same numbers, and return the searches of each
     group by its layer numbers.
 
-    If the port rotates layers that have no positions in the model, these layers are the first group, without a
-    search.
+    Layers without positions that the port rotates come first.
     """
     if not asked.indices or not any(
         takes(function, "layer", needs=False) for function in functions_of(names, name)
     ):
         return {"": searches(names, name, asked)}
-    tried = {i: searches(names, name, replace(asked, indices=(i,))) for i in (*asked.indices, *asked.unrotated)}
-    rows = {i: searched[0].rows[0] for i, searched in tried.items()}
-    groups = defaultdict[bytes, list[int]](list)
-    for i in asked.indices:
-        groups[rows[i]["y"].tobytes()].append(i)
-    rotated = [i for i in asked.unrotated if not np.array_equal(rows[i]["y"], rows[i].get("x", 0 * rows[i]["y"]))]
-    return {
-        f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}": []
-        if layers is rotated
-        else tried[layers[0]]
-        for layers in (rotated, *groups.values())
-        if layers
-    }
+    groups = defaultdict[tuple[bool, bytes], list[int]](list)
+    tried = dict[int, list[Search]]()
+    for i in (*asked.unrotated, *asked.indices):
+        rotates = i in asked.indices
+        tried[i] = searches(names, name, replace(asked, indices=(i,), rotates=rotates))
+        if rotates or not any(each.fits({}) for each in tried[i]):
+            groups[rotates, tried[i][0].rows[0]["y"].tobytes()].append(i)
+    return {f"layer{'s' * (len(layers) > 1)} {in_ranges(layers)}": tried[layers[0]] for layers in groups.values()}
+
+
+def in_ranges(numbers: Sequence[int]) -> str:
+    """Return increasing numbers as ranges in words, such as 0 to 2, 4 to 6 … 32 to 34."""
+    starts = [n for n in numbers if n - 1 not in numbers]
+    ends = [n for n in numbers if n + 1 not in numbers]
+    ranges = [f"{start} to {end}" if end > start else f"{start}" for start, end in zip(starts, ends, strict=True)]
+    return ", ".join(ranges) if len(ranges) <= RANGES else f"{', '.join(ranges[: RANGES - 1])} … {ranges[-1]}"
 
 
 def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
     """Return the answer for a layer type, in parts if the port computes different numbers for its layers."""
     return together(
         {
-            layers: ROTATED if not tried else diagnosed(tried) if i <= SHOWN else UNSEARCHED
+            layers: diagnosed(tried) if i <= SHOWN else UNSEARCHED
             for i, (layers, tried) in enumerate(groups.items())
         },
         "; ",
@@ -258,14 +272,22 @@ def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: 
     parts = [part for part in returned if part is not None] if several else [returned]
     array, *others = (torch.as_tensor(part).detach() for part in parts)
     if x is not None and array.shape == x.shape:
-        numbers = {"positions": at, "x": x, "rotated": array}
-        if others and others[0].shape == x.shape:
-            if torch.equal(others[0], 2 * array):
-                return search(replace(asked, free=asked.free | {"written"}), numbers, note)
-            queries = search(asked, numbers, note, "queries")
-            keys = {"positions": at, "x": 2 * x, "rotated": others[0]}
-            return search(asked, keys, note, "keys") if queries.fits({}) else queries
-    elif asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
+        vectors = [other for other in (array, *others) if other.shape == x.shape]
+        by_part = dict(zip(MULTIPLES, vectors, strict=False))
+        if torch.equal(by_part.get("keys", array), 2 * array):  # keys are written wherever queries are
+            asked = replace(asked, free=asked.free | {"written"})
+            by_part.pop("keys", None)
+        searched = list[Search]()
+        for part, rotated in by_part.items():
+            expectation = replace(asked, rotates=asked.rotates and part != "values")
+            numbers = {"positions": at, "x": MULTIPLES[part] * x, "rotated": rotated}
+            searched.append(
+                search(expectation, numbers, note, part if "keys" in by_part or part == "values" else "")
+            )
+            if not searched[-1].fits({}):
+                return searched[-1]
+        return searched[-1 if "values" not in by_part else -2]
+    if asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
         cos, sin = (array, *others) if others else (array.real, array.imag)
         numbers = {"positions": at, "cos": cos, "sin": sin}
     else:

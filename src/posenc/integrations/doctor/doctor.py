@@ -18,10 +18,11 @@ from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
-from posenc.integrations.doctor.rotation_port import ROTARY
+from posenc.integrations.doctor.rotation_port import ROTARY, UNTURNED
 from posenc.integrations.doctor.search import Diagnosis, Expected, Kind, Search, diagnosed
 from posenc.integrations.doctor.tables import ALIBI, SINUSOIDAL, T5_BUCKETS
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.scaling import LengthScaling
 
 KINDS: Mapping[str, Kind] = {"rotary": ROTARY, "alibi": ALIBI, "sinusoidal": SINUSOIDAL, "t5": T5_BUCKETS}
 
@@ -52,7 +53,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
     """Return a search for the mistake in a port's arrays. The arrays may have any type."""
-    kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
+    kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)] if asked.rotates else UNTURNED
     if "table" in numbers:
         numbers = {"positions": np.arange(len(numbers["table"])), **numbers}
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
@@ -68,6 +69,8 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: st
         and not np.ptp(np.atleast_2d(arrays["positions"]), axis=0).any()
     ):
         note += ", for text; pictures were not tried, because positions are equal on all axes"
+    if isinstance(asked.recipe.get("scaling"), LengthScaling):
+        note += f", for inputs of {asked.lengths[-1]:,} tokens" * bool(asked.lengths)
     return Search(kind, asked, arrays, note, part)
 
 

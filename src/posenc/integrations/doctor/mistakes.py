@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation
 from posenc.integrations.doctor.search import BASES, LOW, Array, Change, Expected, Rows, each
@@ -48,16 +49,16 @@ VARIANTS: Mapping[Any, list[Change]] = {
 def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:
     """Return all single mistakes for this model, including mistakes with values measured from the numbers."""
     vectors = [numbers for numbers in rows if "x" in numbers][:1]
-    bases = (base for numbers in rows if "pair" in numbers for base in _bases(right, numbers["y"][:, 0]))
+    ladders = (change for numbers in rows if "pair" in numbers for change in _ladders(right, numbers["y"][:, 0]))
     D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
-    stated = expected.recipe.get("scaling")
+    stated, slower = expected.recipe.get("scaling"), (0.5, 0.25, 0.125, 1 / 16, 1 / 32)
     yarn, ntk = 0.1 * math.log(s) + 1, (right.base * s, right.base * s ** (d / max(1, d - 2)))
     return [
         *_channels(right),
         *each(
             ladder=[(name, *own) for name, own in expected.ladders.items() if own[1] != tuple(right.theta)],
             span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1) if n > 0],
-            base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk, *bases),
+            base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk),
             scaling=[Default(), *(stated.plan(n) for n in expected.lengths if isinstance(stated, LengthScaling))],
             series=[  # those that change this model's frequencies
                 name
@@ -66,6 +67,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             ],
         ),
         {"series": "twice", "factor": f**2},
+        *ladders,
         *_scalings(right, expected.lengths),
         *each(
             sign=[-right.sign],
@@ -74,9 +76,10 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             crossed=[True],
             factor=(1.0, f**2, f**0.5, 1 / f, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s),
             shift=(1, -1, 2),
-            multiple=(2.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 0.0),
+            multiple=(2.0, *slower, 0.0),
             precision=[(low, *names) for names in ROUNDED for low in LOW],
         ),
+        *({"multiple": multiple, "rounded_down": True} for multiple in slower[:3]),
         *(change for seen in vectors for change in _positions(right, seen, expected.lengths)),
         *(change for seen in vectors for change in _measured(right, seen)),
     ]
@@ -120,26 +123,28 @@ def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
             if np.abs(np.abs(turns) / factor - 1).max() < 0.02:
                 ahead = np.angle(turns[:, slow] * np.exp(-1j * right.angles(rows)[:, slow])) / theta[slow]
                 late = -np.rint(ahead).astype(int)
-                rows_of_table = [*(int(at.max()) - late[at.argmax()]).tolist(), *np.gcd.reduce(late).tolist()]
+                rows_of_table = (int(at.max()) - late[at.argmax()]).tolist()
+                if len(np.unique(late[late > 0])) > 1:  # every restart explains a single lag
+                    rows_of_table += np.gcd.reduce(late).tolist()
+                for i, j in np.argwhere(at - at[:, None] == 1)[:1]:
+                    yield from _ladders(right, np.abs(np.angle(turns[j] / turns[i])))
                 yield from each(
-                    base=[
-                        base
-                        for i, j in np.argwhere(at - at[:, None] == 1)[:1]
-                        for base in _bases(right, np.abs(np.angle(turns[j] / turns[i])))
-                    ],
                     factor=[float(f"{factor:.{digits}g}") for digits in (3, 4, 8)],
                     shift=(-late[at.argmin()]).tolist(),
                 )
                 yield from _ends(rows_of_table, at.max())
 
 
-def _bases(right: Rotation, theta: Array) -> Iterator[float]:
-    """Yield bases that explain measured frequencies, over the channels that rotate or all channels of a head."""
+def _ladders(right: Rotation, theta: Array) -> Iterator[Change]:
+    """Yield bases and exponents that explain measured frequencies, over channels that rotate or all of them."""
+    best = int((np.arange(len(theta)) * theta * (theta < 1)).argmax())
+    if not best or not theta[best]:
+        return
     for span in dict.fromkeys((right.span, 2 * right.turning, right.head_dim)):
-        best = int((np.arange(len(theta)) * theta * (theta < 1)).argmax())
-        base = theta[best] ** (-span / max(1, 2 * best)) if theta[best] else 0.0
+        base = theta[best] ** (-span / (2 * best))
         if 1 < base < 1e12:  # the last one finds bases such as 65536
-            yield from (*(float(f"{base:.{digits}g}") for digits in (1, 2, 3, 4)), float(round(min(base, 1e6))))
+            yield from each(base=(*(float(f"{base:.{n}g}") for n in (1, 2, 3, 4)), float(round(min(base, 1e6)))))
+    yield {"span": max(1, round(-2 * best * math.log(right.base) / math.log(theta[best])))}
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
@@ -165,11 +170,14 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 
 def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Change]:
     """Return mistakes in the positions of tokens and the axes of pairs."""
+    P, twice = len(right.axes), tuple(axis for axis in right.axes for _ in range(2))
     return [
+        *([{"axes": twice[:P], "second": twice[P:]}] if any(right.axes) else []),
         *_ends({2**k for k in range(3, 31)} | set(lengths), rows["position"].max()),
         *each(
-            counted=["row", "head"] if rows["head"].any() else ["row"],
+            counted=["row", "head", "split", "joined"] if rows["head"].any() else ["row"],
             axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
+            lists=_other_lists(right.axes, right.lists) if any(right.axes) else (),
         ),
     ]
 
@@ -178,6 +186,16 @@ def _ends(lengths: Iterable[int], last: float) -> list[Change]:
     """Return mistakes by which a table ends or restarts at one of these lengths, before the last position."""
     shorter = sorted(n for n in lengths if 0 < n <= last)
     return each(last=sorted({n - 1 for n in shorter} | set(shorter)), period=shorter)
+
+
+def _other_lists(axes: tuple[int, ...], right: AxisMap | None) -> list[AxisMap | None]:
+    """Return one list over all pairs, a list for each axis, and one list that is repeated or dealt."""
+    A, axis_map = max(axes) + 1, right or AxisMap(axes)
+    counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
+    separate = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))
+    dealt = tuple(rank * A + axis for rank, axis in zip(ranks, axes, strict=True))
+    indices = (tuple(ranks), dealt) if len(set(counts)) == 1 else (tuple(ranks),)
+    return [None, separate, *(replace(separate, index_of_pair=index, pairs_of_axis=None) for index in indices)]
 
 
 def _other_axes(right: tuple[int, ...], pairs: int) -> list[tuple[int, ...]]:

@@ -9,6 +9,7 @@ from typing import Self, cast
 
 import numpy as np
 
+from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, rounded
 from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, YaRN, planned
@@ -22,7 +23,6 @@ LENGTHENED = 0.03
 """The relative tolerance for the length of a pair. Six roundings to bfloat16 change a length by at most 0.024."""
 
 SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = {
-    "": ("its frequencies follow the formula", lambda port, theta, plain: theta),
     "all 1": (
         "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
         lambda port, theta, plain: np.ones_like(theta),
@@ -52,6 +52,18 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
         "its beta_fast and beta_slow are swapped: fast pairs are scaled and slow ones kept",
         lambda port, theta, plain: (
             port.with_swapped_ends(plain) if getattr(port.scaling, "ramp", "") == "dimension" else theta
+        ),
+    ),
+    "ends equal": (
+        "its beta_fast and beta_slow are swapped, so its ramp is a step: slow pairs are scaled, others kept",
+        lambda port, theta, plain: (
+            replace(
+                port,
+                scaling=replace(cast(YaRN, port.scaling), beta_fast=cast(YaRN, port.scaling).beta_slow),
+                series="",
+            ).theta
+            if getattr(port.scaling, "ramp", "") == "dimension"
+            else theta
         ),
     ),
     "blend reversed": (
@@ -110,6 +122,8 @@ class Rotation:
         factor: the factor of cos and sin.
         sign: −1 to rotate backwards.
         axes: the axis of every pair.
+        second: the axis of every pair's second channel, if it is not the axis of the first.
+        lists: the axis map whose lists of frequencies are used; None for one list over all pairs.
         written: the channels to which a rotated pair is written; None for the channels in ``layout``.
         ladder: another layer type whose frequencies are used, its base, and its frequencies; None if there is none.
         series: a change of the frequencies, a key of ``SERIES``.
@@ -117,8 +131,10 @@ class Rotation:
         per_channel: whether frequencies are indexed by channel instead of by pair.
         crossed: whether angles are laid out for the other pairing: repeated (0, 0, 1, 1, …) for half pairs, or
             tiled (0, 1, …, 0, 1, …) for interleaved pairs.
-        counted: what counts as the position: ``position``, or ``row`` or ``head``, the index along an axis of x.
+        counted: what counts as the position: ``position``; ``row`` or ``head``, the index along an axis of x; or
+            ``split`` or ``joined``, the position of another token, after a reshape in place of a transpose.
         shift, multiple: a number that is added to positions, and the multiplier of the sum; 0 disables rotation.
+        rounded_down: whether the product is rounded down.
         last, period: the position at which positions are clamped, and the number after which they restart at 0.
         precision: a 16-bit type, and what is rounded to it: positions, frequencies, angles, or cos and sin.
     """
@@ -132,6 +148,8 @@ class Rotation:
     factor: float
     sign: int
     axes: tuple[int, ...]
+    second: tuple[int, ...] | None = None
+    lists: AxisMap | None = None
     written: Layout | None = None
     ladder: tuple[str, float, tuple[float, ...]] | None = None
     series: str = ""
@@ -141,6 +159,7 @@ class Rotation:
     counted: str = "position"
     shift: int = 0
     multiple: float = 1.0
+    rounded_down: bool = False
     last: float = math.inf
     period: float = math.inf
     precision: tuple[str, ...] = ()
@@ -169,6 +188,7 @@ class Rotation:
             factor=spectrum.attention_factor,
             sign=-1 if recipe.get("backwards") else 1,
             axes=axes.axis_of_pair[:turning] if axes else (0,) * turning,
+            lists=axes if axes and axes.index_of_pair else None,
         )
 
     @property
@@ -181,6 +201,11 @@ class Rotation:
         """The channels from which every pair is read, and the channels to which every pair is written."""
         read, written = self.layout, self.written or self.layout
         return channels(*read, self.pairs, self.head_dim), channels(*written, self.pairs, self.head_dim)
+
+    @property
+    def parts(self) -> int:
+        """The number of axes with a list of frequencies of their own, or 1."""
+        return self.lists.axes if self.lists and self.lists.pairs_of_axis else 1
 
     @property
     def slower(self) -> float:
@@ -197,12 +222,11 @@ class Rotation:
     @property
     def theta(self) -> Array:
         """The inverse frequency of every pair."""
-        theta, plain = (
-            frequencies(scaling, self.turning, self.span, self.base) for scaling in (self.scaling, Default())
-        )
-        return fill(
-            np.array(self.ladder[2]) if self.ladder else SERIES[self.series][1](self, theta, plain), self.pairs
-        )
+        ladder = (self.turning, self.span, self.base, self.lists)
+        theta = np.array(self.ladder[2]) if self.ladder else frequencies(self.scaling, *ladder)
+        if self.series and not self.ladder:
+            theta = SERIES[self.series][1](self, theta, frequencies(Default(), *ladder))
+        return fill(theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
         """Round the values called ``what`` to 16 bits if ``precision`` lists this name, or to float32 if it lists
@@ -213,14 +237,16 @@ class Rotation:
 
     def angles(self, rows: Rows) -> Array:
         """Return the angle of every pair in every row, ``(N, P)``."""
-        where = np.minimum((rows[self.counted] + self.shift) * self.multiple, self.last)
-        where = self.rounded(np.fmod(where, self.period), "positions")
+        where = (rows[self.counted] + self.shift) * self.multiple
+        where = np.fmod(np.minimum(np.floor(where) if self.rounded_down else where, self.last), self.period)
+        where = self.rounded(where, "positions")
         axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
         return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")
 
     def keeps_lengths(self, rows: Rows) -> bool:
         """Return whether a rotation could produce these rows: each pair must keep its length, times the factor."""
-        if "pair" in rows or self.per_channel or self.crossed or self.products in ("reflected", "overwritten"):
+        keeps = self.products not in ("reflected", "overwritten") and self.second is None
+        if "pair" in rows or self.per_channel or self.crossed or not keeps:
             return True
         (a, b), (c, d) = self.both_channels
         before = self.factor * np.hypot(rows["x"][:, a], rows["x"][:, b])
@@ -252,6 +278,9 @@ class Rotation:
             for side, (place, turn) in enumerate(zip((c, d), turns, strict=True)):
                 ours[:, place] = product(cos[:, turn], sin[:, turn])[side]
                 room[:, place] = wide[:, turn] * lengths
+        if self.second:
+            of_second = replace(self, axes=self.second, second=None).predict(rows)
+            ours[:, d], room[:, d] = (values[:, d] for values in of_second)
         return ours, room
 
 
@@ -285,7 +314,10 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 
 
 @lru_cache(maxsize=4096)
-def frequencies(scaling: Scaling, pairs: int, span: int, base: float) -> Array:
+def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: AxisMap | None = None) -> Array:
     """Return the frequencies of the first pairs, which fall below 1/base if more channels rotate than ``span``."""
+    if lists:  # a pair of an axis has an exponent over its axis's share of the span
+        port = base ** (2 * lists.pairs / span)
+        return np.array(axis_frequencies(lists, scaling, port).exact, float)[:pairs]
     channels = max(span, 2 * pairs)
     return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)

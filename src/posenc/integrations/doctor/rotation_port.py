@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes
 from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation, by_pair, in_words
-from posenc.integrations.doctor.search import BASES, Array, Kind, Rows, step
+from posenc.integrations.doctor.search import BASES, Array, Expected, Kind, Rows, step
 from posenc.integrations.position_table import briefly
 from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
@@ -34,9 +35,19 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
         raise InvalidArgument(
             f"positions have {len(where)} axes; pass one or the model's {max(right.axes) + 1} axes"
         )
+    H, T = x[None].shape[-3:-1]
     *_, head, token = (place.reshape(-1, 1) for place in np.indices(x[None].shape[:-1]))
-    x, y = x.reshape(-1, D), rotated.reshape(-1, D)
-    return {"position": where.T[token[:, 0]], "row": token, "head": head, "x": x, "y": y, "step": step(y)}
+    x, y, at = x.reshape(-1, D), rotated.reshape(-1, D), where.T
+    return {
+        "position": at[token[:, 0]],
+        "row": token,
+        "head": head,
+        "split": at[(token * H + head)[:, 0] % T],
+        "joined": at[(head * T + token)[:, 0] // H],
+        "x": x,
+        "y": y,
+        "step": step(y),
+    }
 
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
@@ -84,12 +95,23 @@ def _named(scaling: Scaling) -> str:
     )
 
 
+def _lists(lists: AxisMap | None) -> str:
+    if lists is None or lists.index_of_pair is None:
+        return "one list of frequencies"
+    if lists.pairs_of_axis:
+        return "a list of frequencies for each axis"
+    dealt = max(lists.index_of_pair) == lists.pairs - 1
+    return "one list of frequencies dealt to the axes" if dealt else "the same first frequencies for each axis"
+
+
 PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "turning": lambda port, right: (
         f"rotates {2 * port.turning} of {right.head_dim} channels instead of {2 * right.turning}"
     ),
     "layout": lambda port, right: f"rotates channels {in_words(*port.layout)} instead of {in_words(*right.layout)}",
-    "span": lambda port, right: f"its exponent is over {port.span} instead of {right.span}",
+    "span": lambda port, right: (
+        f"its exponent is over {port.span // port.parts} instead of {right.span // right.parts}"
+    ),
     "base": lambda port, right: (
         f"its base is {port.base:.10g} instead of {right.base:.10g}"
         + ", as with log10 in place of the natural logarithm" * (port.base == right.base**LOGARITHM_TO_BASE_10)
@@ -114,12 +136,17 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         else "its angles are tiled (0, 1, …, 0, 1, …), as for half pairs, but it rotates interleaved pairs"
     ),
     "axes": lambda port, right: (
-        f"its pairs rotate by {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
+        "its sections are doubled, so that the two channels of a pair rotate by different axes"
+        if port.second
+        else f"its pairs rotate by {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
     ),
+    "lists": lambda port, right: f"its pairs have {_lists(port.lists)} instead of {_lists(right.lists)}",
     "counted": lambda port, right: (
         "counts rows 0, 1, 2 … and ignores the positions"
         if port.counted == "row"
         else "heads and length are swapped: it counts positions along the axis of heads"
+        if port.counted == "head"
+        else "heads and length are swapped by a reshape instead of a transpose"
     ),
     "shift": lambda port, right: f"its positions are off by {port.shift:+d}",
     "multiple": lambda port, right: (
@@ -128,7 +155,7 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         else f"its positions are multiplied by {port.multiple:g}"
         + ", as after two rotations" * (port.multiple == 2)
         if port.multiple > 1
-        else f"its positions are divided by {1 / port.multiple:g}"
+        else f"its positions are divided by {1 / port.multiple:g}" + ", and rounded down" * port.rounded_down
     ),
     "last": lambda port, right: f"its positions are clamped at {port.last:,}, the end of its table",
     "period": lambda port, right: f"its positions restart every {port.period:,}",
@@ -147,7 +174,7 @@ ROTARY = Kind(
     probe=probe,
     mistakes=mistakes,
     phrases=PHRASES,
-    outer=frozenset(("layout", "written", "turning", "factor", "products", "per_channel", "crossed")),
+    outer=frozenset(("layout", "written", "turning", "factor", "products", "per_channel", "crossed", "second")),
     possible=Rotation.keeps_lengths,
     wanted="Pass positions 0, 1, 2 and some past the trained length, and all channels.",
     free={
@@ -156,3 +183,21 @@ ROTARY = Kind(
         "pairing": ("layout", lambda layout, right: layout in ((0, 1, right.turning), (0, 2, 1))),
     },
 )
+
+
+def _unturned(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
+    """Return the description of vectors that a model does not rotate."""
+    return replace(Rotation.of(expected, numbers), multiple=0.0, factor=1.0)
+
+
+UNTURNED = replace(
+    ROTARY,
+    right=_unturned,
+    mistakes=lambda right, rows, expected: [
+        {"multiple": 1.0, "factor": right.scaling.frequencies(right.span, right.base).attention_factor}
+    ],
+    phrases=dict.fromkeys(
+        ("multiple", "factor"), lambda port, right: "rotated, although the model gives them no positions"
+    ),
+)
+"""A port of values, or of layers without positions."""

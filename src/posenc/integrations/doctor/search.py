@@ -72,6 +72,7 @@ class Expected:
         lengths: the lengths that the model's config states; the admitted length is last.
         layer_type, indices: the type and the numbers of the layers with this encoding; empty if there is no model.
         unrotated: the numbers of the layers without positions.
+        rotates: whether vectors are rotated, as queries and keys are in layers with positions.
     """
 
     recipe: Recipe
@@ -81,6 +82,7 @@ class Expected:
     layer_type: str = ""
     indices: tuple[int, ...] = ()
     unrotated: tuple[int, ...] = ()
+    rotates: bool = True
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Search:
         expected: the encoding.
         numbers: the port's numbers in float64, by name.
         note: a remark for answers, such as the order of axes.
-        part: ``queries`` or ``keys`` if a port rotates both, and only one of them is searched; else empty.
+        part: ``queries``, ``keys`` or ``values`` if a port returns several, and only one is searched; else empty.
     """
 
     def __init__(

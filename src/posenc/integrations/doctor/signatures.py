@@ -23,6 +23,7 @@ FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 """The positions that are passed to functions with an argument for positions. Other functions compute positions 0,
 1, 2 …
 """
+MIDWAY = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 30_000))
 NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
 """The positions that are passed to functions that fail at the positions in ``FAR``, usually because their table
 ends.
@@ -33,10 +34,11 @@ LATER = START + NEAR
 """Positions for functions that take the first position as an integer."""
 OFFSETS = torch.arange(-300, 301)
 NAMES = {
-    "vector": r"^(x|q|k|t|v|xq|xk|(q|k)_(embed|pe|rot|rope)|quer(y|ies)|keys?"
+    "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|quer(y|ies)|keys?|values?"
     r"|vec(tor)?|tensor|inp|inputs?|hidden\w*|\w+_states)$",
     "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m|start_pos)$",
-    "start": r"^(start(_pos\w*|_idx|_index)?|offset|pos(ition)?_offset|(past|cache)_len\w*)$",
+    "start": r"^(start(_pos\w*|_idx|_index)?|offset|pos(ition)?_offset"
+    r"|(past|cache)_(key_values?_|kv_|seq_)?len\w*)$",
     "offsets": r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$",
     "cos": r"^(freqs_)?cos(ine)?(_\w+)?$",
     "sin": r"^(freqs_)?sin(e)?(_\w+)?$",
@@ -50,10 +52,10 @@ NAMES = {
     "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
 }
 """Patterns for the names of arguments in ports, by the meaning of the argument."""
-KEYS = r"^(x?k(_|$)|key)"
-"""A pattern for the names of keys. Keys are passed as twice the queries, to find ports that use queries as keys,
-or keys as queries.
-"""
+KEYS, VALUES = r"^(x?k(_|$)|key)", r"^(x?v(_|$)|value)"
+MULTIPLES = {"queries": 1, "keys": 2, "values": 3}
+"""Keys and values, by the patterns of their names, are passed as multiples of the queries. This reveals ports that
+use queries as keys, or keys as queries."""
 OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 
@@ -120,8 +122,9 @@ def first(
             or any(known[meaning] and meant(name, meaning) for meaning in overridden)
         )
     }
-    vectors = [name for name in wanted if meant(name, "vector")]
-    wanted |= {name: [2 * x for x in wanted[name]] for name in vectors[1:] if re.match(KEYS, name.lower())}
+    for name in [name for name in wanted if meant(name, "vector")][1:]:
+        part = "keys" if re.match(KEYS, name.lower()) else "values" if re.match(VALUES, name.lower()) else "queries"
+        wanted[name] = [MULTIPLES[part] * x for x in wanted[name]]
     if unknown := [name for name, values in wanted.items() if not values]:
         errors.append(
             TypeError(
