@@ -1,4 +1,4 @@
-"""xPos: scores by their formula, exact up to the last position, in packed documents, along axes, undone, and a float16 that is refused."""
+"""xPos: scores by their formula, the last position, packed documents, axes, and a float16 that is refused."""
 
 import math
 
