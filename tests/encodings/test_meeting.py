@@ -1,15 +1,89 @@
-"""Memory that learned biases take in training, and what a step of decoding computes."""
+"""Biases that read queries and keys: what each adds written out, gradients, memory, a step of decoding."""
+
+import math
 
 import pytest
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from posenc import T5, CoPE, DeBERTa, Encoding, Shaw, TransformerXL, attention
-from posenc.positions import arange
+from posenc import T5, CoPE, DeBERTa, Encoding, Mask, Shaw, TransformerXL, attention
+from posenc.positions import arange, packed
+from support import reference
+from support.attending import same_gradients
 from support.memory import peak_bytes
 
-H, D, C = 4, 6, 12
+H, K, D, C = 4, 2, 6, 12
+
+
+def made(name: str) -> Encoding:
+    encodings = {
+        "shaw": lambda: Shaw(D, H, behind=5, ahead=2, std=1.0),
+        "transformer-xl": lambda: TransformerXL(C, H, D),
+        "deberta": lambda: DeBERTa(D, H, buckets=8, max_distance=20, std=1.0),
+        "cope": lambda: CoPE(D, H, positions=5, std=1.0),
+    }
+    return encodings[name]().double()
+
+
+def given(T: int) -> tuple[Tensor, Tensor, Tensor]:
+    """q, and k and v with half as many heads."""
+    q, k, v = (torch.randn(2, heads, T, D, dtype=torch.float64, requires_grad=True) for heads in (H, K, K))
+    return q, k, v
+
+
+def written_out(e: Encoding, q: Tensor, k: Tensor, seen: Tensor, p: Tensor) -> Tensor:
+    """The bias of one head at a time and one pair at a time, from its formula; p are positions ``(T,)``."""
+    T, bias = q.shape[2], []
+    k = k.repeat_interleave(H // K, dim=1)
+    for h in range(H):
+        for i in range(T):
+            gates = ((q[:, h, i : i + 1] * k[:, h]).sum(-1) / math.sqrt(D)).sigmoid() * seen[i]
+            for j in range(T):
+                bias.append(pair(e, h, q[:, h, i], k[:, h, j], int(p[i] - p[j]), gates[:, j:].sum(-1)))
+    return torch.stack(bias, dim=-1).unflatten(-1, (H, T, T))
+
+
+def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> Tensor:
+    """What is added to q·k/√D where the query stands n after the key."""
+    if isinstance(e, Shaw):
+        return q @ e.weight[min(max(-n, -5), 2) + 5] / math.sqrt(D)
+    if isinstance(e, TransformerXL):
+        theta = 10_000.0 ** (-torch.arange(C // 2, dtype=torch.float64) / (C // 2))
+        wave = torch.stack(((n * theta).sin(), (n * theta).cos()), dim=-1).flatten()
+        return (k @ e.u[h] + (q + e.v[h]) @ (e.weight @ wave).view(H, D)[h]) / math.sqrt(D)
+    if isinstance(e, DeBERTa):
+        m = 4
+        size = (
+            n
+            if abs(n) <= m
+            else math.copysign(math.ceil(math.log(abs(n) / m) / math.log(19 / m) * (m - 1) - 1e-9) + m, n)
+        )
+        row = min(max(int(size) + 8, 0), 15)
+        keys, queries = (table.view(16, H, D)[row, h] for table in (e.keys, e.queries))
+        return (q @ keys + k @ queries) / math.sqrt(D)
+    assert isinstance(e, CoPE)
+    at = counted.clamp(max=4)
+    low = at.floor().long().clamp(max=3)
+    rows = [(q * e.weight[low + step]).sum(-1) for step in (0, 1)]
+    return rows[0] + (at - low) * (rows[1] - rows[0])
+
+
+@pytest.mark.parametrize("how", ["whole", "packed", "two-sided"])
+@pytest.mark.parametrize("name", ["shaw", "transformer-xl", "deberta", "cope"])
+def test_values_and_gradients_are_those_of_the_formula(name: str, how: str) -> None:
+    T, e = 10, made(name)
+    q, k, v = given(T)
+    causal = how != "two-sided"
+    at, mask, seen = arange(T), Mask(causal=causal), reference.visible(T, T, causal=causal)
+    if how == "packed":
+        at, segments = packed([3, 7])
+        mask, seen = Mask(causal=True, q_segments=segments), seen & (segments == segments[:, None])
+    placed = e.at(at, dtype=torch.float64)
+    y = attention(q, k, v, placed, mask)
+    want = reference.attention(q, k, v, written_out(e, q, k, seen, at), seen)
+    torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
+    same_gradients(y, want, [q, k, v, *e.parameters()], 1e-11)
 
 
 LEARNED = (

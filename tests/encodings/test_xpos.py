@@ -1,4 +1,4 @@
-"""xPos: exact up to the last position, in packed documents, along axes, undone, and a float16 that is refused."""
+"""xPos: scores by their formula, the last position, packed documents, axes, and a float16 that is refused."""
 
 import math
 
@@ -29,6 +29,17 @@ def formula(
         turn = zeta ** (n / scale_base) * torch.exp(1j * n * theta)
         total = total + (pairs(q)[..., :, None, i] * pairs(k).conj()[..., None, :, i] * turn).real
     return total
+
+
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_scores_by_complex_numbers(pairing: str) -> None:
+    q, k = torch.randn(2, 1, 2, 6, 8, dtype=torch.float64)
+    at = torch.tensor([0, 3, 100, 1000, 5000, 5001])
+    encoding = XPos(8, pairing=pairing)  # type: ignore[arg-type]
+    placed = encoding.at(at, dtype=torch.float64)
+    got = scores(*placed.rotate(q, k), placed, causal=True, scale=1.0)
+    past = at[:, None] >= at
+    torch.testing.assert_close(got[..., past], formula(q, k, at, pairing)[..., past], rtol=0, atol=1e-11)
 
 
 LAST = 26_156
