@@ -44,8 +44,6 @@ def drawn(order: bool | None = None) -> tuple[Mask, int, int]:
         given |= {"q_segments": row(0, 3, T) - 2 << 40, "k_segments": row(0, 3, S) - 2 << 40}
     if maybe(0.2):
         given["chunk"] = random.randint(1, 5)
-        if T == S and "q_order" not in given and "q_segments" in given:
-            given["k_segments"] = given["q_segments"]  # the same tokens
     if maybe(0.3) and ("q_order" not in given or T == S):
         given["bidirectional_groups"] = row(-1, 2, S)
     if maybe(0.2):

@@ -215,7 +215,8 @@ class Mask(Pytree):
             self.key_mask,
             from_first_token=self.q_order is None,
         )
-        keys = None if T == S and self.k_order is self.q_order else k
+        same = T == S and self.k_order is self.q_order and self.k_segments is self.q_segments
+        keys = None if same else k
         return replace(self, chunk=None, q_segments=q, k_segments=keys, document_lengths=None)
 
     @property
