@@ -62,7 +62,7 @@ def test_the_last_bucket_begins_where_it_is_drawn(furthest: str, both: str) -> N
     assert view.readouts["the last bucket begins at"] == int((buckets == count - 1).nonzero()[0])
 
 
-PAIRS = ("neighbours", "other pairs")
+PAIRS = ("neighbours from row 2 on", "other pairs from row 2 on")
 
 
 @pytest.mark.parametrize("task", ["ordering", "language", "needle"])
@@ -80,7 +80,7 @@ def test_neighbours_in_a_trained_table_are_compared_without_its_first_two_rows(
     means = [sum(each) / len(each) for each in (near, other)]
     if task == "ordering":
         assert [round(mean, 2) for mean in means] == [0.42, 0.28]
-    assert [float(str(view.readouts[f"cosine of {pairs}, after"]).replace("−", "-")) for pairs in PAIRS] == [
+    assert [float(str(view.readouts[f"{pairs}, after"]).replace("−", "-")) for pairs in PAIRS] == [
         round(mean, 2) for mean in means
     ]
     split = "splits" in view.title
@@ -187,16 +187,21 @@ def falloff(view: View, state: dict[str, str]) -> None:
     alike = panel.lines[0].values if isinstance(panel, Lines) else panel.values[0]  # type: ignore[union-attr]
     rise = next((k for k, (near, far) in enumerate(pairwise(alike.tolist())) if far > near), None)
     assert told(view) == ([len(alike) - 1] if rise is None else [rise])
+    if rise is not None and isinstance(panel, Lines):
+        gain = float(alike[rise + 1] - alike[rise])
+        assert panel.marks == ((rise, f"{rise} → {rise + 1}: +{gain:.2f}"),)
     assert ("at every step" in view.title) == (rise is None)
     assert view.readouts.get("first rise after distance") == rise
 
 
 def shift(view: View, state: dict[str, str]) -> None:
-    rotation, solved = maps(view)
-    torch.testing.assert_close(rotation, solved, atol=1e-6, rtol=0)
+    rotation, codes = maps(view)
+    torch.testing.assert_close(rotation @ codes[0], codes[2])
+    torch.testing.assert_close(codes[1], codes[2])
+    assert not torch.equal(codes[0], codes[2]) or state.get("by") == "0"
     torch.testing.assert_close(rotation @ rotation.T, torch.eye(len(rotation), dtype=torch.float64))
     # Float64 sums of 8 products of numbers below 1; least squares over 32 rows loses a few digits more.
-    assert float(view.readouts["largest error, at most"]) <= 1e-9
+    assert float(view.readouts["error of 32 moved codes, at most"]) <= 1e-9
     assert told(view) == [float(state.get("by", 5))]
     cos = math.cos(float(state.get("by", 5)))
     assert float(rotation[0, 0]) == pytest.approx(cos, abs=1e-6)
@@ -249,8 +254,8 @@ def lookup(view: View, state: dict[str, str]) -> None:
     table, *row = maps(view)
     position, past = int(state.get("position", 8)), state.get("past_end", "error")
     if position >= len(table) and past == "error":
-        assert view.title == f"Position {position} has no row"
-        assert row == []
+        assert view.title == f"Position {position} has no row: the library raises an error"
+        assert row[0].isnan().all()
     else:
         at = min(position, len(table) - 1)
         assert view.title == f"Position {position} is row {at}"
@@ -300,7 +305,9 @@ def bias(view: View, state: dict[str, str]) -> None:
 
 def weights(view: View, state: dict[str, str]) -> None:
     curves = drawn(view)
-    near = [round(100 * float(curve[:8].sum())) for curve in (curves[0], curves[-1])]
+    shares = [round(100 * float(curve[:8].sum())) for curve in curves]
+    near = [shares[0], shares[-1]]
+    assert [line.name.rpartition(": ")[2] for line in only(view, Lines).lines] == [f"{share}%" for share in shares]
     assert told(view) == [8, *near[: len(curves)]]
     assert near[0] >= near[1]
 
@@ -371,8 +378,8 @@ def looks(view: View, state: dict[str, str]) -> None:
         )
         assert far / rows - 0.006 <= shares[name] <= near / rows + 0.006
     least, most = min(shares.values()), max(shares.values())
-    assert told(view)[0] == 128
-    assert told(view)[1:] == (
+    assert told(view)[:3] == [int(state.get("layer", 1)), int(state.get("head", 1)), 64]
+    assert told(view)[3:] == (
         [round(100 * least), round(100 * most)] if view.readouts["RoPE, beyond 128 bytes"] else []
     )
     assert all(share in (least, most) for name, share in shares.items() if f"with {name}" in view.title)
@@ -383,10 +390,11 @@ def depths(view: View, state: dict[str, str]) -> None:
     for panel in view.panels:
         assert isinstance(panel, Heatmap)
         shares = [share for row in panel.values.tolist() for share in row if not math.isnan(share)]
-        (found if min(shares) >= 0.95 else missed).append(panel.name)
+        share = f"{panel.name} ({1 - sum(shares) / len(shares):.1%})"
+        found.append(panel.name) if min(shares) >= 0.95 else missed.append(share)
     assert found == ["NoPE", "learned (clamped)"]
     places = f"{', '.join(missed[:-1])} and {missed[-1]}"
-    assert view.title == f"Needle: found at every depth by {' and '.join(found)}; missed in places by {places}"
+    assert view.title == f"Needle: found at every depth by {' and '.join(found)}; answers missed by {places}"
 
 
 def curves(view: View, state: dict[str, str]) -> None:

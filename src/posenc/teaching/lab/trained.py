@@ -145,7 +145,8 @@ def looks(
     least, most = min(far, key=lambda name: far[name]), max(far, key=lambda name: far[name])
     ends = f"{far[least]:.0%} with {least}, {far[most]:.0%} with {most}"
     return View(
-        f"Attention to keys {TRAINED} or more back: {ends if far[most] else 'none'}",
+        f"Layer {layer}, head {head}: attention from the last {SCORED} bytes to untrained distances is "
+        + (ends if far[most] else "none"),
         tuple(panels),
         {f"{name}, beyond {TRAINED} bytes": far[name] for name in ("RoPE", "ALiBi")},
         LOOKS_PYTHON.format(

@@ -47,13 +47,25 @@ def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> Vi
     scores = placed.bias.rows(0, 1, length)[0, :, 0].to(torch.float64)
     shares = scores.softmax(-1).flip(-1)
     steepest_first = sorted(zip(slopes(heads), shares, strict=True), key=lambda head: -head[0])
-    lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in steepest_first)
+    lines = tuple(Line(f"slope {fraction(m)}: {row[:8].sum():.0%}", row) for m, row in steepest_first)
     steep, flat = (float(line.values[:8].sum()) for line in (lines[0], lines[-1]))
     which, rest = ("steepest", f", the flattest {flat:.0%}") if heads > 1 else ("one", "")
     return View(
         f"The {which} head gives the nearest {min(8, length)} tokens {steep:.0%}{rest}",
-        (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),
-        {f"nearest 8, {lines[0].name}": steep, f"nearest 8, {lines[-1].name}": flat},
+        (
+            Lines(
+                "weights; each head’s share for the nearest 8",
+                lines,
+                counted("distance", length, unit="positions"),
+                "attention weight",
+                y_log=True,
+                marks=((7.5, "nearest 8"),) if length > 8 else (),
+            ),
+        ),
+        {
+            f"nearest 8, slope {fraction(m)}": share
+            for (m, _), share in ((steepest_first[0], steep), (steepest_first[-1], flat))
+        },
         "import torch, posenc\n"
         f"keys = posenc.positions.arange({length})\n"
         f"placed = posenc.ALiBi({heads}).at(keys[-1:], keys)\n"

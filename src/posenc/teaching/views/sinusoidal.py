@@ -12,7 +12,7 @@ import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument
 from posenc.pictures.numbers import plain, short
-from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane, View, counted
+from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane, View, counted, labelled
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
 MAX_LENGTH, SQUARE = 4096, 64
@@ -174,7 +174,8 @@ def falloff(
     if len(rises):
         rise = int(rises[0])
         title = f"Nearer is more similar, but not always: it rises again after distance {rise}"
-        marks = ((float(rise), f"rises again: {rise} → {rise + 1}"),)
+        gain = plain(float(shown[rise + 1] - shown[rise]), 2)
+        marks = ((float(rise), f"{rise} → {rise + 1}: +{gain}"),)
         readouts["first rise after distance"] = rise
     line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
     axis = counted("distance k", furthest + 1, unit="positions")
@@ -192,25 +193,33 @@ def falloff(
 def shift(
     width: Annotated[int, Bounds(2, 32)] = 8, by: Annotated[int, Bounds(0, 10_000)] = 5, base: Base = 10_000.0
 ) -> View:
-    """Show R(k), the matrix that maps every PE(p) to PE(p+k), by formula and by least squares."""
+    """Show R(k), the matrix that maps every PE(p) to PE(p+k), and one code before and after.
+
+    Least squares, fitted to codes, finds the same matrix.
+    """
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to solve for it.
     at = [997 * i for i in range(4 * width)]
-    here, there = table(width, at, base), table(width, [p + by for p in at], base)
+    here, there, moved = (table(width, places, base) for places in (at, [p + by for p in at], [1, 1 + by]))
     solved = torch.linalg.lstsq(here, there).solution.T
     dims = counted("dimension", width)
-    identity = torch.eye(width, dtype=torch.float64)
-    errors = (here @ rotation.T - there, solved - rotation, rotation @ rotation.T - identity)
+    errors = (here @ rotation.T - there, solved - rotation, rotation @ rotation.T - torch.eye(width).double())
     worst = torch.stack([error.abs().max() for error in errors]).max()
-    solved = torch.where(solved.abs() < 1e-9, 0.0, solved)  # do not show the rounding of a zero
     return View(
         f"One fixed rotation moves every code by {by}",
         (
-            Heatmap("by formula: R(k)", rotation, dims, dims, "signed", limit=1.0),
-            Heatmap("by least squares", solved, dims, dims, "signed", limit=1.0),
+            Heatmap(f"R({by})", rotation, dims, dims, "signed", limit=1.0),
+            Heatmap(
+                "one code, moved",
+                torch.stack((moved[0], rotation @ moved[0], moved[1])),
+                labelled("", ("PE(1)", f"R({by}) PE(1)", f"PE({1 + by})")),
+                dims,
+                "signed",
+                limit=1.0,
+            ),
         ),
         # A rounded bound: the error itself is noise and differs from run to run.
-        {"largest error, at most": next(b for b in ROUND if float(worst) <= b)},
+        {f"error of {4 * width} moved codes, at most": next(b for b in ROUND if float(worst) <= b)},
         "import torch, posenc\n"
         f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"
         f"here, there = code.table(at, torch.float64), code.table(at + {by}, torch.float64)\n"

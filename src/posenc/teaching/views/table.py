@@ -1,5 +1,6 @@
 """Views of the rows of a learned table, and of positions past its end."""
 
+import math
 from typing import Annotated
 
 import torch
@@ -56,15 +57,23 @@ def lookup(
     try:
         row = table.table(torch.tensor([position])).detach()
     except PositionOutOfRange as error:
-        title, readouts["answer"] = f"Position {position} has no row", f"{type(error).__name__}: {error}"
+        title = f"Position {position} has no row: the library raises an error"
+        readouts["answer"] = f"{type(error).__name__}: {error}"
+        row = torch.full((1, WIDTH), math.nan)
     else:
         inside = position < rows
         title = f"Position {position} is row {position if inside else rows - 1}"
         readouts["answer"] = "its own row" if inside else f"the last row again, row {rows - 1}"
-        panels.append(Heatmap("looked up", row, Axis("position", (position,)), channel, "signed"))
-    looked_up = f"table.table(torch.tensor([{position}]))"
-    python = TABLE_PYTHON.format(rows=rows, width=WIDTH, past_end=past_end, printed=looked_up)
-    return View(title=title, panels=tuple(panels), readouts=readouts, python=python)
+    limit = float(panels[0].values.abs().max())
+    panels.append(Heatmap("looked up", row, Axis("position", (position,)), channel, "signed", limit=limit))
+    return View(
+        title=title,
+        panels=tuple(panels),
+        readouts=readouts,
+        python=TABLE_PYTHON.format(
+            rows=rows, width=WIDTH, past_end=past_end, printed=f"table.table(torch.tensor([{position}]))"
+        ),
+    )
 
 
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
@@ -84,8 +93,8 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         first, second = torch.triu_indices(len(later), len(later), 2)
         near, other = float(later.diagonal(1).mean()), float(later[first, second].mean())
         readouts = {
-            f"cosine of neighbours, {when}": plain(near, 2),
-            f"cosine of other pairs, {when}": plain(other, 2),
+            f"neighbours from row {BLOCK} on, {when}": plain(near, 2),
+            f"other pairs from row {BLOCK} on, {when}": plain(other, 2),
             **readouts,
         }
     if abs(near - other) < VISIBLE < other - apart:

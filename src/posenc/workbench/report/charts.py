@@ -85,8 +85,8 @@ def by_depth(result: TaskResult) -> View | None:
     if not panels:
         return None
     found = [p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all())]
-    missed = [p.name for p in panels if p.name not in found]
-    rest = f"; missed in places by {together(missed)}" if missed else ""
+    missed = [f"{p.name} ({1 - float(p.values.nanmean()):.1%})" for p in panels if p.name not in found]
+    rest = f"; answers missed by {together(missed)}" if missed else ""
     return View(
         f"{heading(result.name)}: found at every depth by {together(found or ['none'])}{rest}", tuple(panels)
     )
