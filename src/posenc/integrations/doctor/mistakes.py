@@ -144,7 +144,8 @@ def _ladders(right: Rotation, theta: Array) -> Iterator[Change]:
         base = theta[best] ** (-span / (2 * best))
         if 1 < base < 1e12:  # the last one finds bases such as 65536
             yield from each(base=(*(float(f"{base:.{n}g}") for n in (1, 2, 3, 4)), float(round(min(base, 1e6)))))
-    yield {"span": max(1, round(-2 * best * math.log(right.base) / math.log(theta[best])))}
+    span = round(-2 * best * math.log(right.base) / math.log(theta[best]))
+    yield from each(span=[span] if 0 < span <= 4 * right.head_dim else [])
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
