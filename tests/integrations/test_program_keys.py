@@ -216,7 +216,7 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (gguf, {**PLAIN, "model_type": "mistral", "sliding_window": 8}, None, "'mistral' has windows, which"),
         (gguf, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "'ministral3' has scales"),
         (vllm, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "the scale of queries is"),
-        (mlx, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "llama_4_scaling_beta"),
+        (mlx, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "reads rope_parameters"),
         (vllm, V3, Linear(2), "vLLM reads rope_type 'linear' of a DeepSeek model as YaRN, and fails without"),
         (vllm, V3, Llama3(2.0, LENGTH), r"llama3\(factor=2, .* in the model, base 10000, yarn\(factor=2, "),
         (vllm, V3, YaRN(2, LENGTH, truncate=False), r"truncate=False\) in the model, base 10000, yarn\(factor=2, "),

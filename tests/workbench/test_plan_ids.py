@@ -87,7 +87,9 @@ def test_a_default_is_changed_with_the_numerics_or_not_at_all() -> None:
 
 
 def test_a_model_of_other_numerics_is_not_built_with_defaults_of_today() -> None:
-    with pytest.raises(StudyError, match=rf"version {NUMERICS - 1} of.*version {NUMERICS}; run posenc compare again"):
+    with pytest.raises(
+        StudyError, match=rf"version {NUMERICS - 1} of.*version {NUMERICS}; run posenc compare again"
+    ):
         encoding(plan_of("rotary", numerics=NUMERICS - 1))
 
 

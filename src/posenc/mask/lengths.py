@@ -3,7 +3,7 @@ documents.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def known_lengths(
-    name: str, declared: T | None, source: str, tensor: Tensor | None, read: Callable[[Tensor], T | None]
+    name: str, declared: T | None, source: str, tensor: Any, read: Callable[[Tensor], T | None]
 ) -> T | None:
     """Read lengths from the tensor ``source`` if its values can be read on the CPU, and check declared lengths."""
     if tensor is None and declared is not None:
