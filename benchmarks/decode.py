@@ -13,7 +13,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.autograd.profiler import profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from benchmarks.measure import Outputs, Row, Table
@@ -27,13 +27,16 @@ STEPS = 10
 POSITION = 1000
 
 
-class Calls(profile):
-    """Counts all operators that run, including views, but without calls of the native kernel, which is not an
-    operator."""
+class Calls(TorchDispatchMode):
+    """Counts all operators that run, including views."""
 
-    @property
-    def count(self) -> int:
-        return len(self.function_events)
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
 
 
 def table(dtype: torch.dtype) -> Table:

@@ -6,7 +6,8 @@ from types import FrameType
 
 import pytest
 import torch
-from benchmarks.decode import LAYERS, Calls
+from benchmarks.decode import LAYERS
+from torch.autograd.profiler import profile
 
 import posenc
 from posenc import Rotary
@@ -25,15 +26,16 @@ def test_a_step_calls_about_half_the_operators_that_transformers_calls(pairing: 
     at = torch.tensor([1000])
     theirs = llama.LlamaRotaryEmbedding(transformers.LlamaConfig(hidden_size=4096, num_attention_heads=32))
     rotary = Rotary(128, pairing=pairing)
-    with torch.no_grad(), Calls() as calls:
+    with torch.no_grad(), profile() as calls:
         cos, sin = theirs(q, at[None])
         for _ in range(LAYERS):
             llama.apply_rotary_pos_emb(q, k, cos, sin)
-    with torch.no_grad(), Calls() as ours:
+    with torch.no_grad(), profile() as ours:
         placed = rotary.at(at)
         for _ in range(LAYERS):
             placed.rotate(q, k)
-    assert ours.count + LAYERS <= 0.6 * calls.count, (ours.count, calls.count)
+    counts = [sum(event.cpu_parent is None for event in run.function_events) for run in (ours, calls)]
+    assert counts[0] + LAYERS <= 0.6 * counts[1], counts  # the native kernel is called once a layer; 116 of 524
 
 
 HOUSE = os.path.dirname(posenc.__file__)
