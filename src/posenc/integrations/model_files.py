@@ -85,12 +85,12 @@ def asked() -> Mapping[str, Mapping[str, str]]:
 
 
 def departing_from(
-    program: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
+    program: str, title: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
 ) -> list[Departure]:
     """Return the departures that apply when a release of a program runs a config.
 
     Args:
-        program: the name of the program's module.
+        program, title: the name of the program's module, and the program's name in sentences.
         config, part: the whole config, and the part of its language model.
 
     Raises:
@@ -112,7 +112,7 @@ def departing_from(
     ]
     if refused := next((departure for departure in departing if departure.refuses), None):
         raise InvalidArgument(
-            f"{program} {version} does not run {min(types & {*refused.types})!r}: {refused.says} ({refused.line})"
+            f"{title} {version} does not run {min(types & {*refused.types})!r}: {refused.says} ({refused.line})"
         )
     return departing
 

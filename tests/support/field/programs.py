@@ -91,7 +91,7 @@ CASES = (
                 "bug 10 mlx-lm",
                 "",
                 lambda: refusal(lambda: mlx.write(config("ministral3"))),
-                ("mlx",),
+                ("mlx-lm",),
                 ("vLLM",),
             ),
             ("bug 11", "", gguf_type, ("qwen2",), ("llama",)),

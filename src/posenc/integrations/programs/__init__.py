@@ -326,7 +326,7 @@ def table_of(
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
     given = rope_dictionary(part)
-    departing = model_files.departing_from(name, version, config, part)
+    departing = model_files.departing_from(name, title, version, config, part)
     unread = (*unread, *(key for one in departing for key in one.unread))
     notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
     for one in departing:
