@@ -89,6 +89,11 @@ def test_every_cell_that_is_pointed_at_is_held(name: str) -> None:
     assert set(itertools.product(*stops.values())) <= cells
 
 
+def test_one_control_of_a_stage_with_cells_to_point_at_is_weighed_alone() -> None:
+    held = export.states(find("heatmap"), {"length": ["8"]}, tries=False)
+    assert {(), (("length", "8"),)} <= {*held}
+
+
 def test_choices_that_a_page_does_not_hold_are_not_offered() -> None:
     alone = replace(rooms.stages()["shuffle"][0], stages=(find("shuffle"),))
     held = Site(saved=True, stops={("shuffle", "encoding"): ["learned", "rotary"]})

@@ -141,7 +141,7 @@ def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> 
     moving = {name: each for name, each in stops.items() if each}
     tried = [dict(t.state) for t in stage.tries]
     asked = [*tried, *map(dict, [stage.guess.before, stage.guess.after] if stage.guess else [])]
-    for grid in (moving, {name: moving[name] for name in stage.picks}):
+    for grid in (moving, {name: moving.get(name, []) for name in stage.picks}):
         if stage.question == page.HERO or math.prod(map(len, grid.values())) <= WHOLE:
             asked += [dict(zip(grid, texts, strict=True)) for texts in itertools.product(*grid.values())]
     for centre in [{}, *(tried if tries else ())]:
