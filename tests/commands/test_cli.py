@@ -51,7 +51,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 applies only to --launcher local"),
         (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be at least 0"),
-        (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
+        (("extend", "/nowhere"), "no model at '/nowhere'; pass a study of posenc compare, a Hugging Face folder"),
         (("runs", "--what", "steps"), "what='steps' applies only to --csv and --json; add --csv steps.csv"),
         (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True cannot be combined"),
         (("lab", "--study", "/nowhere"), "no ledger in '/nowhere'; create it with"),

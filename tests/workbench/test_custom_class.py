@@ -82,7 +82,7 @@ def test_reading_a_study_with_it_never_imports_it(
     shown = reply("/api/curves", "task=needle")
     results.use(results.DEFAULT)
     assert shown.status == 200
-    assert "has no rotary run on language" in str(typed_here("extend study --to 2x").exception)
+    assert "has no run of rotary on the task 'language'" in str(typed_here("extend study --to 2x").exception)
     assert not was_imported(tmp_path)
 
 

@@ -20,13 +20,13 @@ def cache(kind: str) -> Path:
 
 
 def refuse_address(folder: Path) -> None:
-    """Refuse a path that is really an address, such as ``s3://bucket/study``.
+    """Refuse a path that is really a URL, such as ``s3://bucket/study``.
 
     Raises:
-        StudyError: the folder is an address.
+        StudyError: the folder is a URL.
     """
     if folder.parts and folder.parts[0].endswith(":"):
-        raise StudyError(f"{str(folder)!r} is an address, not a folder; copy its files into a local folder first")
+        raise StudyError(f"{str(folder)!r} is a URL, not a folder; copy its files into a local folder first")
 
 
 @contextmanager

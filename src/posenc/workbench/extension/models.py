@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
-"""A callback that receives the share of a document's work that was just done."""
+"""A callback that receives the share of a document's work done since its last call."""
 
 
 def part_of(tick: Tick, share: float) -> Tick:
@@ -37,7 +37,7 @@ LanguageModel: TypeAlias = "StudyModel | Pretrained"
 """A model that scores a text under any scaling of its rotary layers.
 
 ``scaling`` is the scaling in the model's config. ``original_length`` is its trained length, and
-``pretrained_length`` its trained length before any scaling, from which methods start. ``with_scaling`` returns the
+``pretrained_length`` its trained length before any scaling, which methods extend. ``with_scaling`` returns the
 encoding under a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
 ``"token"`` or ``"byte"``, ``identity`` a hash of the weights, and ``learning_rate`` the learning rate of a
 fine-tune. ``logits`` uses the encoding of the surrounding ``placed`` block. A pretrained model also has a config.
@@ -58,7 +58,7 @@ class StudyModel:
     ) -> None:
         if model.encoding.scaling is None:
             raise InvalidArgument(
-                f"{name} has {model.encoding.name} positions; only rotary positions can be scaled"
+                f"{name} uses the encoding {model.encoding.name}, but only rotary encodings can be scaled"
             )
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
         self.pretrained_length, self.learning_rate = original_length, learning_rate
@@ -115,7 +115,8 @@ class StudyModel:
 
 
 def study_model(study: Path, text: Text, device: str) -> StudyModel:
-    """Return the model of a study's rotary run on language, preferably plain ``rotary`` with the first seed.
+    """Return the model of a study's rotary run on the task ``language``, preferably plain ``rotary`` with the first
+    seed.
 
     Raises:
         StudyError: there is no rotary run on bytes, its weights are missing, or it was trained on another text.
@@ -131,10 +132,12 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     called = str(study)
     if len(read) < len(known):
         raise StudyError(
-            f"the study {called!r} was trained with a tokenizer, but extend needs a study on bytes; "
+            f"the study {called!r} was trained with a tokenizer, but extend needs one trained on bytes; "
             f"create it with: posenc compare --tokenizer bytes --output {called}"
         )
-    raise StudyError(f"{called!r} has no rotary run on language; create it with: posenc compare --output {called}")
+    raise StudyError(
+        f"{called!r} has no run of rotary on the task 'language'; create it with: posenc compare --output {called}"
+    )
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
@@ -157,7 +160,7 @@ def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study o
     """Open the model in a Hugging Face folder or a .gguf file; the error for other paths also names ``other``."""
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
-            f"no model at {str(path)!r}; name {other}, a Hugging Face folder with its config.json, or a .gguf file"
+            f"no model at {str(path)!r}; pass {other}, a Hugging Face folder with its config.json, or a .gguf file"
         )
     from posenc.integrations.huggingface.load import Pretrained
 

@@ -30,7 +30,7 @@ QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
 
 
 class Ray:
-    """Runs jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names, or in this process's Ray session.
+    """Runs jobs on the cluster of ``ray start`` or ``RAY_ADDRESS``, or in this process's Ray session.
 
     A run waits until a machine has enough free cores and GPUs, and sees only the GPUs that Ray assigns to it. Every
     machine needs the same Python and packages as the driver, except posenc, which Ray ships.

@@ -73,7 +73,7 @@ def answer(extension: Extension) -> str:
 
 
 def _remedy(extension: Extension) -> str:
-    """Return how more documents can be scored."""
+    """Return a phrase that says how to score more documents."""
     return (
         "this text has no more, so use a smaller --to or a longer text"
         if extension.exhausted
@@ -126,10 +126,11 @@ def as_json(extension: Extension) -> dict[str, Any]:
 
 
 def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
-    """Return the numbers of a candidate. A candidate on cut text has neither an effective length nor a LongPPL.
+    """Return the numbers of a candidate. A candidate on truncated text has neither an effective length nor a
+    LongPPL.
 
-    ``to_cut`` is the difference from the same weights on the cut text. For a candidate on cut text, ``to_cut`` is
-    the difference from the unchanged model on cut text.
+    ``to_cut`` is the difference from the same weights on truncated text, or, for a candidate on truncated text,
+    from the unchanged model on truncated text.
     """
     scored, same = candidate.tokens is not None, extension.cuts.get(candidate, extension.cut)
     return {
@@ -147,7 +148,7 @@ def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
 
 
 def over_positions(extension: Extension, *, tuned: bool = False) -> View:
-    """Draw the loss at every position under every method, with 95% intervals over documents."""
+    """Draw the loss at every position with every method, and 95% intervals over documents."""
     curves = [c for c in extension.curves if c.tuned == tuned]
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
     lines = tuple(_curve(c, c is extension.chosen, extension.unchanged) for c in curves)

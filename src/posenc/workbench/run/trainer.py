@@ -19,9 +19,9 @@ from posenc.workbench.run.settings import Training
 REPORT_EVERY = 0.25
 """The number of seconds between two reports. Losses are fetched from the device only for reports."""
 STATE_EVERY = 60.0
-"""The number of seconds between two states on disk; a shorter run writes no state."""
+"""The number of seconds between two saves of the training state; a shorter run saves no state."""
 VALIDATIONS = 20
-"""The number of validation losses per run, if the run has as many steps."""
+"""The number of validation losses per run, if the run has at least this many steps."""
 DIVERGED, FOR = 10.0, 10
 """A run has diverged if a loss is NaN or infinite, or if the losses of ``FOR`` consecutive steps are more than
 ``DIVERGED`` times the first loss.
@@ -46,7 +46,8 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place. A training that is killed and resumed from its state file gives the same numbers.
+    """Train ``model`` in place. A training run that is killed and resumed from its state file gives the same
+    numbers.
 
     Training stops early, with a verdict, if the loss is NaN or stays far above the first loss.
 
@@ -94,7 +95,8 @@ def train(
 
 
 def factor(step: int, steps: int, how: Training) -> float:
-    """Return the factor of the learning rate, which rises during warm-up and then follows the schedule."""
+    """Return the factor by which the learning rate is multiplied: it rises during warm-up, then follows the
+    schedule."""
     warm = max(1, int(how.warm_up * steps))
     if step < warm:
         return (step + 1) / warm

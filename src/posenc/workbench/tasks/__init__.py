@@ -1,4 +1,5 @@
-"""The tasks, one per file: sequences, right answers, chance, and the gate for having learned the task."""
+"""The tasks, one per file: sequences, right answers, the chance level, and the gate that a model passes if it has
+learned the task."""
 
 from typing import Any
 

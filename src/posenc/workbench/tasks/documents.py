@@ -17,7 +17,8 @@ ROWS = (".jsonl", ".parquet")
 """The suffixes of files with one document per row."""
 
 Document = tuple[str, Iterator[bytes]]
-"""A document's name, whose hash determines the split, and an iterator over its bytes in pieces."""
+"""A document's name, whose hash determines the part (training or validation), and an iterator over pieces of its
+bytes."""
 
 
 def files(path: Path) -> list[Path]:
