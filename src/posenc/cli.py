@@ -1,4 +1,4 @@
-"""The entry point of the ``posenc`` script, which prints versions without other packages or runs a command."""
+"""The entry point of the ``posenc`` script, which runs a command, or prints versions without other packages."""
 
 import io
 import signal

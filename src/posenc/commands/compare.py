@@ -77,7 +77,7 @@ def compare(
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and write a report.
 
-    Every setting below is also a key of the TOML file and an argument of posenc.workbench.study.study.Study.
+    Every setting below is also a key of the --config file and an argument of posenc.workbench.study.study.Study.
     Settings that are not given come from the preset. A model or training setting may be a list, such as
     --learning-rate 1e-3,3e-3; every encoding is then trained with each value.
     """
