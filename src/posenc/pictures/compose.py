@@ -9,7 +9,7 @@ from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene
 from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
-"""The largest number of cells of a matrix whose numbers are shown."""
+"""The largest number of cells at which the numbers of a matrix are shown."""
 APART = 0.04
 """The distance between the end of an axis and a mark that would lie on the end, as a share of the axis."""
 TICKED = 8

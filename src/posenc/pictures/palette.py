@@ -117,7 +117,7 @@ def family(encoding: str) -> str:
 def style(encoding: str, among: Collection[str] = ()) -> Style:
     """Return the style of an encoding, with the colour of its family or a colour of ``OTHERS``.
 
-    An encoding that is not in ``ENCODINGS`` gets a style by its place in ``among``, the encodings of the figure, so
+    An encoding that is not in ``ENCODINGS`` gets a style by its index in ``among``, the encodings of the figure, so
     that styles differ. Without ``among``, the style depends only on the encoding.
     """
     if encoding in ENCODINGS:

@@ -22,7 +22,8 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 @torch.no_grad()
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
-        """Return the difference between a word's outputs in two sentences, without positions or a mask."""
+        """Return the difference between a word's outputs in two sentences, without positional encoding or a
+        mask."""
         outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
         return float((outputs[0] - outputs[1]).abs().max())
 

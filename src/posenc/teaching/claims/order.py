@@ -1,4 +1,4 @@
-"""Claims about what attention knows about order without positions, and about what a causal mask reveals."""
+"""Claims about what attention knows about order without positional encoding, and what a causal mask reveals."""
 
 import torch
 from torch import Tensor
@@ -108,7 +108,7 @@ def encodings_show_order() -> Evidence:
 
 
 def attend(x: Tensor) -> Tensor:
-    """Compute attention with q = k = v = x, one head and no positions."""
+    """Compute attention with q = k = v = x, one head and no positional encoding."""
     placed = posenc.NoPE().at(posenc.positions.arange(len(x)))
     return posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
 

@@ -22,9 +22,9 @@ class Properties:
     parameters: int
     last_position: int
     offset_only: bool
-    """Whether scores do not change if every position is shifted by a million."""
+    """Whether scores stay the same if every position is shifted by a million."""
     orders: bool
-    """Whether a model with this encoding distinguishes orders, either without a mask or by its required mask."""
+    """Whether a model with this encoding distinguishes orders, without a mask or with the mask that it requires."""
     distinct: bool
     """Whether the score of two tokens changes if one token moves to the next position."""
 

@@ -75,7 +75,8 @@ def flat_perplexity_is_no_proof() -> Evidence:
 
 @torch.inference_mode()
 def lost_to_noise(pupil: Taught) -> float:
-    """Return the increase of the loss in nats if all bytes more than 256 before the targets are random."""
+    """Return the increase of the loss in nats if all bytes more than 256 positions before the targets are
+    random."""
     generator = torch.Generator().manual_seed(0)
     real: list[torch.Tensor] = []
     noise: list[torch.Tensor] = []

@@ -1,4 +1,4 @@
-"""Views of trained models past their trained length, which read a text after more and more context."""
+"""Views of trained models past their trained length, which read a text with more and more context."""
 
 import math
 from functools import lru_cache
@@ -25,7 +25,7 @@ ENDS = {"prose": b"Who ate whom is lost", "code": b"return self.head(x)"}
 TRAINED = 128
 """The trained length; the models in ``twice`` were trained on as many bytes, at length 256."""
 SCORED, POINTS = 64, 16
-"""The number of last bytes whose loss is shown, and the number of points of a curve."""
+"""The number of bytes, at the end of a window, whose loss is shown, and the number of points of a curve."""
 MAP = 32
 """The number of rows and columns of an attention map."""
 BRIGHT = 0.1
@@ -191,7 +191,7 @@ def models(study: str) -> "dict[str, Transformer]":
 @lru_cache(maxsize=8)
 def _attended(text: str, own: str, length: int, layer: int) -> dict[str, tuple[Tensor, Tensor]]:
     """Return each model's attention between parts of the window, (H, MAP, MAP), and the share that the last queries
-    give keys ``TRAINED`` or more back, (H,).
+    give to keys at least ``TRAINED`` positions back, (H,).
     """
     inputs, _ = window(text, own, length)
     width = length // MAP

@@ -145,7 +145,7 @@ def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
 
 
 def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
-    """Show the cosine of the codes of every two positions, which depends only on their distance."""
+    """Show the cosine of the codes of every pair of positions, which depends only on their distance."""
     at = counted("position", len(code))
     return Heatmap("cosine of every two positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 
