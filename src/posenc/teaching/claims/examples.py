@@ -13,7 +13,7 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 
 @claim(
-    statement='Attention without positions cannot tell "I love you" from "you love me".',
+    statement='Attention without positional encoding cannot tell "I love you" from "you love me".',
     precise='It can, because "I" and "me" are different words. Attention cannot distinguish the same words in '
     'another order, such as "cat ate fish" and "fish ate cat".',
     verdict=Verdict.FAILS,
@@ -29,8 +29,8 @@ def i_love_you() -> Evidence:
 
     return (
         same("both sentences have the same words", {*["I", "love", "you"]} == {*["you", "love", "me"]}, False),
-        above("change of “love” without positions", moved("I love you", "you love me", "love"), 0.01),
-        above("change of “you” without positions", moved("I love you", "you love me", "you"), 0.01),
+        above("change of “love” without positional encoding", moved("I love you", "you love me", "love"), 0.01),
+        above("change of “you” without positional encoding", moved("I love you", "you love me", "you"), 0.01),
         # Three float32 terms of order 1, summed in a different order.
         below("change of “ate”, the fish sentences", moved("cat ate fish", "fish ate cat", "ate"), 1e-5),
     )

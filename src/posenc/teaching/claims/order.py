@@ -29,7 +29,7 @@ def order_error(encoding: str, causal: bool) -> float:
 
 
 @claim(
-    statement="Without positions, self-attention only shuffles its outputs when the inputs are shuffled.",
+    statement="Without positional encoding, self-attention only shuffles its outputs when the inputs are shuffled.",
     precise="f(PX) = P f(X) for every permutation P (equivariance), if there is no causal mask.",
     verdict=Verdict.WHEN,
     source="Vaswani et al. 2017, section 3.5; Zaheer et al. 2017",
@@ -114,7 +114,8 @@ def attend(x: Tensor) -> Tensor:
 
 
 @claim(
-    statement='Without positions, "cat ate fish" and "fish ate cat" give the same vectors in a different order.',
+    statement='Without positional encoding, "cat ate fish" and "fish ate cat" give the same vectors in a different '
+    "order.",
     precise="Each word has the same output vector in both sentences.",
     verdict=Verdict.HOLDS,
     source=VASWANI,

@@ -19,7 +19,8 @@ FAR = 2**31 - 1
 
 @dataclass(frozen=True)
 class Bounds:
-    """The range of a setting from ``low`` to ``high``, less than the value of the setting ``below`` if it is given.
+    """The range of a setting, from ``low`` to ``high``; if ``below`` names a setting, less than that setting's
+    value.
 
     If a setting has several numbers, the bounds apply to every number.
     """
