@@ -19,7 +19,7 @@ RESUMABLE = ("compare", "extend")
 
 
 def main() -> None:
-    """Print the versions, or print how to install missing packages, or run the command line.
+    """Print the versions, print how to install missing packages, or run the command line.
 
     After Ctrl-C, print one line, even during an import.
     """

@@ -40,7 +40,10 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
-        (("compare", "--part", "17/16"), "part='17/16' must be a number and the number of parts, such as 3/16"),
+        (
+            ("compare", "--part", "17/16"),
+            "part='17/16' must be the part's number and the number of parts",
+        ),
         (
             ("compare", "--text", "/"),
             "is inside the text '/', so it would change the text; choose a folder outside",

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _sentence(error: OSError) -> str:
-    """Return the message for an operating system error, which names the file and a fix."""
+    """Return a message that names the file and a fix for an operating-system error."""
     if error.errno == errno.ENOSPC:
         return "no space left on the disk; free some space and run the same command again"
     return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"

@@ -112,7 +112,7 @@ def _part(text: str) -> slice:
     words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     number, parts = map(int, words.groups()) if words else (0, 0)
     if not 1 <= number <= parts:
-        raise InvalidArgument(f"part={text!r} must be a number and the number of parts, such as 3/16")
+        raise InvalidArgument(f"part={text!r} must be the part's number and the number of parts, such as 3/16")
     return slice(number - 1, None, parts)
 
 
@@ -151,7 +151,7 @@ def _typed() -> str:
 
 
 def _print(console: Console, outcome: "Outcome", folder: Path) -> None:
-    """Print a table and a sentence for every task, the answer, and the next step."""
+    """Print a table and a sentence for every task, then the study's answer and the next step."""
     from posenc.workbench.report import terminal
     from posenc.workbench.report.words import answer, mixed, sentence
 

@@ -88,6 +88,6 @@ def diff(
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:
-    """The notes on a table. The first note names the settings that could not be asked of the program, if any."""
+    """The notes on a table. The first note names the settings that were not checked in the program, if any."""
     unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
     return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]

@@ -1,4 +1,4 @@
-"""Parses positions, and checks files, for commands."""
+"""Parses positions and checks files for commands."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """Drawing of views with matplotlib for files and notebooks; on pages, the browser draws views.
 
-Figures are matplotlib objects without pyplot, so that no global list keeps figures alive. Identical input gives
-identical bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
+Figures are matplotlib objects created without pyplot, so that no global list keeps figures alive. Identical input
+gives identical bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
 """
 
 import io

@@ -64,7 +64,7 @@ class Paper:
     """The colours of a theme.
 
     Args:
-        quiet: secondary text. edge: outlines of controls, with a contrast of 3:1. wash: pressed areas.
+        quiet, edge, wash: secondary text; outlines of controls, with a contrast of 3:1; pressed areas.
         negative, positive: the ends of the signed scale, on which 0 is ``paper``.
     """
 

@@ -31,7 +31,7 @@ def tables(answer: View) -> list[dict[str, Any]]:
 
 
 def as_csv(answer: View) -> str:
-    """Return CSV with all digits of every panel, and then the readouts."""
+    """Return the numbers of every panel with all digits, then the readouts, as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([answer.title])

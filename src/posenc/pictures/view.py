@@ -1,4 +1,4 @@
-"""Views, which answer one question about an encoding as named arrays with axes, units and ticks.
+"""Views, each of which answers one question about an encoding with named arrays, axes, units and ticks.
 
 Views contain results and do not draw. ``draw`` draws views with matplotlib, and the lab draws views on a canvas.
 """
@@ -87,7 +87,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Grip:
-    """The setting that dragging an arrow's tip changes, its current value, and the tip at each value."""
+    """A setting that changes when an arrow's tip is dragged, with its current value and the tip at each value."""
 
     setting: str
     at: float

@@ -45,7 +45,7 @@ def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files by name, each file atomically, with "?" for bytes of a path that are not UTF-8."""
+    """Write each text to the file of its name atomically, with "?" for bytes of paths that are not UTF-8."""
     for name, text in texts.items():
         with write_atomically(folder / name) as partial:
             partial.write_text(text, encoding="utf-8", errors="replace")

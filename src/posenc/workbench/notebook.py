@@ -33,7 +33,7 @@ class Opened:
 
     @cached_property
     def runs(self) -> "pandas.DataFrame":
-        """A data frame with one row per run, which has its settings, its cost and its result."""
+        """A data frame with one row per run, with the run's settings, cost and result."""
         return _frame(self._settings)
 
     @cached_property

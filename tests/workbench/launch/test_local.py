@@ -97,7 +97,7 @@ def test_workers_stay_on_the_accelerators_that_the_user_gave(
     if given is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     assert Local(requirements=Requirements(gpus=gpus)).devices == devices
-    with pytest.raises(StudyError, match=f"gpus=9, but this machine has {here} GPUs; lower gpus, or"):
+    with pytest.raises(StudyError, match=f"gpus=9, but the number of GPUs on this machine is {here}; lower"):
         Local(requirements=Requirements(gpus=9))
 
 

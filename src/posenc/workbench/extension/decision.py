@@ -204,8 +204,8 @@ class Extension:
     def open(self) -> list[Candidate]:
         """The candidates that may be better than the chosen candidate by more than ``MARGIN``, cheapest first.
 
-        The interval of the difference allows a gain of more than ``MARGIN``, and the mean loss is lower or there
-        are too few documents.
+        For each of them, the interval of the difference allows a gain of more than ``MARGIN``, and the mean loss is
+        lower or there are too few documents.
         """
         few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
         gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}

@@ -8,9 +8,9 @@ a key token if
 
 The LongPPL of a model is exp(mean loss of the model on key tokens). The short context of a block of ``stride``
 tokens begins ``short`` tokens before the block. The long context is the whole text before the token. The windows
-differ from the authors' code in two cases. If a document is longer than the evaluator's trained length, the
-evaluator reads windows of that length, and a long context has at least three quarters of it. If the trained length
-is less than four of the authors' short contexts, ``short`` is a quarter of the trained length.
+differ from those of the authors' code in two cases. If a document is longer than the evaluator's trained length,
+the evaluator reads windows of that length, and a long context has at least three quarters of it. If the trained
+length is less than four of the authors' short contexts, ``short`` is a quarter of the trained length.
 """
 
 import hashlib

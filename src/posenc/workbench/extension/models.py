@@ -1,4 +1,4 @@
-"""Language models, from a study or pretrained, that score a text under any scaling."""
+"""Language models, from a study or pretrained, that score a text with any scaling."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -34,11 +34,11 @@ def part_of(tick: Tick, share: float) -> Tick:
 
 
 LanguageModel: TypeAlias = "StudyModel | Pretrained"
-"""A model that scores a text under any scaling of its rotary layers.
+"""A model that scores a text with any scaling of its rotary layers.
 
 ``scaling`` is the scaling in the model's config. ``original_length`` is its trained length, and
 ``pretrained_length`` its trained length before any scaling, which methods extend. ``with_scaling`` returns the
-encoding under a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
+encoding with a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
 ``"token"`` or ``"byte"``, ``identity`` a hash of the weights, and ``learning_rate`` the learning rate of a
 fine-tune. ``logits`` uses the encoding of the surrounding ``placed`` block. A pretrained model also has a config.
 """
@@ -49,7 +49,7 @@ TUNING = 8
 
 
 class StudyModel:
-    """A rotary transformer that ``posenc compare`` trained on the language task."""
+    """A rotary transformer that ``posenc compare`` trained on the task ``language``."""
 
     unit = "byte"
 

@@ -97,7 +97,7 @@ class Ray:
             cpus, gpus = (max(has.get(name, 0) for has in _resources()) for name in ("CPU", "GPU"))
             raise StudyError(
                 f"a run needs cpus={self.requirements.cpus} and gpus={self.requirements.gpus:g}, but no machine in "
-                f"the cluster has both (at most {cpus:g} CPUs, {gpus:g} GPUs); lower cpus or gpus, or add "
+                f"the cluster has both (at most cpus={cpus:g} and gpus={gpus:g}); lower cpus or gpus, or add "
                 "a larger machine to the cluster"
             )
 

@@ -189,7 +189,8 @@ def caption(extension: Extension) -> str:
 
 
 def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """Return a candidate's effective length with its interval, and its losses with differences from no change."""
+    """Return a candidate's effective length with its interval, and its losses with differences from the unchanged
+    model's."""
     unchanged, losses = extension.unchanged, means(extension, candidate)
     reach = ("–", "") if candidate.cut else extension.effective_length(candidate).parts
     gaps = [extension.gap(candidate, unchanged, i) for i in range(len(losses))]

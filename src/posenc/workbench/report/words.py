@@ -49,7 +49,7 @@ def axes_in_words(plans: Iterable[Plan]) -> dict[str, str]:
 
 
 def shown(value: object) -> str:
-    """Return the value of a setting as text; a hash is cut to twelve digits."""
+    """Return the value of a setting as text; a hash is truncated to twelve digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)[:12] if isinstance(value, str) else str(value)
 
 
@@ -192,7 +192,8 @@ def _at_trained(result: TaskResult, row: Row) -> str:
 
 
 def _nearest(result: TaskResult) -> str:
-    """Name the encoding that comes nearest to the gate at the trained length, with the gate and chance."""
+    """Name the encoding that comes nearest to the gate at the trained length, with the gate and the chance
+    level."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:

@@ -98,7 +98,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 
 def complete(path: Path) -> bool:
-    """Return whether the file exists and has the length that its header states."""
+    """Return whether the file exists and has the length given in its header."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -207,7 +207,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         return len(self.ids() - before)
 
     def curve(self, run: str) -> LossCurve:
-        """Return the losses of the finished or running job with this plan id; empty before its first report."""
+        """Return the losses of the finished or running job with this plan id; none before the job's first
+        report."""
         select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))

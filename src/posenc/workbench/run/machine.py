@@ -25,7 +25,7 @@ def versions() -> str:
 
 @cache
 def hardware(device: str = "cpu") -> str:
-    """Return the processor with its cores and threads, or the name of the accelerator."""
+    """Return the name of the processor, with its cores and threads, or of the accelerator."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()

@@ -161,7 +161,7 @@ class LossCurve:
 
     @property
     def final_loss(self) -> float:
-        """The mean loss of the last tenth of the steps; infinite if the training was stopped early."""
+        """The mean loss of the last tenth of the steps; infinite if training was stopped early."""
         if self.verdict:
             return math.inf
         tail = self.losses[-max(1, len(self.losses) // 10) :]

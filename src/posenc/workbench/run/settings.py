@@ -190,7 +190,7 @@ class Grid:
 
 @dataclass(frozen=True, kw_only=True)
 class TextSettings:
-    """The settings for the text of the language task."""
+    """The settings for the text of the task ``language``."""
 
     text: Path | None = setting(
         None,
@@ -235,7 +235,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The settings of the training, which are the same for every task."""
+    """The training settings, which are the same for every task."""
 
     accumulate: int = setting(1, "batches per optimiser step", "batches", 1, 65536)
     beta1: float = setting(0.9, "AdamW's decay of the mean gradient", low=0, high=0.9999)

@@ -1,4 +1,5 @@
-"""Trains a model step by step, and reports every loss. A resumed run gives the same numbers."""
+"""Trains a model step by step, and reports every loss. A resumed run gives the same numbers as an uninterrupted
+run."""
 
 import math
 import time
@@ -46,8 +47,8 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place. A training run that is killed and resumed from its state file gives the same
-    numbers.
+    """Train ``model`` in place. A run that is killed and resumed from its state file gives the same numbers as an
+    uninterrupted run.
 
     Training stops early, with a verdict, if the loss is NaN or stays far above the first loss.
 
@@ -55,7 +56,7 @@ def train(
         run: the plan's id, for reports.
         path: the file of the training state; None to store no state.
         work: the amount of work in one step, in the unit of progress reports.
-        validate: a function that returns the loss on held-out sequences, and does not affect the training.
+        validate: a function that returns the loss on held-out sequences, and does not affect training.
     """
     parameters = list(model.parameters())
     device = parameters[0].device

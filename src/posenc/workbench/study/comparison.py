@@ -43,7 +43,7 @@ class Comparison:
 
     Args:
         study: the study to run.
-        text: the text of the language task; None if no task reads one.
+        text: the text of the task ``language``; None if no task reads one.
         ledger: the study's ledger, to which ``run`` writes finished runs.
         part: the plans to compare; by default all plans of the study.
 

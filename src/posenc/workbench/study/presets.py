@@ -1,4 +1,4 @@
-"""The presets, which are named studies, and a reader of studies from a preset, a TOML file and options."""
+"""Presets, which are named studies, and a function that reads a study from a preset, a TOML file and options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -137,7 +137,7 @@ def read_study(
 
     Args:
         preset: the name of the preset; by default the preset that the file names, or quick.
-        config: a TOML file with settings as keys. Relative paths start at the folder of this file.
+        config: a TOML file with settings as keys. Paths are relative to the folder of this file.
         options: settings by name. Strings are parsed as on the command line; None keeps a setting unchanged.
 
     Raises:

@@ -147,7 +147,7 @@ class TaskResult:
 
 
 def holds(result: TaskResult, row: Row) -> bool:
-    """Return whether a row surely loses at most ``LOST`` of the measure from the trained to the longest length.
+    """Return whether a row's measure surely worsens by at most ``LOST`` from the trained to the longest length.
 
     The whole interval of the change must be within this limit, because a mean over few blocks or seeds may be
     within it by chance.
@@ -156,18 +156,19 @@ def holds(result: TaskResult, row: Row) -> bool:
 
 
 def undecided(result: TaskResult, row: Row) -> bool:
-    """Return whether the mean drop is within the limit, but the interval of the drop is not."""
+    """Return whether the mean change is within the limit, but the interval of the change is not."""
     return _remains(result, row, "mean") and not holds(result, row)
 
 
 def _remains(result: TaskResult, row: Row, end: str) -> bool:
-    """Return whether the mean of the drop, or an end of its interval, is within the limit."""
+    """Return whether the mean of the change, or an end of its interval, is within the limit."""
     lost = row.lost.get(result.longest)
     return bool(row.ranked and not row.not_finite and lost is not None and getattr(lost, end) <= result.limit(row))
 
 
 def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
-    """Return the longest test length up to which a row loses at most ``LOST``; None if the row is not ranked."""
+    """Return the longest test length up to which a row's measure worsens by at most ``LOST``; None if the row is
+    not ranked."""
     if not row.ranked or result.lengths[0] not in row.values:
         return None
     lost = {n: row.lost.get(n, NO_VALUE) for n in result.lengths} | {result.lengths[0]: NO_CHANGE}

@@ -81,7 +81,7 @@ def perplexity(loss: float) -> float:
 
 
 def over_blocks(blocks: Sequence[float]) -> Interval:
-    """Return the mean over blocks of text, which count as independent."""
+    """Return the mean over blocks of text, which are treated as independent."""
     return _over(blocks, "blocks")
 
 

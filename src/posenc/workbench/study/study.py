@@ -170,7 +170,7 @@ def source_of(folder: Path) -> Source:
 
 
 def settings_of(config: Path) -> dict[str, Any]:
-    """Return the settings in a TOML file. Relative paths start at the folder of the file."""
+    """Return the settings in a TOML file, whose paths are relative to the folder of the file."""
     try:
         settings = tomllib.loads(config.read_text(encoding="utf-8"))
     except OSError as error:

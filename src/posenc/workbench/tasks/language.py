@@ -30,7 +30,7 @@ class Language(Task):
     """The next token of a text is predicted at every position. The gate is the loss of a table of token pairs,
     counted in the training part."""
 
-    question = "predict the next byte of real text, the same targets with ever more context"
+    question = "predict the next byte of real text: the same targets, with more and more context"
     measure: Literal["loss", "accuracy"] = "loss"
     train_length: int = 128
     steps: ClassVar[int] = 800

@@ -1,4 +1,4 @@
-"""Reads real text as tokens, splits its documents into training and validation, and hashes both parts."""
+"""Reads real text as tokens, splits its documents into a training and a validation part, and hashes both parts."""
 
 import hashlib
 import json
@@ -170,7 +170,8 @@ def spooled(documents: Iterable[Document], file: Path) -> Stretches:
 
 
 def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
-    """Split documents into training and validation. The first documents, with a tenth of the bytes, are held out.
+    """Split documents into a training and a validation part. The first documents, with a tenth of the bytes, are
+    held out.
 
     If there is only one document, its last tenth is held out, so that long contexts are not interrupted.
     """
