@@ -119,7 +119,7 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     seed.
 
     Raises:
-        StudyError: there is no rotary run on bytes, its weights are missing, or it was trained on another text.
+        StudyError: there is no run of rotary on bytes, its weights are missing, or it was trained on another text.
     """
     known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]

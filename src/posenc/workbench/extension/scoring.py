@@ -111,7 +111,7 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score the documents in this process, and store a row of numbers per context and document in a cell."""
+        """Score the documents in this process. Each cell stores the row of numbers for one context and document."""
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:

@@ -204,7 +204,7 @@ def means(extension: Extension, candidate: Candidate) -> list[float]:
 
 
 def _rows(extension: Extension, tuned: bool) -> list[Candidate]:
-    """Return the candidates in the table before tuning, or in the table after tuning."""
+    """Return the candidates that were not tuned, or, if ``tuned``, those that were."""
     return [c for c in extension.candidates if c.tuned == tuned]
 
 

@@ -102,7 +102,7 @@ class Plan(Identified, Model, Training):
     def from_json(cls, text: str, id: str) -> "Plan":
         """Restore a plan from the output of ``to_json``, with its original id.
 
-        Fields that are newer than the plan have their defaults. The encoding's text is not parsed, because its
+        Fields that are newer than the plan get their default values. The encoding's text is not parsed, because its
         module may no longer exist.
         """
         values: dict[str, Any] = json.loads(text)

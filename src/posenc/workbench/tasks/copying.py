@@ -43,7 +43,8 @@ class Copying(DrawnTask):
 
 
 class Reverse(Copying):
-    """The answers are the n symbols backwards. The k-th answer is 2k − 1 tokens back, so all distances differ."""
+    """The answers are the n symbols in reverse order. The k-th answer is 2k − 1 tokens back, so all distances
+    differ."""
 
     question = "repeat the sequence backwards after the separator (share of tokens right)"
 

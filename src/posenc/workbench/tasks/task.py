@@ -60,7 +60,7 @@ class Criteria:
     Args:
         name: the task's name.
         question: the task in words.
-        measure: ``"loss"`` is in nats per target, lower is better; ``"accuracy"`` is the share of right answers.
+        measure: ``"loss"`` (nats per target, lower is better) or ``"accuracy"`` (share of right answers).
         chance: the measure of a model that knows only the frequency of each answer.
         gate: the measure at the trained length that a model must reach to count as having learned the task.
     """
