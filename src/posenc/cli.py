@@ -1,4 +1,4 @@
-"""The entry point of the ``posenc`` script, which prints versions without other packages or runs a command."""
+"""The entry point of the ``posenc`` script, which runs a command, or prints versions without other packages."""
 
 import io
 import signal
@@ -19,7 +19,7 @@ RESUMABLE = ("compare", "extend")
 
 
 def main() -> None:
-    """Print the versions, or print how to install missing packages, or run the command line.
+    """Print the versions, print how to install missing packages, or run the command line.
 
     After Ctrl-C, print one line, even during an import.
     """

@@ -40,7 +40,10 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
-        (("compare", "--part", "17/16"), "part='17/16' must be a number and the number of parts, such as 3/16"),
+        (
+            ("compare", "--part", "17/16"),
+            "part='17/16' must be the part's number and the number of parts",
+        ),
         (
             ("compare", "--text", "/"),
             "is inside the text '/', so it would change the text; choose a folder outside",
@@ -51,7 +54,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 applies only to --launcher local"),
         (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be at least 0"),
-        (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
+        (("extend", "/nowhere"), "no model at '/nowhere'; pass a study of posenc compare, a Hugging Face folder"),
         (("runs", "--what", "steps"), "what='steps' applies only to --csv and --json; add --csv steps.csv"),
         (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True cannot be combined"),
         (("lab", "--study", "/nowhere"), "no ledger in '/nowhere'; create it with"),

@@ -118,9 +118,9 @@ def test_the_doors(tmp_path: Path) -> None:
     code, line = told("inspect", str(LLAMA), "--fingerprint")
     assert (code, line) == (0, of_file(LLAMA))
     assert is_stated(line)
-    assert told("diff", line, str(LLAMA)) == told("diff", str(LLAMA), line) == (0, "the same positions")
+    assert told("diff", line, str(LLAMA)) == told("diff", str(LLAMA), line) == (0, "the same position settings")
     qwen = str(CONFIGS / "gpt-oss-20b.json")
-    assert told("diff", line, qwen) == (1, f"different positions: theirs has {of_file(Path(qwen))}")
+    assert told("diff", line, qwen) == (1, f"different position settings: theirs has {of_file(Path(qwen))}")
     assert told("inspect", str(LLAMA), "--for", "vllm,sglang", "--fingerprint") == (0, f"{line}\n{line}")
     _, answers = told("inspect", str(LLAMA), "--for", "vllm", "--json")
     assert json.loads(answers)[0]["fingerprint"] == line

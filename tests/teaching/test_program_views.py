@@ -60,7 +60,7 @@ def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> Non
         assert float(waves[i]) == pytest.approx(2 * math.pi * slowest)
     assert "in some of its layers, no positions in the others" in str(smol.readouts["in words"])
     assert smol.title.endswith(
-        "27 of 36 layers see every token, 9 of 36 layers see every token and have no positions"
+        "27 of 36 layers see every token, 9 of 36 layers see every token and have no positional encoding"
     )
     waves, seen = (line.values for line in only(smol, Lines).lines)
     assert set(seen.tolist()) == {65536}

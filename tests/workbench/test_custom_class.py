@@ -82,7 +82,7 @@ def test_reading_a_study_with_it_never_imports_it(
     shown = reply("/api/curves", "task=needle")
     results.use(results.DEFAULT)
     assert shown.status == 200
-    assert "has no rotary run on language" in str(typed_here("extend study --to 2x").exception)
+    assert "has no run of rotary on the task 'language'" in str(typed_here("extend study --to 2x").exception)
     assert not was_imported(tmp_path)
 
 
@@ -195,9 +195,9 @@ def test_the_source_of_a_custom_task_is_in_the_id_and_goes_to_workers(own_task: 
     [
         (
             ("chance = 1 / 16", "shift = 4"),
-            "task earlier:Earlier lacks the attribute chance; set it in the class: chance = …",
+            "task earlier:Earlier lacks chance, which its class must set, as in: chance = …",
         ),
-        (("def draw", "def drawn"), "task earlier:Earlier lacks the method draw; implement it"),
+        (("def draw", "def drawn"), "task earlier:Earlier lacks draw, which its class must implement"),
         (("(DrawnTask)", ""), "earlier:Earlier is not a posenc.workbench.tasks.Task; derive its class from"),
         (
             ("import torch\n", "import nowhere_at_all\n"),

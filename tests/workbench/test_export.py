@@ -69,10 +69,10 @@ def test_extend_reads_the_folder(small: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("encoding", "change", "message"),
     [
-        ("alibi", {}, r"because of positions alibi \(not rotary without scaling\); export"),
-        ("rotary(base=500)", {"norm": "rms"}, "norm=rms, activation=gelu with kv_heads=None; export"),
-        ("rotary(base=500)", {"qk_norm": True}, "window=None or qk_norm=True; export"),
-        ("rotary", {}, r"has no language run of rotary seed 0; it has (alibi|rotary)"),
+        ("alibi", {}, "because of its encoding alibi, which is not rotary without scaling; export"),
+        ("rotary(base=500)", {"norm": "rms"}, "norm=rms, activation=gelu and kv_heads=None; export"),
+        ("rotary(base=500)", {"qk_norm": True}, "window=None and qk_norm=True; export"),
+        ("rotary", {}, r"has no run of rotary with seed 0 on the task 'language'; it has (alibi|rotary)"),
     ],
 )
 def test_what_transformers_has_no_class_for_is_refused(

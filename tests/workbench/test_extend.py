@@ -310,7 +310,7 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)
-    with pytest.raises(InvalidArgument, match="has alibi positions; only rotary positions can be scaled"):
+    with pytest.raises(InvalidArgument, match="uses the encoding alibi, but only rotary encodings can be scaled"):
         StudyModel(alibi, "x", 16, "a model")
 
 
@@ -346,7 +346,7 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
     found = measure(model, b"abcd" * 200, text, asked, ledgers(tmp_path), in_process)
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
-    with pytest.raises(StudyError, match="leaves 15 tokens for the fine-tune, but a window has 128"):
+    with pytest.raises(StudyError, match="leaves 15 tokens for the fine-tune, but a window needs 128"):
         measure(model, b"abcd" * 36, text, asked, ledgers(tmp_path / "other"), in_process)
 
 
@@ -369,7 +369,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
         (["--dtype", "int8"], "dtype 'int8'"),
         (["--positions", "drawn"], "positions 'drawn'"),
         (["--positions", "pose"], "add --finetune STEPS"),
-        (["--longppl", "/nowhere"], "no model at '/nowhere'; name self, a Hugging Face folder"),
+        (["--longppl", "/nowhere"], "no model at '/nowhere'; pass self, a Hugging Face folder"),
     ):
         result = CliRunner().invoke(app, [*asked, *wrong])
         assert isinstance(result.exception, PosencError)

@@ -132,5 +132,5 @@ def test_what_cannot_serve(
         open_model(cut, None, "cpu", "float32")
     empty = tmp_path / "empty"
     Ledger(empty, write=True).close()
-    with pytest.raises(StudyError, match="has no rotary run on language"):
+    with pytest.raises(StudyError, match="has no run of rotary on the task 'language'"):
         open_model(empty, None, "cpu", "float32")

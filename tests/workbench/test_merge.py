@@ -134,5 +134,5 @@ def test_an_address_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     for words in (["compare", "--output", "s3://bucket/study"], ["runs", "s3://bucket/study"]):
         error = CliRunner().invoke(app, words).exception
-        assert "is an address, not a folder; copy its files into a local folder first" in str(error)
+        assert "is a URL, not a folder; copy its files into a local folder first" in str(error)
     assert list(tmp_path.iterdir()) == []

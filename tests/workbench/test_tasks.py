@@ -150,7 +150,7 @@ def test_addition_asks_for_the_digits_of_the_sum(name: str, length: int) -> None
 
 
 def test_hints_that_run_out_are_refused_and_positions_of_columns_move() -> None:
-    with pytest.raises(PositionOutOfRange, match="numbers of 166 digits need 167 hints, but there are only 128"):
+    with pytest.raises(PositionOutOfRange, match="numbers with 166 digits need 167 hints, but there are only 128"):
         drawn("addition-hints", 1000)
     generator, coupled = torch.Generator().manual_seed(0), task("addition-coupled", None, 64)
     starts = {int(coupled.draw(generator, 1, 17).positions.min()) for _ in range(400)}  # type: ignore[attr-defined]

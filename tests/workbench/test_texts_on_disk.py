@@ -108,7 +108,7 @@ def test_rows_without_a_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     for line in ('{"body": "x"}', "[1]", "no json", '{"text": 5}', '{"text": ["a", "b"]}', '{"text": {"a": "b"}}'):
         path.write_text('{"text": "fine"}\n' + line)
-        with pytest.raises(StudyError, match=r"has no object with a string 'text' in line 2; write one object per"):
+        with pytest.raises(StudyError, match=r"line 2 is not an object with a string 'text'; write one object per"):
             load(path)
 
 

@@ -24,7 +24,7 @@ START = """\
 posenc compare       which encoding still works past its training length? (3 minutes)
 posenc extend PATH   how long a context can this model use, and with which config?
 posenc inspect PATH  how does this config or model handle positions?
-posenc lab           why? an interactive page to explore positions
+posenc lab           why? an interactive page to explore positional encodings
 posenc --help        everything else"""
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -33,9 +33,9 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.callback(invoke_without_command=True)
 def posenc(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the versions that a bug report needs.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the versions for a bug report.")] = False,
 ) -> None:
-    """The position layer for transformers: which encoding, and how far past its training length?"""
+    """Compare positional encodings, extend contexts, and check how models and programs compute positions."""
     if version:  # if it is the only argument, ``posenc.cli`` handles it without typer
         print(versions())
         raise typer.Exit
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _sentence(error: OSError) -> str:
-    """Return the message for an operating system error, which names the file and a fix."""
+    """Return a message that names the file and a fix for an operating-system error."""
     if error.errno == errno.ENOSPC:
         return "no space left on the disk; free some space and run the same command again"
     return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"

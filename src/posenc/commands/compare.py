@@ -77,7 +77,7 @@ def compare(
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and write a report.
 
-    Every setting below is also a key of the TOML file and an argument of posenc.workbench.study.study.Study.
+    Every setting below is also a key of the --config file and an argument of posenc.workbench.study.study.Study.
     Settings that are not given come from the preset. A model or training setting may be a list, such as
     --learning-rate 1e-3,3e-3; every encoding is then trained with each value.
     """
@@ -112,7 +112,7 @@ def _part(text: str) -> slice:
     words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     number, parts = map(int, words.groups()) if words else (0, 0)
     if not 1 <= number <= parts:
-        raise InvalidArgument(f"part={text!r} must be a number and the number of parts, such as 3/16")
+        raise InvalidArgument(f"part={text!r} must be the part's number and the number of parts, such as 3/16")
     return slice(number - 1, None, parts)
 
 
@@ -151,7 +151,7 @@ def _typed() -> str:
 
 
 def _print(console: Console, outcome: "Outcome", folder: Path) -> None:
-    """Print a table and a sentence for every task, the answer, and the next step."""
+    """Print a table and a sentence for every task, then the study's answer and the next step."""
     from posenc.workbench.report import terminal
     from posenc.workbench.report.words import answer, mixed, sentence
 

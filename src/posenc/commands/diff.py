@@ -1,4 +1,4 @@
-"""`posenc diff`: compares how two files, or two programs, read a model's positions."""
+"""`posenc diff`: compares the position settings of two models, or of one model in two programs."""
 
 import json
 from dataclasses import asdict
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from posenc.integrations.position_table import PositionTable
 
 SOURCES = (
-    "a folder, a config.json, a .gguf file, any of these as a program reads it (vllm@0.33.0:config.json), or as "
-    "measured on its model (measured:config.json)"
+    "a folder, a config.json, a .gguf file, any of these as a program interprets it (vllm@0.33.0:config.json), or "
+    "as measured on a model built from it (measured:config.json)"
 )
 
 NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_after", "softmax_factor")
@@ -26,30 +26,30 @@ def diff(
     theirs: Annotated[
         str | None,
         typer.Argument(
-            help="The second source, in the same form as ours, or JSON with keys that override the config of ours."
+            help="The second source, of any kind allowed for ours, or JSON keys that override the config of ours."
         ),
     ] = None,
     draft: Annotated[
         str | None,
         typer.Option(
-            help="A draft model for ours, instead of theirs; prints the first position at which both differ."
+            help="A draft model for ours, instead of theirs; also prints the first position at which both differ."
         ),
     ] = None,
     positions: Annotated[
         str | None,
         typer.Option(
-            help="Positions at which to compare cos and scores; by default 0,L/2,L,4L for ours' trained length L."
+            help="Positions at which to compare cos and scores; by default 0,L/2,L,4L (L: trained length of ours)."
         ),
     ] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The model family to assume if code on the Hub defines a config's model_type."),
+        typer.Option(help="The model family to assume if the model_type is defined by code on the Hub."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print all differences and their errors as JSON.")
+        bool, typer.Option("--json", help="Print all differences and the numerical errors they cause as JSON.")
     ] = False,
 ) -> None:
-    """Compare positions, with exit status 1 if they differ: `posenc diff config.json vllm:config.json`."""
+    """Compare position settings; exit with status 1 if they differ: `posenc diff config.json vllm:config.json`."""
     check_there(*(source for source in (ours, theirs, draft) if source is not None))
     from posenc.integrations.differences import Difference, differences, parting
     from posenc.integrations.fingerprint import fingerprint, is_stated
@@ -61,7 +61,11 @@ def diff(
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
             mark = fingerprint(table(source, as_type=as_type))
-            typer.echo("the same positions" if mark == stated else f"different positions: {name} has {mark}")
+            typer.echo(
+                "the same position settings"
+                if mark == stated
+                else f"different position settings: {name} has {mark}"
+            )
             raise typer.Exit(mark != stated)
     at = positions_of(positions)
     first, second = table(ours, other, as_type), table(other, ours, as_type)
@@ -73,7 +77,7 @@ def diff(
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in (*parted, *not_asked)], ensure_ascii=False, indent=1))
     else:
-        equal = "no differences in what was asked" if not_asked else "no differences"
+        equal = "no differences in the settings that were compared" if not_asked else "no differences"
         lines = [*map(str, parted)] or [equal]
         lines += [*notes_on("ours", first), *notes_on("theirs", second)]
         if draft is not None and parted:
@@ -84,6 +88,6 @@ def diff(
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:
-    """The notes on a table, beginning with what was not asked of its program."""
+    """The notes on a table. The first note names the settings that were not checked in the program, if any."""
     unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
     return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]

@@ -22,20 +22,22 @@ def doctor(
     ] = None,
     call: Annotated[
         str | None,
-        typer.Option(help="A function or class of the port instead of numbers, such as my_port.py:apply_rope."),
+        typer.Option(
+            help="A function or class of the port, called instead of reading numbers: my_port.py:apply_rope."
+        ),
     ] = None,
     layer: Annotated[
-        str | None, typer.Option(help="The layer type, which numbers need if layers of several types rotate.")
+        str | None, typer.Option(help="The layer type of the numbers, required if layers of several types rotate.")
     ] = None,
     as_type: Annotated[
-        str | None, typer.Option(help="The model family to assume if code on the Hub defines model_type.")
+        str | None, typer.Option(help="The model family to assume if the model_type is defined by code on the Hub.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer and its causes as JSON.")] = False,
 ) -> None:
     """Find the mistake that explains a port's numbers: `posenc doctor config.json numbers.npz`.
 
-    The function of --call runs in a separate process with your permissions. The exit status is 1 if the port is
-    wrong.
+    The function given by --call runs in a separate process with your permissions. The exit status is 1 if the port
+    is wrong.
     """
     from posenc.integrations import huggingface
     from posenc.integrations.doctor import KINDS, diagnose, diagnose_call, load

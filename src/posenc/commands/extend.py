@@ -1,4 +1,4 @@
-"""`posenc extend`: measures a rotary model past its trained length under every scaling method."""
+"""`posenc extend`: measures a rotary model past its trained length with every scaling method."""
 
 import shlex
 import sys
@@ -14,7 +14,7 @@ def extend(
     path: Annotated[Path, typer.Argument(help="Folder of a study or of a Hugging Face model, or a .gguf file.")],
     to: Annotated[str, typer.Option(help="Target length in tokens, or 4x for four times the trained length.")] = "",
     replace_scaling: Annotated[
-        bool, typer.Option("--replace-scaling", help="Replace the scaling in the model's config.")
+        bool, typer.Option("--replace-scaling", help="Replace the scaling that the model's config already has.")
     ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
     methods: Annotated[
@@ -25,12 +25,14 @@ def extend(
         int | None, typer.Option(help="Fine-tuning steps for each method; by default 60 for a study, else 0.")
     ] = None,
     positions: Annotated[
-        str, typer.Option(help="Positions in a fine-tune: counted, or pose, which draws positions up to --to.")
+        str, typer.Option(help="Positions in a fine-tune: counted (0, 1, 2, …), or pose (drawn below --to).")
     ] = "counted",
     longppl: Annotated[
-        str | None, typer.Option(help="Also compute LongPPL; pass self, or the model that picks key tokens.")
+        str | None, typer.Option(help="Also compute LongPPL; pass the model that picks key tokens, or self.")
     ] = None,
-    beta_fast: Annotated[float, typer.Option(help="Rotations above which YaRN keeps a pair's frequency.")] = 32.0,
+    beta_fast: Annotated[
+        float, typer.Option(help="YaRN keeps a pair's frequency above this many rotations.")
+    ] = 32.0,
     device: Annotated[str, typer.Option(help="Device of the model: cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Dtype of weights and activations: float32 or bfloat16.")] = "float32",
     launcher: Annotated[
@@ -38,7 +40,7 @@ def extend(
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the page.")] = None,
 ) -> None:
-    """Score long documents with a model as it is, on cut text, and with every scaling, and recommend a choice."""
+    """Score long documents with the model unchanged, with truncated text, and with every scaling; recommend one."""
     from posenc import workbench
 
     console = screen(soft_wrap=True)

@@ -18,12 +18,12 @@ def inspect(
     base: Annotated[float | None, typer.Option(help="The rotary base, if the config lacks it.")] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The model family to assume if code on the Hub defines model_type."),
+        typer.Option(help="The model family to assume if the model_type is defined by code on the Hub."),
     ] = None,
     measure: Annotated[
         bool,
         typer.Option(
-            help="Build a small random model from the config and measure it; the exit status is 1 if both differ."
+            help="Compare the config with measurements of a small random model; exit with status 1 if they differ."
         ),
     ] = False,
     programs: Annotated[
@@ -42,12 +42,14 @@ def inspect(
     ] = None,
     max_length: Annotated[
         int | None,
-        typer.Option(help="With --for, the longest input in tokens; by default factor × trained length."),
+        typer.Option(
+            help="With --for, the longest input in tokens; by default the scaling factor × trained length."
+        ),
     ] = None,
     fingerprint: Annotated[
         bool,
         typer.Option(
-            "--fingerprint", help="Print a line that is the same for all configs with the same positions."
+            "--fingerprint", help="Print a line that is the same for all configs with the same position settings."
         ),
     ] = False,
     as_json: Annotated[
@@ -80,7 +82,7 @@ def _for_programs(
     fingerprint: bool,
     as_json: bool,
 ) -> None:
-    """Print the commands for these programs, or the fingerprints of the positions that the programs compute."""
+    """Print the commands for these programs, or the fingerprints of the position settings that the programs use."""
     from posenc.integrations.fingerprint import fingerprint as mark
     from posenc.integrations.serving import REFUSED, in_words, serving
     from posenc.integrations.sources import table
@@ -105,7 +107,7 @@ def _config(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Print the positions that a config describes, or the positions that its model computes."""
+    """Print the position settings that a config describes, or those that its model uses."""
     from posenc.integrations.fingerprint import fingerprint as mark
     from posenc.integrations.inspection import inspect as look
     from posenc.integrations.inspection import measured

@@ -1,4 +1,4 @@
-"""`posenc lab`: opens the lab, an interactive page to explore positions."""
+"""`posenc lab`: opens the lab, an interactive page to explore positional encodings."""
 
 from functools import partial
 from pathlib import Path

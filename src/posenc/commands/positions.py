@@ -1,4 +1,4 @@
-"""Parses positions, and checks files, for commands."""
+"""Parses positions and checks files for commands."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def check_there(*sources: str | Path) -> None:
     """Refuse missing files before the modules that read such files are imported.
 
     Args:
-        sources: paths, each optionally after a program's name and a colon; fingerprints are skipped.
+        sources: paths, optionally prefixed with a program's name and a colon; fingerprints are skipped.
     """
     for source in map(str, sources):
         path = split(source)[1]

@@ -41,7 +41,7 @@ def runs(
     merge: Annotated[
         list[str] | None,
         typer.Option(
-            help="Folder of a study, or a pattern such as 'part-*', whose runs are copied first; may be repeated."
+            help="Folder or pattern, such as 'part-*', whose runs are copied into this study; may be repeated."
         ),
     ] = None,
     csv: Annotated[
@@ -51,7 +51,7 @@ def runs(
     what: Annotated[
         str | None,
         typer.Option(
-            help="Rows of --csv or --json: numbers (measured; default), runs (all settings), or steps (losses)."
+            help="Rows for --csv or --json: numbers (the default), runs (all settings), or steps (losses)."
         ),
     ] = None,
 ) -> None:

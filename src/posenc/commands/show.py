@@ -13,9 +13,7 @@ LESSON, LESSON_FILE = "lesson", "positional_encoding_viz.png"
 
 
 def show(
-    name: Annotated[
-        str, typer.Argument(help="The name of a figure, or lesson; omit the name to list all figures.")
-    ] = "",
+    name: Annotated[str, typer.Argument(help="The name of a figure; omit the name to list all figures.")] = "",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of the figure in the form name=value; may be repeated."),

@@ -15,15 +15,15 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the study.")]
 @study.command()
 def export(
     output: Annotated[
-        Path, typer.Argument(help="New folder for the model, which from_pretrained of transformers can load.")
+        Path, typer.Argument(help="New folder for the model, which transformers' from_pretrained can load.")
     ],
     folder: Folder = Path("study"),
     encoding: Annotated[
-        str, typer.Option(help="Encoding of the language run, which must be rotary without scaling.")
+        str, typer.Option(help="Encoding of the run, which must be rotary without scaling.")
     ] = "rotary",
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
 ) -> None:
-    """Write a trained language model as a Hugging Face folder, which posenc extend can read."""
+    """Write the model of a run on the task 'language' as a Hugging Face folder, for posenc extend."""
     from posenc.workbench.study.export import export
 
     screen().print(f"written to {export(folder, output, encoding, seed)}/", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`posenc vectors`: writes reference numbers of a model's positions, against which a port can be tested."""
+"""`posenc vectors`: writes reference numbers for a model's positional encoding, to test a port against."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,17 +26,17 @@ def vectors(
     ] = None,
     positions: Annotated[
         str | None,
-        typer.Option(help="Positions such as 0,1,4095; by default around once and four times the trained length."),
+        typer.Option(help="Positions such as 0,1,4095; by default 0,1,2,L-1,L,4L-1 for the trained length L."),
     ] = None,
     phases: Annotated[
         str, typer.Option(help="How to compute angles: exact, or float32 as in transformers.")
     ] = "exact",
     total_length: Annotated[
-        int | None, typer.Option(help="Length of prompt and answer together, for a scaling that depends on it.")
+        int | None, typer.Option(help="Total length of prompt and answer, for a scaling that depends on it.")
     ] = None,
     base: Annotated[float | None, typer.Option(help="The rotary base, if the config lacks it.")] = None,
 ) -> None:
-    """Write reference vectors of a model's positions: `posenc vectors model/config.json -o rope.json`."""
+    """Write reference vectors of a model's rotation: `posenc vectors model/config.json -o rope.json`."""
     from posenc.errors import InvalidArgument
     from posenc.integrations.huggingface import read
     from posenc.integrations.kit import kit as write

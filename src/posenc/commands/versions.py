@@ -9,7 +9,7 @@ PACKAGES = ("torch", "jaxtyping", "numpy", "transformers", "matplotlib", "starle
 
 
 def versions() -> str:
-    """Return lines for posenc, Python, the platform, the packages that affect results, and the kernel."""
+    """Return one line each for posenc, Python, the platform, the packages that affect results, and the kernel."""
     lines = {"posenc": version("posenc"), "python": platform.python_version(), "platform": platform.platform()}
     for package in PACKAGES:
         try:

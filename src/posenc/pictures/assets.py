@@ -15,7 +15,7 @@ def style(own: Path) -> str:
 
 
 def bundle(entry: Path) -> str:
-    """Return the modules of a page as one classic script, without imports, exports and comments.
+    """Return the modules of a page as one classic script, without imports, exports or comments.
 
     Modules are in the folder of ``entry`` or in ``STATIC``, at their import paths.
     """

@@ -26,7 +26,7 @@ LINES: dict[str, str] = {
     **{f"other-{i}": colour for i, colour in enumerate(palette.OTHERS)},
     **{f"encoding-{name}": style.colour for name, style in palette.ENCODINGS.items()},
 }
-"""The colours of all names that a scene uses for a line, a vector or a role."""
+"""The colour of every line, vector and role that a scene may name."""
 
 
 @lru_cache
@@ -54,7 +54,7 @@ def readable(colour: str, paper: str, least: float) -> str:
 
 
 def stylesheet() -> str:
-    """Return CSS variables for both themes (light in print), and a class for every name of a colour."""
+    """Return CSS variables for both themes (light in print), and a class for every colour name."""
     light, dark = map(_variables, PAPERS.values())
     both = " ".join(f"--{name}: light-dark({colour}, {dark[name]});" for name, colour in light.items())
     classes = " ".join(f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" for name in LINES)
@@ -73,7 +73,7 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 
 def tables() -> str:
-    """Return JSON with red, green and blue of all codes by scale and theme, and 1 if text on the colour is dark.
+    """Return JSON with the red, green and blue of every code by scale and theme, and 1 if its text is dark, else 0.
 
     Colours that are equal in both themes are listed once.
     """
@@ -90,7 +90,8 @@ def tables() -> str:
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"
-"""The two colours of numbers in the cells of a heatmap; one colour always has a contrast of at least 4.5."""
+"""The two colours of numbers in the cells of a heatmap; at least one of them always has a contrast of 4.5 or
+more."""
 
 
 def dark_text(colour: Sequence[int]) -> bool:
@@ -112,7 +113,7 @@ def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
 
 
 def _between(anchors: Sequence[tuple[int, int, int]], place: float) -> tuple[int, int, int]:
-    """Interpolate a row of colours at a place; the first colour is at 0, and the next colour at 1."""
+    """Interpolate a row of colours at a position; the first colour is at 0, and the next colour at 1."""
     left = min(int(place), len(anchors) - 2)
     ends = zip(anchors[left], anchors[left + 1], strict=True)
     red, green, blue = (round(x + (y - x) * (place - left)) for x, y in ends)

@@ -9,7 +9,7 @@ from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene
 from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
-"""The largest number of cells of a matrix whose numbers are shown."""
+"""The largest number of cells at which the numbers of a matrix are shown."""
 APART = 0.04
 """The distance between the end of an axis and a mark that would lie on the end, as a share of the axis."""
 TICKED = 8
@@ -95,7 +95,8 @@ def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
 
 
 def _texts(panel: Heatmap, compared: Sequence[Heatmap]) -> tuple[tuple[str, ...], ...]:
-    """Return the text of every cell, with as many decimals as fit into cells and as the compared panels need."""
+    """Return the text of every cell: integers if all compared panels have only integers, else numbers with
+    decimals."""
     integers = all(bool((each.values.nan_to_num() % 1 == 0).all()) for each in compared)
     largest = float(panel.values.nan_to_num().abs().max())
     digits = 0 if integers else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
@@ -225,7 +226,7 @@ def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[fl
     """Return the ends and the ticks of a logarithmic axis.
 
     Values that are not positive are omitted. Values more than ``DEEPEST`` powers of ten below the top are cut off,
-    unless a whole curve is as low. A float32 just below a power of ten counts as that power.
+    unless a whole curve is that low. A float32 just below a power of ten counts as that power.
     """
     positive = [[v for v in curve if math.isfinite(v) and v > 0] for curve in curves]
     positive = [curve for curve in positive if curve] or [[1.0]]

@@ -1,7 +1,7 @@
 """Drawing of views with matplotlib for files and notebooks; on pages, the browser draws views.
 
-Figures are matplotlib objects without pyplot, so that no global list keeps figures alive. Identical input gives
-identical bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
+Figures are matplotlib objects created without pyplot, so that no global list keeps figures alive. Identical input
+gives identical bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
 """
 
 import io
@@ -181,7 +181,7 @@ def _disc(panel: Disc, ax: Axes, paper: Paper) -> None:
 
 
 def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: str, y_label: str) -> None:
-    """Draw the scene's ticks and axis names. Column names that would touch are vertical."""
+    """Draw the scene's ticks and axis names. Column names that would touch are drawn vertically."""
     crowded = sum(len(text) + 1.5 for _, text in across) * 0.07 > ax.bbox.width / ax.figure.dpi
     ax.set_xticks([at for at, _ in across], [text for _, text in across], rotation=90 if crowded else 0)
     ax.set_yticks([at for at, _ in up], [text for _, text in up])

@@ -26,7 +26,8 @@ def plain(value: float, digits: int) -> str:
 
 
 def readout(value: float | str) -> str:
-    """Format a value of a readout: strings are unchanged, integers are short, and other numbers have 3 digits."""
+    """Format a value of a readout: strings are unchanged, integers have no decimals, and other numbers have 3
+    digits."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -57,7 +58,7 @@ def fraction(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """Format a number as the shortest string with 6 exact digits, for ticks, positions and table headings."""
+    """Format a number as the shortest string that is exact to 6 digits, for ticks, positions and table headings."""
     if value == 0:
         return "0"
     magnitude = abs(value)

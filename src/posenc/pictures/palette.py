@@ -64,7 +64,7 @@ class Paper:
     """The colours of a theme.
 
     Args:
-        quiet: secondary text. edge: outlines of controls, with a contrast of 3:1. wash: pressed areas.
+        quiet, edge, wash: secondary text; outlines of controls, with a contrast of 3:1; pressed areas.
         negative, positive: the ends of the signed scale, on which 0 is ``paper``.
     """
 
@@ -117,7 +117,7 @@ def family(encoding: str) -> str:
 def style(encoding: str, among: Collection[str] = ()) -> Style:
     """Return the style of an encoding, with the colour of its family or a colour of ``OTHERS``.
 
-    An encoding that is not in ``ENCODINGS`` gets a style by its place in ``among``, the encodings of the figure, so
+    An encoding that is not in ``ENCODINGS`` gets a style by its index in ``among``, the encodings of the figure, so
     that styles differ. Without ``among``, the style depends only on the encoding.
     """
     if encoding in ENCODINGS:

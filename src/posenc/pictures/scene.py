@@ -27,7 +27,7 @@ class AxisScale:
     log: bool = False
 
     def place(self, value: float) -> float | None:
-        """Return the place of a value, from 0 (low end) to 1 (high end), or None if the axis cannot show it."""
+        """Return the position of a value, from 0 (low end) to 1 (high end), or None if the axis cannot show it."""
         if not math.isfinite(value) or (self.log and value <= 0):
             return None
         low, high, at = map(math.log10 if self.log else float, (self.low, self.high, value))
@@ -87,7 +87,7 @@ class Curve:
         dash: the lengths of dashes and gaps in line widths; empty for a solid line.
         marker: a matplotlib marker.
         low, high: the band around the curve, or empty.
-        hollow: whether the line shows a run that is not a result.
+        hollow: whether the line shows an encoding that is not ranked, because runs did not learn the task.
         between: the number of values interpolated between two computed values, to make the curve smooth.
     """
 
@@ -104,7 +104,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over an axis; ``at`` has the places of points on the axis.
+    """Curves over an axis; ``at`` has the positions of points on the axis.
 
     ``marks`` are vertical lines with captions, and ``levels`` horizontal lines. Points are not joined if
     ``apart``.

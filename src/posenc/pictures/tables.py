@@ -31,7 +31,7 @@ def tables(answer: View) -> list[dict[str, Any]]:
 
 
 def as_csv(answer: View) -> str:
-    """Return CSV with all digits of every panel, and then the readouts."""
+    """Return the numbers of every panel with all digits, then the readouts, as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([answer.title])
@@ -62,7 +62,7 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
 
 
 def value_at(answer: View, panel: int, row: int, column: int) -> str:
-    """Describe the value at one place of a picture; for lines, the values of all lines at this column."""
+    """Describe the value at one position in a picture; for lines, the values of all lines at this column."""
     if not 0 <= panel < len(answer.panels):
         raise InvalidArgument(
             f"panel={panel} must be less than {len(answer.panels)}, the number of panels; count from 0"

@@ -1,4 +1,4 @@
-"""Views, which answer one question about an encoding as named arrays with axes, units and ticks.
+"""Views, each of which answers one question about an encoding with named arrays, axes, units and ticks.
 
 Views contain results and do not draw. ``draw`` draws views with matplotlib, and the lab draws views on a canvas.
 """
@@ -45,7 +45,7 @@ class Heatmap:
     marked_rows: tuple[int, ...] = ()
     marked_columns: tuple[int, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
-    """The texts in the cells, such as letters; by default, numbers if there are few cells."""
+    """The strings in the cells, such as letters; by default, numbers if there are few cells."""
     picture: Float[Tensor, "down across"] | None = None
     """A picture with the matrix's scale that is drawn instead of the cells; pointing still selects cells."""
 
@@ -54,7 +54,7 @@ class Heatmap:
 class Line:
     """A curve, y over x, with a name at its end and, if the curve shows an encoding, the encoding's name.
 
-    ``low`` and ``high`` bound a band around the curve. ``hollow`` marks a run that is not a result.
+    ``low`` and ``high`` bound a band around the curve. ``hollow`` marks an encoding that is not ranked.
     """
 
     name: str
@@ -76,9 +76,9 @@ class Lines:
     y_unit: str = ""
     y_log: bool = False
     marks: tuple[tuple[float, str], ...] = ()
-    """Vertical lines with their places x and their captions, such as (128, "trained to here")."""
+    """Vertical lines with their positions x and their captions, such as (128, "trained to here")."""
     levels: tuple[tuple[float, str], ...] = ()
-    """Horizontal lines with their places y and their captions, such as (0.06, "chance")."""
+    """Horizontal lines with their positions y and their captions, such as (0.06, "chance")."""
     between: int = 0
     """The number of points interpolated between two computed points, to make the curve smooth."""
     apart: bool = False
@@ -87,7 +87,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Grip:
-    """The setting that dragging an arrow's tip changes, its current value, and the tip at each value."""
+    """A setting that changes when an arrow's tip is dragged, with its current value and the tip at each value."""
 
     setting: str
     at: float

@@ -1,6 +1,6 @@
 """Scenes as JSON with colour codes, fractions, ticks and labels, so that a page only draws pixels.
 
-Every place is a fraction of its axis, from 0 at the left or bottom to 1 at the right or top.
+Every position is a fraction of its axis, from 0 at the left or bottom to 1 at the right or top.
 """
 
 import base64
@@ -19,7 +19,7 @@ from posenc.pictures.view import View
 
 
 def view(answer: View) -> dict[str, Any]:
-    """Return everything that a page shows of a view."""
+    """Return everything that a page shows for a view."""
     drawn = compose(answer)
     return {
         "title": drawn.title,
@@ -36,9 +36,9 @@ that it draws.
 
 
 def alone(answer: View) -> dict[str, Any]:
-    """Return everything that a page without a server shows, with the words under the pointer.
+    """Return everything that a page without a server shows, with the text under the pointer.
 
-    Points that are closer than pixels are omitted.
+    Points less than a pixel apart are omitted.
     """
     sent = view(answer)
     for i, shown in enumerate(sent["panels"]):
@@ -97,7 +97,7 @@ def _axis(axis: AxisScale) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _places(axis: AxisScale, values: tuple[float, ...]) -> list[float | None]:
-    """Return the places of an axis's own values, which most states of a stage share."""
+    """Return the positions of an axis's own values, which most states of a stage share."""
     return [axis.place(value) for value in values]
 
 

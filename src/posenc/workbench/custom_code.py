@@ -15,7 +15,7 @@ from posenc.errors import PosencError, StudyError
 
 @contextmanager
 def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
-    """Turn an error of these classes into one sentence that names ``what``, the reason and the line."""
+    """Turn an error raised by these classes into one sentence that names ``what``, the reason and the line."""
     try:
         yield
     except PosencError:

@@ -31,7 +31,8 @@ class Extended:
     """The decision and the files of ``extend``, printed like the output of ``posenc extend``.
 
     Args:
-        extension: the losses by method, document and position, and the ``chosen`` one of its ``candidates``.
+        extension: the losses by method, document and position, with all ``candidates`` and the ``chosen``
+            candidate.
         folder: the folder with the ledger, ``report.html`` and ``extension.json``.
         patch: the keys of ``config-patch.json``, which apply the decision in config.json; None unless the decision
             changes only the config.
@@ -96,9 +97,10 @@ def extend(
         replace_scaling: replace the scaling in the model's config; if False, a config with a scaling is refused.
         text: a file to read instead of the study's own text or the default text.
         methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
-        documents: the most documents to score.
+        documents: the largest number of documents to score.
         finetune: the training steps of each method's fine-tune; by default 60 for a study and 0 for other models.
-        positions: the positions in a fine-tune, ``"counted"`` or ``"pose"``.
+        positions: the way positions are set in a fine-tune, ``"counted"`` (0, 1, 2, …) or ``"pose"`` (drawn by
+            PoSE).
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
         beta_fast: the number of rotations above which YaRN keeps a pair's frequency.
         device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
@@ -146,7 +148,7 @@ def _begun(
 
 
 def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
-    """Return the number of tokens that ``"4x"`` or ``"16384"`` stands for.
+    """Return the number of tokens given as ``"4x"`` or ``"16384"``.
 
     A scaling in the config is replaced only with ``replace_scaling``, because the model was tuned with it.
     """
@@ -158,21 +160,22 @@ def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
         raise InvalidArgument(f"to={to!r} must be a number of tokens, or a multiple such as 4x") from error
     if not (ours or replace_scaling) and model.scaling != Default() and length > model.original_length:
         raise InvalidArgument(
-            f"the config of {model.name} states {model.scaling}, with which the model was tuned for "
+            f"the config of {model.name} sets {model.scaling}, with which the model was tuned for "
             f"{model.original_length} tokens; add --replace-scaling to use a scaling for {length} tokens"
         )
     return length
 
 
 def _announce(console: terminal.Console, model: LanguageModel, request: Request, folder: Path) -> None:
-    """Print the request and the memory that it needs; refuse fine-tunes that do not fit on the disk."""
+    """Print the request and the memory that it needs, and refuse fine-tunes whose weights do not fit on the
+    disk."""
     console.print(
         f"{model.name}, trained to {model.original_length}, extended to {request.length}; writing to {folder}/"
     )
     if isinstance(model, StudyModel):
         return
     gib = model.memory(request.length) / 2**30
-    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights, and up to {gib:.2f} GiB more for reading")
+    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights, and up to {gib:.2f} GiB more for scoring")
     if request.finetune:  # weights for each method, and a folder for the best one
         check_disk((len(request.methods) + 1) * model.weights, folder, len(request.methods), "fine-tune")
 

@@ -20,13 +20,13 @@ def cache(kind: str) -> Path:
 
 
 def refuse_address(folder: Path) -> None:
-    """Refuse a path that is really an address, such as ``s3://bucket/study``.
+    """Refuse a path that is really a URL, such as ``s3://bucket/study``.
 
     Raises:
-        StudyError: the folder is an address.
+        StudyError: the folder is a URL.
     """
     if folder.parts and folder.parts[0].endswith(":"):
-        raise StudyError(f"{str(folder)!r} is an address, not a folder; copy its files into a local folder first")
+        raise StudyError(f"{str(folder)!r} is a URL, not a folder; copy its files into a local folder first")
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files by name, each file atomically, with "?" for bytes of a path that are not UTF-8."""
+    """Write each text to the file of its name atomically, with "?" for bytes of paths that are not UTF-8."""
     for name, text in texts.items():
         with write_atomically(folder / name) as partial:
             partial.write_text(text, encoding="utf-8", errors="replace")

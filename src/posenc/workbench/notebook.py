@@ -33,7 +33,7 @@ class Opened:
 
     @cached_property
     def runs(self) -> "pandas.DataFrame":
-        """A data frame with one row per run, which has its settings, its cost and its result."""
+        """A data frame with one row per run, with the run's settings, cost and result."""
         return _frame(self._settings)
 
     @cached_property
@@ -48,7 +48,7 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A data frame with a row per task and encoding: best axis values, measure by length, and verdict."""
+        """A data frame with one row per task and encoding: best axis values, measure by length, and verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {
@@ -65,7 +65,8 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """The results by task, from its newest run and runs that differ only in encoding, seed or axis values."""
+        """The results by task, from the task's newest run and runs that differ from it only in encoding, seed or
+        axis values."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
         results = {name: newest(self._runs, name) for name in names}
         return {name: result for name, result in results.items() if result}

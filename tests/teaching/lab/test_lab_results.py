@@ -38,14 +38,16 @@ def test_curves_are_the_ledgers_numbers(study: Path) -> None:
 
 
 def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"has no run of the task recent yet; type: posenc compare --tasks recent"):
+    with pytest.raises(
+        StudyError, match=r"has no run of the task 'recent' yet; type: posenc compare --tasks recent"
+    ):
         find("curves").answer({"task": "recent"})
 
 
 def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(results._shelf, "study", EXAMPLE)
     with pytest.raises(
-        StudyError, match=r"^the example study has no run of the task recent yet; type: posenc compare"
+        StudyError, match=r"^the example study has no run of the task 'recent' yet; type: posenc compare"
     ):
         find("curves").answer({"task": "recent"})
 

@@ -25,7 +25,7 @@ def answered(stage: Stage, state: dict[str, str]) -> None:
     found = reply(f"/api/{stage.question}", query)
     # A study may lack what a stage shows; it says so, and nothing else is refused.
     missing = stage.question in FRESH and b"type: posenc compare" in found.body
-    missing = missing or (stage.question in FRESH and b"have no accuracy by place" in found.body)
+    missing = missing or (stage.question in FRESH and b"have no accuracy by depth" in found.body)
     assert found.status == 200 or missing, (query, found.body)
     json.loads(found.body)
 

@@ -97,7 +97,7 @@ def test_workers_stay_on_the_accelerators_that_the_user_gave(
     if given is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     assert Local(requirements=Requirements(gpus=gpus)).devices == devices
-    with pytest.raises(StudyError, match=f"gpus=9, but this machine has {here} GPUs; lower gpus, or"):
+    with pytest.raises(StudyError, match=f"gpus=9, but the number of GPUs on this machine is {here}; lower"):
         Local(requirements=Requirements(gpus=9))
 
 
@@ -126,12 +126,12 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
             visible.setenv("CUDA_VISIBLE_DEVICES", given)
             check(here, 1)
     check(8, 0.2)  # its 18 runs are never more than three on one of eight devices
-    with pytest.raises(StudyError, match=r"5 runs at a time on a device need about 8\d\.\d GiB of"):
+    with pytest.raises(StudyError, match=r"training 5 models at a time on a device needs about 8\d\.\d GiB of"):
         check(1, 0.2)
-    with pytest.raises(StudyError, match="16 runs at a time on a device"):
+    with pytest.raises(StudyError, match="training 16 models at a time on a device"):
         check(1, 0, cpus=4)
     large = replace(study, width=3072, layers=48, heads=48, batch=4)
-    with pytest.raises(StudyError, match="1 run at a time on a device"):
+    with pytest.raises(StudyError, match="training 1 model at a time on a device"):
         check(8, 1, large)
 
 

@@ -155,10 +155,10 @@ def test_runs_of_unlike_machines_are_named_and_alike_ones_are_not(
         runs = ledger.runs()
         assert mixed(runs) == []
         elsewhere = json.dumps({**json.loads(runs[0].versions), "torch": "1.0"})
-        ledger.add(replace(runs[0], versions=elsewhere, hardware="a Z80, 1 core, 1 thread a run"))
+        ledger.add(replace(runs[0], versions=elsewhere, hardware="a Z80, 1 core, 1 thread per run"))
         assert mixed(sorted(ledger.runs(), key=lambda run: run.versions == elsewhere)) == [
             f"torch {torch.__version__} (5 runs) and 1.0 (1 run)",
-            f"hardware {hardware()} (5 runs) and a Z80, 1 core, 1 thread a run (1 run)",
+            f"hardware {hardware()} (5 runs) and a Z80, 1 core, 1 thread per run (1 run)",
         ]
         outcome = Comparison(SHARED, python_text(), ledger).outcome()
         assert "Runs differ in" in write(outcome, copied_study, "posenc compare", SHARED).read_text()

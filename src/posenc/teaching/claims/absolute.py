@@ -92,7 +92,7 @@ def parameters() -> Evidence:
 
 
 @claim(
-    statement="Positions are added to the token embeddings, not concatenated.",
+    statement="Positional encodings are added to the token embeddings, not concatenated.",
     precise="The width is unchanged: sinusoidal codes of (128, 512) and (512, 128), a learned (2, 128, 128) "
     "batch and a rotated (1, 1, 8, 64) tensor keep their shapes.",
     verdict=Verdict.HOLDS,

@@ -148,7 +148,7 @@ def alibi_sees_no_direction() -> Evidence:
 @claim(
     statement="ALiBi lets a model use contexts of any length.",
     precise="It is stable at any length but attends locally: with equally relevant keys, the flattest of 8 heads "
-    "gives 99.97 % of its weight to the last 2048 of 131 072 tokens. In a model trained at 1024 tokens that runs "
+    "gives 99.97 % of its weight to the last 2048 of 131 072 tokens. In a model trained at 1024 tokens and run "
     "at 8192, the flattest head gives 98.17 % of its weight to the last 1024 tokens.",
     verdict=Verdict.FAILS,
     source="direct calculation",

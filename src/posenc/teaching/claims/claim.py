@@ -71,7 +71,7 @@ class Outcome:
 def claim(
     statement: str, precise: str, verdict: Verdict, source: str, slow: bool = False
 ) -> Callable[[Callable[[], Evidence]], Claim]:
-    """Return a decorator that turns the function that computes the evidence into a claim with its name."""
+    """Return a decorator that turns a function that computes evidence into a claim with the function's name."""
 
     def make(compute: Callable[[], Evidence]) -> Claim:
         name = compute.__name__.replace("_", "-")

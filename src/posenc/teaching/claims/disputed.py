@@ -1,7 +1,7 @@
 """Claims on which lessons contradict each other; the verdicts come from models trained on 2026-11-23.
 
 The precise statements contain the measured results. ``--slow`` trains the models again, which takes about 40
-minutes on one core; the differences must have the same signs.
+minutes on one core. A verdict stands if the differences have the same signs.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ SOURCE = "measured here: two layers, 600 steps, 95% intervals over five seeds"
 
 @cache
 def losses(encoding: str, trained: int = AT) -> dict[int, list[float]]:
-    """Return losses in nats per byte by test length, one per seed; models train on the same number of bytes."""
+    """Return losses in nats per byte by test length, one per seed; all models are trained on the same number of
+    bytes."""
     plan = replace(PLAN, encoding=encoding, train_length=trained, batch=PLAN.batch * AT // trained)
     runs = [teach(replace(plan, seed=seed), load()).cells for seed in SEEDS]
     return {
@@ -52,7 +53,7 @@ def apart(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
 
 
 @claim(
-    statement="RoPE extrapolates better than sinusoidal and learned positions.",
+    statement="RoPE extrapolates better than sinusoidal and learned encodings.",
     precise="Two lessons say so; a third says that ALiBi is best. From the trained 128 bytes to 1024, loss in "
     "nats per byte rises by 2.14 with RoPE, 1.45 with sinusoidal codes, 0.20 with a table that repeats its last "
     "row, and 0.00 with ALiBi. The rise with RoPE is 0.70 (0.49 … 0.91) larger than with sinusoidal codes and "
@@ -72,7 +73,7 @@ def rope_extrapolates_better() -> Evidence:
 
 
 @claim(
-    statement="Inside the trained range learned positions are slightly better than sinusoidal ones.",
+    statement="Inside the trained range, learned encodings are slightly better than sinusoidal ones.",
     precise="One lesson says slightly better; another says equal, like the 2017 paper's table of variants. In "
     "small models after 600 steps, a table's loss is 0.41 (0.36 … 0.46) nats per byte above the loss of "
     "sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long training was "
@@ -88,7 +89,7 @@ def learned_inside_its_range() -> Evidence:
 
 @claim(
     statement="At twice its trained length, ALiBi does as well as a sinusoidal model trained at that length.",
-    precise="Tested at 256 bytes, the loss of a sinusoidal model trained at 256 is 0.56 (0.51 … 0.62) nats per "
+    precise="At 256 bytes, the loss of a sinusoidal model trained at 256 is 0.56 (0.51 … 0.62) nats per "
     "byte above the loss of ALiBi trained at 128 on as many bytes; the loss of a sinusoidal model trained at 128 "
     "is 1.60 (1.44 … 1.75) above.",
     verdict=Verdict.HOLDS,

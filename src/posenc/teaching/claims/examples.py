@@ -13,7 +13,7 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 
 @claim(
-    statement='Attention without positions cannot tell "I love you" from "you love me".',
+    statement='Attention without positional encoding cannot tell "I love you" from "you love me".',
     precise='It can, because "I" and "me" are different words. Attention cannot distinguish the same words in '
     'another order, such as "cat ate fish" and "fish ate cat".',
     verdict=Verdict.FAILS,
@@ -22,14 +22,15 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 @torch.no_grad()
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
-        """Return the difference between a word's outputs in two sentences, without positions or a mask."""
+        """Return the difference between a word's outputs in two sentences, without positional encoding or a
+        mask."""
         outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
         return float((outputs[0] - outputs[1]).abs().max())
 
     return (
         same("both sentences have the same words", {*["I", "love", "you"]} == {*["you", "love", "me"]}, False),
-        above("change of “love” without positions", moved("I love you", "you love me", "love"), 0.01),
-        above("change of “you” without positions", moved("I love you", "you love me", "you"), 0.01),
+        above("change of “love” without positional encoding", moved("I love you", "you love me", "love"), 0.01),
+        above("change of “you” without positional encoding", moved("I love you", "you love me", "you"), 0.01),
         # Three float32 terms of order 1, summed in a different order.
         below("change of “ate”, the fish sentences", moved("cat ate fish", "fish ate cat", "ate"), 1e-5),
     )

@@ -1,4 +1,4 @@
-"""Claims about what attention knows about order without positions, and about what a causal mask reveals."""
+"""Claims about what attention knows about order without positional encoding, and what a causal mask reveals."""
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ def order_error(encoding: str, causal: bool) -> float:
 
 
 @claim(
-    statement="Without positions, self-attention only shuffles its outputs when the inputs are shuffled.",
+    statement="Without positional encoding, self-attention only shuffles its outputs when the inputs are shuffled.",
     precise="f(PX) = P f(X) for every permutation P (equivariance), if there is no causal mask.",
     verdict=Verdict.WHEN,
     source="Vaswani et al. 2017, section 3.5; Zaheer et al. 2017",
@@ -108,13 +108,14 @@ def encodings_show_order() -> Evidence:
 
 
 def attend(x: Tensor) -> Tensor:
-    """Compute attention with q = k = v = x, one head and no positions."""
+    """Compute attention with q = k = v = x, one head and no positional encoding."""
     placed = posenc.NoPE().at(posenc.positions.arange(len(x)))
     return posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
 
 
 @claim(
-    statement='Without positions, "cat ate fish" and "fish ate cat" give the same vectors in a different order.',
+    statement='Without positional encoding, "cat ate fish" and "fish ate cat" give the same vectors in a different '
+    "order.",
     precise="Each word has the same output vector in both sentences.",
     verdict=Verdict.HOLDS,
     source=VASWANI,

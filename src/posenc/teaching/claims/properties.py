@@ -1,4 +1,4 @@
-"""The measured properties of every encoding, and the claims that compare the properties with the lessons."""
+"""The measured properties of every encoding, and the claims that compare them with the lessons' statements."""
 
 from dataclasses import dataclass
 
@@ -22,9 +22,9 @@ class Properties:
     parameters: int
     last_position: int
     offset_only: bool
-    """Whether scores do not change if every position is shifted by a million."""
+    """Whether scores stay the same if every position is shifted by a million."""
     orders: bool
-    """Whether a model with this encoding distinguishes orders, either without a mask or by its required mask."""
+    """Whether a model with this encoding distinguishes orders, without a mask or with the mask that it requires."""
     distinct: bool
     """Whether the score of two tokens changes if one token moves to the next position."""
 
@@ -49,7 +49,7 @@ def _build(name: str) -> posenc.Encoding:
 
 @torch.no_grad()
 def _moves(name: str, by: int, one_further: bool = False) -> float:
-    """Return the change of two tokens' scores if both tokens move by ``by``; the second may move by 1 more."""
+    """Return how much the score of two tokens changes if both move by ``by``, the second optionally by 1 more."""
     encoding = _build(name)
     by = min(by, encoding.position_limit - 10)  # at most to the end of a table
     generator = torch.Generator().manual_seed(0)
@@ -80,7 +80,7 @@ TAUGHT = {
 
 @claim(
     statement="A good encoding is unique, bounded, aware of distance, and extrapolates.",
-    precise="Before training, only Sandwich of the whole catalogue has all four properties. RoPE and sinusoidal "
+    precise="Of the whole catalogue, only Sandwich has all four properties before training. RoPE and sinusoidal "
     "codes attend to unseen distances, ALiBi excludes unseen distances with an unbounded penalty, and an untrained "
     "table says nothing about distances.",
     verdict=Verdict.WHEN,

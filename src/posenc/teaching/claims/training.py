@@ -1,4 +1,4 @@
-"""Claims about texts past the trained length. Each claim trains small models and needs ``--slow``."""
+"""Claims about texts longer than the trained length. Each claim trains small models and needs ``--slow``."""
 
 from dataclasses import replace
 from functools import cache
@@ -28,7 +28,7 @@ PLAN = Plan(
 
 @cache
 def trained_model(encoding: str) -> Taught:
-    """Train a model with this encoding at 128 bytes, and test it at the lengths of ``PLAN``."""
+    """Train a model with this encoding on windows of 128 bytes, and test it at the lengths in ``PLAN``."""
     return teach(replace(PLAN, encoding=encoding), load())
 
 
@@ -39,7 +39,7 @@ def losses(encoding: str) -> tuple[float, float]:
 
 
 @claim(
-    statement="RoPE and sinusoidal positions generalise past the trained length, and ALiBi even improves there.",
+    statement="RoPE and sinusoidal encodings generalise past the trained length, and ALiBi even improves there.",
     precise="On fixed targets, ALiBi stays level, and RoPE and sinusoidal codes get worse. The gain that "
     "papers report for ALiBi comes mostly from later tokens of a window, which have more context.",
     verdict=Verdict.FAILS,
@@ -75,7 +75,8 @@ def flat_perplexity_is_no_proof() -> Evidence:
 
 @torch.inference_mode()
 def lost_to_noise(pupil: Taught) -> float:
-    """Return the increase of the loss in nats if all bytes more than 256 before the targets are random."""
+    """Return the increase of the loss in nats if all bytes more than 256 positions before the targets are
+    random."""
     generator = torch.Generator().manual_seed(0)
     real: list[torch.Tensor] = []
     noise: list[torch.Tensor] = []
@@ -113,12 +114,11 @@ def stretched(name: str) -> tuple[float, float]:
 
 @claim(
     statement="Without tuning, a RoPE model reads past its trained length best with scaled frequencies.",
-    precise="At 8 times its trained length, a small model's loss is 1.8 to 1.9 nats per byte under three "
-    "remappings of positions and 2.3 under the best scaling. Remappings do not increase the loss on short texts. "
-    "STRING, which reaches less than twice the trained length, is no better at 8 times this length than no "
-    "scaling.",
+    precise="At 8 times its trained length, a small model's loss is 1.8 to 1.9 nats per byte with three "
+    "remappings of positions and 2.3 with the best scaling. Remappings do not increase the loss on short texts. "
+    "STRING, which reaches less than twice the trained length, does not help at 8 times this length.",
     verdict=Verdict.FAILS,
-    source="measured here: 300 steps at 128 bytes, four documents of 1024, settings as those of extend",
+    source="measured here: 300 steps at 128 bytes, four documents of 1024 bytes each, with the settings of extend",
     slow=True,
 )
 def remapping_beats_scaling() -> Evidence:
@@ -137,7 +137,7 @@ def remapping_beats_scaling() -> Evidence:
 
 @claim(
     statement="A model whose loss stays low far past its trained length uses distant text.",
-    precise="Under the remapping with the lowest loss at 8 times the trained length, the last 128 bytes are "
+    precise="With the remapping whose loss at 8 times the trained length is lowest, the last 128 bytes are "
     "predicted no better than without any earlier text.",
     verdict=Verdict.FAILS,
     source="measured here: the same model",

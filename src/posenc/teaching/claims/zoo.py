@@ -20,14 +20,14 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:
-    """Return the accuracy on the neighbours task for grids with eight times as many cells."""
+    """Return the accuracy on the task ``neighbours`` for grids with eight times as many cells."""
     return right(encoding, "zoo-grid", "neighbours")
 
 
 @claim(
     statement="Past the trained length, every encoding loses order.",
     precise="FoX fades distant tokens by gates, KERPLE by the logarithm of the distance. With every seed, both "
-    "encodings judge sequences of eight times the trained length as well as short sequences. RoPE does not.",
+    "encodings judge sequences eight times as long as in training no worse than short sequences. RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
     slow=True,
@@ -69,8 +69,8 @@ def reading_order_is_no_place() -> Evidence:
 
 @claim(
     statement="For an image, it does not matter how M-RoPE's pairs are divided among time, rows and columns.",
-    precise="If the fast pairs go to time, which is constant in an image, a model does not learn in 500 steps to "
-    "find neighbours. If the axes are interleaved, the model learns to find neighbours.",
+    precise="If the fast pairs go to time, which is constant in an image, a model does not learn to find "
+    "neighbours within 500 steps. If the axes are interleaved, the model learns to find neighbours.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,

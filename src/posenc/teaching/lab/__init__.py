@@ -1,1 +1,2 @@
-"""The lab, a local page where you drag, click and break positions. The library computes every number."""
+"""The lab, a local page on which you drag, click and break positional encodings. The library computes every
+number."""

@@ -1,6 +1,6 @@
-"""Controls of a stage: their labels, and the texts that a pointer can set.
+"""Controls of a stage: their labels, and the values, as strings, that a pointer can set.
 
-The signature of the view defines the meaning and range of a text.
+The signature of the view defines the meaning and range of a value.
 """
 
 import itertools
@@ -18,7 +18,7 @@ MAX_QUERY = 12_000
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """A control of a stage: its name in the address, its label, and its default text.
+    """A control of a stage: its name in the URL, its label, and its default value as a string.
 
     Args:
         argument: the argument of the view that the control sets, if its name differs.
@@ -57,7 +57,7 @@ class Control:
 
     @property
     def settable(self) -> tuple[str, ...]:
-        """All texts that a pointer can set; empty if the text can only be typed."""
+        """All values that a pointer can set, as strings; empty if the value can only be typed."""
         if self.kind == "arrangement":
             return tuple("-".join(order) for order in itertools.permutations(sorted(self.default.split("-"))))
         if isinstance(self.stops, str):
@@ -71,7 +71,7 @@ class Control:
 
 
 def pairs(query: str) -> dict[str, str]:
-    """Return the names and texts of a query string; refuse a name that is given twice."""
+    """Return the names and values in a query string; refuse a name that is given twice."""
     if len(query) > MAX_QUERY:
         raise InvalidArgument(f"the query has {len(query)} characters; the lab accepts at most {MAX_QUERY}")
     texts: dict[str, str] = {}

@@ -100,8 +100,8 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
     """Return the answers of a stage around its first state, and the stops of each control for which there are
     answers.
 
-    States near suggested states are added if they fit. If the answers are too large without them, half the stops of
-    the largest control are dropped, repeatedly.
+    States near suggested states are added if they fit. If the answers are too large even without them, the largest
+    control loses half of its stops until they fit.
     """
     answer = cache(partial(_answer, stage))
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
@@ -163,7 +163,7 @@ def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
 
 
 def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
-    """Return the answer for a page with the words under the pointer, or None if the library raises an error."""
+    """Return the answer for a page with the text under the pointer, or None if the library raises an error."""
     try:
         return wire.alone(stage.answer(dict(state)))
     except PosencError:
@@ -173,7 +173,7 @@ def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
 def pack(content: Any) -> str:
     """Return JSON with one part per line, compressed, as base64.
 
-    A part that is longer than a reference is stored once; the last line is the whole.
+    A part that is longer than a reference is stored once; the last line is the content, with references to parts.
     """
     parts: dict[str, int] = {}
 

@@ -37,7 +37,7 @@ def layers(config: str) -> View:
     waves = [longest(layer) if layer.frequencies else math.nan for layer in of_layer]
     spans = Counter(
         ("see every token" if window is None else f"see {window} tokens")
-        + (" and have no positions" if positions.recipes[kind] == NOPE else "")
+        + (" and have no positional encoding" if positions.recipes[kind] == NOPE else "")
         for kind, window in zip(positions.layer_types, positions.windows, strict=True)
     )
     counts = ", ".join(f"{count} of {spans.total()} layers {span}" for span, count in spans.most_common())
@@ -134,7 +134,7 @@ def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
 
 @lru_cache(maxsize=8)
 def _inspected(config: str) -> tuple[dict[str, object], Inspection]:
-    """Return the pasted config, and the positions that ``read`` returns for it."""
+    """Return the pasted config, and the position settings that ``read`` returns for it."""
     try:
         given = json.loads(config)
     except (ValueError, RecursionError) as error:  # not JSON, a number is too long, or nesting too deep

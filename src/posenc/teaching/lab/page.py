@@ -41,7 +41,7 @@ class Site:
     Args:
         saved: whether pages contain their style, script and policy and need no server.
         answers_file: the file with a stage's answers; empty if a server computes the answers.
-        stops: the texts of a slider's stops, by stage and control; by default all.
+        stops: the values of a slider's stops as strings, by stage and control; by default all.
         docs: the address of the documentation, if known.
     """
 
@@ -133,8 +133,8 @@ def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:
 
 
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
-    """Return the page of a room whose controls have the values in ``texts``; invalid values give an error in the
-    picture's place.
+    """Return the page of a room whose controls have the values in ``texts``; invalid values give an error message
+    instead of the picture.
     """
     onward = (*((each.name, each.short) for each in ROOMS), (CARDS, "Check yourself"))
     after = onward[ORDER.index(room.name) + 1]

@@ -75,7 +75,7 @@ def table(task: str = "ordering") -> "View":
     trained_table = newest_table(study, task)
     if trained_table is None:
         raise StudyError(
-            f"{_named(study)} has no learned table for the task {task}; to train one, type: "
+            f"{_named(study)} has no learned table for the task {task!r}; to train one, type: "
             f"posenc compare --tasks {task} --encodings learned --output {_shelf['study']}"
         )
     view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps")
@@ -118,10 +118,10 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
         newest_runs = newest(ledger.runs(), task)
     if newest_runs is None:
         raise StudyError(
-            f"{_named(study)} has no run of the task {task} yet; type: posenc compare --tasks {task} "
+            f"{_named(study)} has no run of the task {task!r} yet; type: posenc compare --tasks {task} "
             f"--output {_shelf['study']}"
         )
     view = chart(newest_runs)
     if view is None:
-        raise StudyError(f"the runs of {task} in this study have no accuracy by place; run posenc compare again")
+        raise StudyError(f"the runs of {task!r} in this study have no accuracy by depth; run posenc compare again")
     return _labelled(replace(view, python=PYTHON.format(where=_python(study), task=task)))

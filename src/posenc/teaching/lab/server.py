@@ -95,7 +95,7 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starl
     warming: list[asyncio.Task[None]] = []
 
     async def warm_up() -> None:
-        """Import the modules of the first answers, so that the first slider does not wait."""
+        """Import the modules that the first answers need, so that the first slider does not wait."""
         await asyncio.sleep(PAUSE)
         async with computing:
             await run_in_threadpool(computed, "picture", "shift-both", {})
@@ -155,7 +155,7 @@ def _room(request: Request) -> str:
 
 
 def computed(part: str, name: str, texts: dict[str, str]) -> Response:
-    """Compute an answer on one thread, because pictures are too small for several threads."""
+    """Compute an answer on one thread, because pictures are too small to benefit from several threads."""
     import torch
 
     from posenc.pictures import tables, wire

@@ -1,4 +1,4 @@
-"""Views of trained models past their trained length, which read a text after more and more context."""
+"""Views of trained models past their trained length, which read a text with more and more context."""
 
 import math
 from functools import lru_cache
@@ -25,7 +25,7 @@ ENDS = {"prose": b"Who ate whom is lost", "code": b"return self.head(x)"}
 TRAINED = 128
 """The trained length; the models in ``twice`` were trained on as many bytes, at length 256."""
 SCORED, POINTS = 64, 16
-"""The number of last bytes whose loss is shown, and the number of points of a curve."""
+"""The number of bytes, at the end of a window, whose loss is shown, and the number of points of a curve."""
 MAP = 32
 """The number of rows and columns of an attention map."""
 BRIGHT = 0.1
@@ -156,7 +156,8 @@ def looks(
 
 
 def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
-    """Return the window of ``length`` bytes that ends with ``own``, and the byte after each of its bytes, (T,)."""
+    """Return the window of ``length`` bytes that ends with ``own``, and the byte after each of its bytes, both of
+    shape (T,)."""
     from posenc.workbench.tasks.text import load
 
     end, held_out = ENDS[one_of("text", text, ENDS)], bytes(load().validation.tolist())
@@ -168,7 +169,8 @@ def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tensor:
-    """Return the attention of every head of a layer, (H, T, T), when a model reads ``inputs``, (T,)."""
+    """Return the attention of every head of a layer, of shape (H, T, T), when a model reads ``inputs`` of shape
+    (T,)."""
     placed, mask = model.encoding.at(posenc.positions.arange(len(inputs))), Mask(causal=True)
     x = placed.embed(model.embedding(inputs[None]))
     for i, block in enumerate(model.layers[:layer]):
@@ -190,8 +192,8 @@ def models(study: str) -> "dict[str, Transformer]":
 
 @lru_cache(maxsize=8)
 def _attended(text: str, own: str, length: int, layer: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return each model's attention between parts of the window, (H, MAP, MAP), and the share that the last queries
-    give keys ``TRAINED`` or more back, (H,).
+    """Return each model's attention between parts of the window, of shape (H, MAP, MAP), and the share, of shape
+    (H,), that the last queries give to keys at least ``TRAINED`` positions back.
     """
     inputs, _ = window(text, own, length)
     width = length // MAP

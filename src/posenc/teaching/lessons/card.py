@@ -1,4 +1,4 @@
-"""Cards, which are questions of the lessons with choices and answers."""
+"""Cards, which are questions from the lessons with choices and answers."""
 
 import tomllib
 from dataclasses import dataclass

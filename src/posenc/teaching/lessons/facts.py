@@ -127,12 +127,12 @@ def of_section(section: Section) -> list[tuple[Fact, Entry]]:
 
 
 def teaching(row: str) -> list[tuple[Lesson, Section]]:
-    """Return every section that contains a row, with its lesson."""
+    """Return every section that contains this row, with its lesson."""
     return [(lesson, section) for lesson in LESSONS for section in lesson.sections if row in section.rows]
 
 
 def teaching_claim(name: str) -> list[tuple[Lesson, Section]]:
-    """Return every section with a row that a claim settles, with its lesson."""
+    """Return every section that contains a row settled by this claim, with its lesson."""
     rows = {fact.row for fact in FACTS if name in entry(fact).claims}
     return [(lesson, section) for lesson in LESSONS for section in lesson.sections if rows & {*section.rows}]
 

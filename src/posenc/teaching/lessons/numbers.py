@@ -18,7 +18,7 @@ def slowest_at_base_100() -> float:
 
 
 def change_under_shift() -> float:
-    """Return the change of a rotary score if every position is shifted by 5, to 4 decimals."""
+    """Return how much a rotary score changes, to 4 decimals, if every position is shifted by 5."""
     rope = posenc.Rotary(64, pairing="half")
     q, k = torch.randn(2, 1, 1, 8, 64, generator=torch.Generator().manual_seed(0))
     scores = []
@@ -35,7 +35,8 @@ def neighbours_dot() -> float:
 
 
 def rotated_score() -> float:
-    """Return the score of the lessons' q at 3 and k at 5, with an eighth of a turn per step."""
+    """Return the score of the lessons' q at position 3 and k at position 5, with an eighth of a turn per
+    position."""
     return float(rotation.shift_both(3, 2).readouts["score (rotated q·k)"])
 
 

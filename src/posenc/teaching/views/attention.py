@@ -1,4 +1,4 @@
-"""The view of attention maps of a small random layer, with and without positions."""
+"""The view of attention maps of a small random layer, with and without positional encoding."""
 
 import math
 
@@ -40,7 +40,7 @@ def maps(
 ) -> View:
     """Show the words to which each word attends in one head of a random layer, without and with the encoding.
 
-    Repeated words have the same vector, so without positions or a mask their rows are equal.
+    Repeated words have the same vector, so without positional encoding or a mask their rows are equal.
     """
     tokens, encoding = words.split(), canonical_text(encoding)
     within("number of words", len(tokens), 1, MAX_WORDS)

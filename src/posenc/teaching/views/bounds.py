@@ -1,4 +1,4 @@
-"""Bounds of a view's settings, which its signature states: ``width: Annotated[int, Bounds(2, 1024)] = 64``."""
+"""Bounds of a view's settings, declared in its signature: ``width: Annotated[int, Bounds(2, 1024)] = 64``."""
 
 import inspect
 import re
@@ -19,7 +19,8 @@ FAR = 2**31 - 1
 
 @dataclass(frozen=True)
 class Bounds:
-    """The range of a setting from ``low`` to ``high``, less than the value of the setting ``below`` if it is given.
+    """The range of a setting, from ``low`` to ``high``; if ``below`` names a setting, less than that setting's
+    value.
 
     If a setting has several numbers, the bounds apply to every number.
     """
@@ -114,6 +115,6 @@ def _whole(word: str) -> int:
 
 
 def within(name: str, value: float, low: float, high: float) -> None:
-    """Raise an error if a number that follows from a view's settings is out of range."""
+    """Raise an error if a number computed from a view's settings is out of range."""
     if not low <= value <= high:
         raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")

@@ -56,7 +56,7 @@ VIEWS: dict[str, Callable[..., View]] = {
 
 
 def make(name: str, settings: Mapping[str, str]) -> View:
-    """Return the view with this name for settings that are strings from a command line or an address.
+    """Return the view with this name for settings that are strings from a command line or a URL.
 
     Raises:
         UnknownName: there is no view with this name, or the view has no such setting.

@@ -26,7 +26,7 @@ def bits_and_hands(
     positions: Annotated[int, Bounds(2, 256)] = 32,
     frequencies: Frequencies = "halving",
 ) -> View:
-    """Show the bits of every position, fastest first, above the cosines of as many hands.
+    """Show the bits of every position, fastest first, above the cosines of the same number of clock hands.
 
     A bit flips when its hand has turned by π: bit i every 2^i positions, and hand i every π/θ_i. The counter jumps,
     but hands move smoothly, so a step is a rotation.

@@ -1,4 +1,4 @@
-"""Views of three failing ways to number words, and of the rotation that works."""
+"""Views of three ways to number words that fail, and of the rotation that works."""
 
 from typing import Annotated, Literal, get_args
 

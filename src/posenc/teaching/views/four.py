@@ -10,7 +10,8 @@ import posenc
 
 WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
 LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
-"""The trained length, the length of each axis of an image, the factor of the long row, and the far distance."""
+"""The trained length, the length of each axis of an image, the ratio of the long row to the trained length, and the
+far distance."""
 DISTINCT, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
 """The thresholds of the properties, which apply to the measurements in ``Four``."""
 NAMES = ("unique", "bounded", "aware of distance", "extrapolates")

@@ -94,13 +94,13 @@ def shuffle(
 
     Args:
         sentence: words separated by spaces; equal words have the same vector.
-        order: a permutation; place t of the new sentence holds word ``order[t]``.
-        encoding: a string, such as a name in the catalogue; "nope" removes positions.
+        order: a permutation; position t of the new sentence holds word ``order[t]``.
+        encoding: a string, such as a name in the catalogue; "nope" means no positional encoding.
         causal: whether a word attends only to itself and the words before it.
         remove: whether to leave out the encoding, as if it were "nope".
 
-    Without positions or a mask, f(PX) = P f(X), and the printed difference is float32 rounding, about 1e-7. An
-    encoding or a causal mask makes the difference large.
+    Without positional encoding or a mask, f(PX) = P f(X), and the printed difference is float32 rounding, about
+    1e-7. An encoding or a causal mask makes the difference large.
     """
     words = sentence.split()
     within("number of words", len(words), 2, 8)
@@ -146,7 +146,8 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
 def cat_sat(swap: bool = False) -> View:
     """Show attention between the lessons' two words and its outputs; ``swap`` exchanges the words.
 
-    With Q = K = V = X, scale 1/√4 and no positions, swapping the words swaps the outputs and changes no number.
+    With Q = K = V = X, scale 1/√4 and no positional encoding, swapping the words swaps the outputs and changes no
+    number.
     """
     names = ["sat", "cat"] if swap else ["cat", "sat"]
     x = torch.tensor([CAT_SAT[name] for name in names])

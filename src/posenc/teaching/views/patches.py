@@ -31,7 +31,7 @@ def patches(
         frame: the frame to show.
         rows, columns: the number of rows and columns of tokens; a token covers 2 × 2 patches.
         before: the number of text tokens before the video.
-        row, column: the place of the marked token.
+        row, column: the position of the marked token.
     """
     video = posenc.positions.Video(frames, 2 * rows, 2 * columns)
     spans = [posenc.positions.Text(before), video, posenc.positions.Text(2)]

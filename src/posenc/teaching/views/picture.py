@@ -44,7 +44,7 @@ def cut(
     Args:
         side: patches per side: 16 (of 14 pixels) in Qwen2-VL's vision tower, 14 (of 16) in a ViT, or 8 (of 28) in
             Qwen2-VL's language model, which reads 2 × 2 patches as one token.
-        row, column: the place of the selected patch.
+        row, column: the position of the selected patch.
         before: the number of text tokens before the image, for the language model.
     """
     patch = SIDE // one_of("side", side, (16, 14, 8))

@@ -140,12 +140,12 @@ def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tu
 
 
 def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
-    """Show the wavelength of every pair in positions."""
+    """Show every pair's wavelength, in positions."""
     return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
 
 
 def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
-    """Show the cosine of the codes of every two positions, which depends only on their distance."""
+    """Show the cosine of the codes of every pair of positions, which depends only on their distance."""
     at = counted("position", len(code))
     return Heatmap("cosine of every two positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 
@@ -157,7 +157,7 @@ def falloff(
     base: Base = 10_000.0,
     pairs: bool = False,
 ) -> View:
-    """Show the dot product by distance, which falls as a trend and first rises again at the mark.
+    """Show the dot product by distance, which falls overall, but first rises again at the mark.
 
     Args:
         width, base: the width and base of the code.

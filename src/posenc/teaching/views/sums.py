@@ -88,7 +88,7 @@ def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, T
 def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
     """Return the shares of all sums from which a linear layer recovers the word, and the position.
 
-    A linear layer recovers the vector c of a codebook with the largest x·c − |c|²/2.
+    From a sum x, a linear layer recovers the vector c in a codebook with the largest x·c − |c|²/2.
     """
     content, code = codebooks(width, words, length, seed)
     shares = []

@@ -15,7 +15,7 @@ from posenc.teaching.views.bounds import Bounds, Position, bounded
 
 ROWS, WIDTH = 8, 8
 BLOCK = 2
-"""The number of first rows that are left out of comparisons."""
+"""The number of rows, at the start of a table, that are left out of comparisons."""
 VISIBLE = 0.2
 """The smallest difference of mean cosines that the colours show."""
 
@@ -77,7 +77,7 @@ def lookup(
 
 
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
-    """Show the cosine similarity of every two rows of a ``(rows, width)`` table, before and after training.
+    """Show the cosine similarity of every pair of rows of a ``(rows, width)`` table, before and after training.
 
     The reported numbers exclude the first ``BLOCK`` rows.
     """

@@ -1,12 +1,12 @@
 """The result of an extension: the losses of every candidate at every position, and the decision.
 
-The candidates are the unchanged model, the unchanged model on a cut text, and several changes of the model. All
-candidates are scored on the same targets, the last positions of the same documents, so their differences are
-paired. A change is chosen only if it is surely better than three candidates: the unchanged model, the
-unchanged model on the cut text, and the choice among cheaper changes. A tuned method must also be surely better
-than every tuned model on the cut text, because a fine-tune improves those models too. On a tie, the cheaper change
-wins. The comparisons of each change have an error rate of at most 5% divided by the number of changes, because any
-change may look best by chance (Bonferroni).
+The candidates are the unchanged model, the unchanged model on truncated text, and several changes of the model. All
+candidates are scored on the same targets, which are the last positions of the same documents, so their differences
+are paired. A change is chosen only if it is surely better than three candidates: the unchanged model, the unchanged
+model on truncated text, and the candidate chosen among cheaper changes. A tuned method must also be surely better
+than every tuned model on truncated text, because a fine-tune improves those models too. On a tie, the cheaper
+change wins. The comparisons of each change have an error rate of at most 5% divided by the number of changes,
+because any change may look best by chance (Bonferroni).
 """
 
 import math
@@ -46,15 +46,16 @@ config, "code" changes the program because no config can express the method, and
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A method that reads a text of the whole length, with its losses.
+    """A method and its losses on documents of the whole length.
 
     Args:
         method: the method.
-        losses: one row per document and one column per bucket of positions; NaN for positions that cutting drops.
+        losses: one row per document and one column per bucket of positions; NaN for positions that truncation
+            drops.
         plan: the plan of the fine-tune, whose id names the file of its weights; None without a fine-tune.
         tokens: the loss of each token; None if only means over buckets are stored.
         window: for a tuned model, its losses as in ``Extension.window``.
-        cut: how much of the text the candidate reads, in words; empty for the whole text.
+        cut: a phrase for the part of the text that the candidate reads; empty for the whole text.
     """
 
     method: Method
@@ -85,13 +86,13 @@ class Extension:
     Args:
         width: positions per bucket; bucket i has i·width … (i+1)·width − 1.
         curves: zero-shot candidates, then fine-tuned ones, in the order of the methods.
-        window: the unchanged model's losses on the targets of the last ``far`` buckets, with only one trained
-            length of context for each bucket.
+        window: the unchanged model's losses on the targets of the last ``far`` buckets, where each bucket has only
+            one trained length of context.
         identity: hash of the model's weights, or the id of the study's run.
         finetune: training steps of each fine-tune.
         runs: the runs that measured the losses.
-        exhausted: whether the text has no further document.
-        positions: positions in fine-tunes, as in ``Request``.
+        exhausted: whether the text is too short for another document.
+        positions: the way positions are set in fine-tunes, as in ``Request``.
         key: key tokens of LongPPL; None if LongPPL was not requested.
         evaluator: the model that picked the key tokens, as in ``longppl.Evaluator.as_json``.
     """
@@ -126,7 +127,8 @@ class Extension:
 
     @property
     def far(self) -> int:
-        """The number of last buckets that are compared: one trained length, or all buckets past it if fewer."""
+        """The number of buckets, at the end of the documents, that are compared: one trained length, or all buckets
+        past the trained length if they are fewer."""
         return min(self.inside, self.length // self.width - self.inside)
 
     @property
@@ -143,7 +145,7 @@ class Extension:
 
     @cached_property
     def cuts(self) -> dict[Candidate, Candidate]:
-        """A mapping from the unchanged model and each tuned model to the same model on the cut text."""
+        """A mapping from the unchanged model and each tuned model to the same model on truncated text."""
         words = f"cut to the last {count(self.original_length)} {self.unit}s"
         windows = {self.unchanged: self.window} | {c: c.window for c in self.curves if c.window is not None}
         cuts = {}
@@ -162,8 +164,7 @@ class Extension:
     def by_length(self) -> dict[Candidate, list[list[float]]]:
         """For each candidate and each length in ``lengths``, the loss of every document just before this length.
 
-        A loss is the mean over one trained length of positions, or over ``far`` buckets at the end of the
-        documents.
+        Each loss is a mean over one trained length, or over ``far`` buckets at the end of the documents.
         """
         table = {}
         for candidate in (*self.curves, *self.cuts.values()):
@@ -194,8 +195,8 @@ class Extension:
         return chosen
 
     def rivals(self, candidate: Candidate) -> list[Candidate]:
-        """Return the candidates to beat: the unchanged model, the unchanged model on the cut text,
-        and for a tuned model on the whole text also every tuned model on the cut text."""
+        """Return the candidates to beat: the unchanged model, the unchanged model on truncated text, and, for a
+        tuned model on the whole text, every tuned model on truncated text."""
         cuts = self.cuts.values() if candidate.tuned and not candidate.cut else (self.cut,)
         return [self.unchanged, *(cut for cut in cuts if cut is not candidate)]
 
@@ -203,8 +204,8 @@ class Extension:
     def open(self) -> list[Candidate]:
         """The candidates that may be better than the chosen candidate by more than ``MARGIN``, cheapest first.
 
-        The interval of the difference allows a gain of more than ``MARGIN``, and the mean loss is lower or there
-        are too few documents.
+        For each of them, the interval of the difference allows a gain of more than ``MARGIN``, and the mean loss is
+        lower or there are too few documents.
         """
         few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
         gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}
@@ -215,7 +216,7 @@ class Extension:
     def decided(self) -> bool:
         """Whether the documents suffice for the decision, and its loss is finite.
 
-        Decisions to change nothing or to cut may need more documents.
+        Decisions to change nothing or to truncate the text may need more documents.
         """
         return self.finite(self.chosen) and (
             not self.open or not (self.chosen is self.unchanged or self.chosen.cut)
@@ -258,7 +259,8 @@ class Extension:
         return "worse" if gap.low > 0 else "undecided"
 
     def effective_length(self, candidate: Candidate) -> EffectiveLength:
-        """Return the length up to which a candidate reads as well as the unchanged model at its trained length.
+        """Return the length up to which a candidate's loss is as low as the unchanged model's at its trained
+        length.
 
         At this length and all shorter lengths, the candidate's loss is less than ``MARGIN`` above the unchanged
         model's loss, paired by document. Within the trained length, the losses of the same bucket are compared; a

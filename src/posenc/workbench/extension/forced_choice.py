@@ -1,4 +1,4 @@
-"""Tasks that hide sentences in a text, and ask questions about the sentences with a fixed set of answers.
+"""Tasks that hide sentences in a text, and ask multiple-choice questions about the sentences.
 
 lm-evaluation-harness runs these tasks; see ``lm_eval_tasks``. The sentences and questions are in ``tasks.toml``.
 """
@@ -28,7 +28,8 @@ Encode = Callable[[str], Int[Tensor, " n"]]
 
 @dataclass(frozen=True)
 class Sheet:
-    """The sentences and questions of a task for a text. In nine texts, every number occurs once at every depth."""
+    """The sentences and questions of a task for a text. Over nine texts, every number occurs once at every
+    depth."""
 
     task: str
     number: int
@@ -42,7 +43,7 @@ class Sheet:
 
     @property
     def asked(self) -> list[tuple[str, list[str], str]]:
-        """The questions, each as a text that contains ``{answer}``, its options, and the right option."""
+        """The questions, each as a string that contains ``{answer}``, its options, and the right option."""
         task = TASKS[self.task]
         cells = range(SENTENCES - 3 if task.get("last") else 0, SENTENCES)
         return [
@@ -55,7 +56,8 @@ class Sheet:
         ]
 
     def haystack(self, encode: Encode, text: Int[Tensor, " n"], length: int) -> Int[Tensor, " T"]:
-        """Insert the sentences into a passage; passage, sentences and the longest question have ``length`` tokens.
+        """Insert the sentences into a passage; passage, sentences and the longest question have ``length`` tokens
+        in total.
 
         Raises:
             StudyError: the text is too short, or ``length`` is too small for the sentences.
@@ -67,7 +69,7 @@ class Sheet:
         if len(stretch) != room:
             raise StudyError(
                 f"haystack {self.number} of {length} tokens needs {room} tokens of the text, which has "
-                f"{len(text)}; pass fewer texts, or another length"
+                f"{len(text)}; pass fewer texts or a different length"
             )
         parts: list[Tensor] = []
         for sentence, start, end in zip(sentences, (0.0, *DEPTHS), DEPTHS, strict=False):

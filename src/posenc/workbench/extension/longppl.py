@@ -8,9 +8,9 @@ a key token if
 
 The LongPPL of a model is exp(mean loss of the model on key tokens). The short context of a block of ``stride``
 tokens begins ``short`` tokens before the block. The long context is the whole text before the token. The windows
-differ from the authors' code in two cases. If a document is longer than the evaluator's trained length, the
-evaluator reads windows of that length, and a long context has at least three quarters of it. If the trained length
-is less than four of the authors' short contexts, ``short`` is a quarter of the trained length.
+differ from those of the authors' code in two cases. If a document is longer than the evaluator's trained length,
+the evaluator reads windows of that length, and a long context has at least three quarters of it. If the trained
+length is less than four of the authors' short contexts, ``short`` is a quarter of the trained length.
 """
 
 import hashlib
@@ -43,7 +43,8 @@ SHORT = 4096
 
 @dataclass(frozen=True)
 class Evaluator:
-    """The model that picks key tokens, and its settings. Compare LongPPL only under the same evaluator."""
+    """The model that picks key tokens, and its settings. Compare LongPPL only between results with the same
+    evaluator."""
 
     model: LanguageModel
 
@@ -61,7 +62,8 @@ class Evaluator:
         return max(1, self.short // 4)
 
     def windows(self, n: int) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-        """Return windows over n tokens with long and with short contexts, each as start, first target and end."""
+        """Return windows over n tokens with long and with short contexts, each as a triple of start, first target
+        and end."""
         step, after = max(1, self.long // 4), self.long + 1
         ends = [(first, min(first + step, n)) for first in range(after, n, step)]
         long = [(0, 1, min(after, n)), *((end - after, first, end) for first, end in ends)]
@@ -100,7 +102,7 @@ class Evaluator:
 
 
 def same_tokens(model: LanguageModel, tick: Tick, *, ids: Int[Tensor, " T+1"]) -> list[list[float]]:
-    """Mark the key tokens among the targets of a document by 1, and other targets by 0."""
+    """Mark the key tokens among a document's targets with 1, and other targets with 0."""
     start: list[int] = [] if isinstance(model, StudyModel) else model.beginning.tolist()
     text = torch.cat((torch.tensor(start, dtype=ids.dtype), ids))
     return [Evaluator(model).key(text, tick)[1 - len(ids) :].double().tolist()]

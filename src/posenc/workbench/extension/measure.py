@@ -1,4 +1,4 @@
-"""Scores long documents under every method and collects the loss at every position.
+"""Scores long documents with every method and collects the loss at every position.
 
 Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
 document gives the loss at every position, because a causal model sees only earlier tokens. The unchanged model and
@@ -32,9 +32,9 @@ from posenc.workbench.tasks.text import Text
 QUARTERS = 4
 """The number of buckets per trained length; buckets past the trained length have the same width."""
 TUNE_LENGTHS = 4
-"""The length of the longest windows of a fine-tune, in trained lengths."""
+"""The length of the longest windows in a fine-tune, as a multiple of the trained length."""
 Window: TypeAlias = tuple[Int[Tensor, " n"], int]
-"""The tokens of one forward pass, and the number of scored targets at their end."""
+"""The tokens of one forward pass, and the number of targets that are scored at the end of these tokens."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ class Request:
 
     Args:
         length: number of targets per document, rounded down to a multiple of a quarter of the trained length.
-        documents: largest number of documents to score; a short text has fewer.
+        documents: largest number of documents to score; a short text may contain fewer.
         methods: the methods, which include ``"none"`` or ``"own"``.
         finetune: training steps of a fine-tune; 0 for none.
         dtype, device: dtype and device of weights and activations, which are part of every plan.
-        positions: positions in a fine-tune: ``"counted"`` for windows of up to four trained lengths, or ``"pose"``
-            for windows of one trained length with positions drawn from all of ``length``.
+        positions: how positions are set in a fine-tune: ``"counted"`` for windows of up to four trained lengths at
+            positions 0, 1, 2, …, or ``"pose"`` for windows of one trained length with positions drawn below
+            ``length``.
 
     Raises:
         InvalidArgument: a value is out of range for every model.
@@ -157,7 +158,7 @@ def _rows(cells: Iterable[Cell]) -> Float[Tensor, "documents buckets"]:
 def _cut(
     model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
 ) -> list[Int[Tensor, " T+1"]]:
-    """Cut the first documents from a text, each with ``length`` targets, without overlap of targets."""
+    """Split a text into its first documents, each with ``length`` targets, so that targets do not overlap."""
     count = min(documents, (len(tokens) - 1) // length)
     if count < 1:
         raise StudyError(
@@ -175,7 +176,7 @@ def scored(
     documents: list[list[Window]],
     width: int,
 ) -> list[list[float]]:
-    """Score documents window by window under a method, and average the losses over ``width`` positions."""
+    """Score documents window by window with a method, and average the losses over ``width`` positions."""
     rows = []
     for windows in documents:
         told, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
@@ -187,7 +188,8 @@ def scored(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The jobs of an extension, with every method on every document. ``by_token`` stores the loss of each token."""
+    """The jobs of an extension, for every method and every document. With ``by_token``, the loss of each token is
+    stored."""
 
     model: LanguageModel
     text: Text
@@ -204,7 +206,8 @@ class _Grid:
         return self.ledger.folder.resolve() / FOLDER
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """Create the candidate of a method from the losses of whole documents, and of cut documents if any."""
+        """Create the candidate of a method from the losses on whole documents, and on truncated documents if
+        any."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]
@@ -229,16 +232,16 @@ class _Grid:
         )
 
     def job(self, method: Method, document: int) -> ScoringJob:
-        """Create the job that scores one document under a method without a fine-tune."""
+        """Create the job that scores one document with a method, without a fine-tune."""
         return self._job(self.plan(method, (document,)), method, [[(self.documents[document], self.length)]])
 
     def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
-        """Create the job that fine-tunes under a method, then scores all documents, whole and cut."""
+        """Create the job that fine-tunes with a method, then scores all documents, in full and truncated."""
         plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
         if len(practice) <= plan.span:
             raise StudyError(
                 f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s for the fine-tune, but a "
-                f"window has {plan.span}; use --finetune 0, fewer --documents or a longer text"
+                f"window needs {plan.span}; use --finetune 0, fewer --documents or a longer text"
             )
         whole = [[(tokens, self.length)] for tokens in self.documents]
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)

@@ -24,8 +24,8 @@ class Method:
         label: the label in figures and tables.
         scaling: the new scaling of the layers that are stretched; None drops the rotation (DroPE, arXiv
             2512.12167), which needs a fine-tune.
-        remap: the remapping of positions, as a string in which ``rotary`` is the model's encoding; empty for no
-            remapping.
+        remap: the remapping of positions, as a string in which ``rotary`` stands for the model's encoding; empty
+            for no remapping.
     """
 
     name: str
@@ -35,18 +35,18 @@ class Method:
 
     @property
     def values(self) -> str:
-        """The remapping, or the scaling's values as JSON, which identify a job together with the method's name."""
+        """The remapping, or the scaling's values as JSON; with the method's name, it identifies a job."""
         return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:
         """Return a key that is equal for methods with the same frequencies at this length, such as dynamic NTK
-        and no scaling on a short text."""
+        scaling and no scaling at a short length."""
         if self.scaling is None or self.remap:
             return self.values
         return json.dumps(to_dict(planned(self.scaling, length)), sort_keys=True)
 
     def positions(self, model: Any, length: int) -> Encoding:
-        """Return the encoding of a language model under this method, for a request of this length."""
+        """Return the encoding of a language model with this method, for a request of this length."""
         encoding: Encoding = model.with_scaling(self.scaling, length)
         return remapped(encoding, self.remap) if self.remap else encoding
 
@@ -69,7 +69,8 @@ REMAPPED = {
     "rerope": "ReRoPE",
     "string": "STRING",
 }
-"""The methods that remap positions and keep frequencies. A comparison includes such a method only by its name."""
+"""The methods that remap positions and keep frequencies. A comparison includes such a method only if it is
+named."""
 ALL = LABELS | REMAPPED | {"own": "the config's scaling", "drope": "DroPE"}
 """The names and labels of all methods."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))

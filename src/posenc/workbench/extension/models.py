@@ -1,4 +1,4 @@
-"""Language models, from a study or pretrained, that score a text under any scaling."""
+"""Language models, from a study or pretrained, that score a text with any scaling."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
-"""A callback that receives the share of a document's work that was just done."""
+"""A callback that receives the share of a document's work done since its last call."""
 
 
 def part_of(tick: Tick, share: float) -> Tick:
@@ -34,11 +34,11 @@ def part_of(tick: Tick, share: float) -> Tick:
 
 
 LanguageModel: TypeAlias = "StudyModel | Pretrained"
-"""A model that scores a text under any scaling of its rotary layers.
+"""A model that scores a text with any scaling of its rotary layers.
 
 ``scaling`` is the scaling in the model's config. ``original_length`` is its trained length, and
-``pretrained_length`` its trained length before any scaling, from which methods start. ``with_scaling`` returns the
-encoding under a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
+``pretrained_length`` its trained length before any scaling, which methods extend. ``with_scaling`` returns the
+encoding with a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
 ``"token"`` or ``"byte"``, ``identity`` a hash of the weights, and ``learning_rate`` the learning rate of a
 fine-tune. ``logits`` uses the encoding of the surrounding ``placed`` block. A pretrained model also has a config.
 """
@@ -49,7 +49,7 @@ TUNING = 8
 
 
 class StudyModel:
-    """A rotary transformer that ``posenc compare`` trained on the language task."""
+    """A rotary transformer that ``posenc compare`` trained on the task ``language``."""
 
     unit = "byte"
 
@@ -58,7 +58,7 @@ class StudyModel:
     ) -> None:
         if model.encoding.scaling is None:
             raise InvalidArgument(
-                f"{name} has {model.encoding.name} positions; only rotary positions can be scaled"
+                f"{name} uses the encoding {model.encoding.name}, but only rotary encodings can be scaled"
             )
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
         self.pretrained_length, self.learning_rate = original_length, learning_rate
@@ -115,10 +115,11 @@ class StudyModel:
 
 
 def study_model(study: Path, text: Text, device: str) -> StudyModel:
-    """Return the model of a study's rotary run on language, preferably plain ``rotary`` with the first seed.
+    """Return the model of a study's rotary run on the task ``language``, preferably plain ``rotary`` with the first
+    seed.
 
     Raises:
-        StudyError: there is no rotary run on bytes, its weights are missing, or it was trained on another text.
+        StudyError: there is no run of rotary on bytes, its weights are missing, or it was trained on another text.
     """
     known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
@@ -131,10 +132,12 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     called = str(study)
     if len(read) < len(known):
         raise StudyError(
-            f"the study {called!r} was trained with a tokenizer, but extend needs a study on bytes; "
+            f"the study {called!r} was trained with a tokenizer, but extend needs one trained on bytes; "
             f"create it with: posenc compare --tokenizer bytes --output {called}"
         )
-    raise StudyError(f"{called!r} has no rotary run on language; create it with: posenc compare --output {called}")
+    raise StudyError(
+        f"{called!r} has no run of rotary on the task 'language'; create it with: posenc compare --output {called}"
+    )
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
@@ -157,7 +160,7 @@ def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study o
     """Open the model in a Hugging Face folder or a .gguf file; the error for other paths also names ``other``."""
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
-            f"no model at {str(path)!r}; name {other}, a Hugging Face folder with its config.json, or a .gguf file"
+            f"no model at {str(path)!r}; pass {other}, a Hugging Face folder with its config.json, or a .gguf file"
         )
     from posenc.integrations.huggingface.load import Pretrained
 

@@ -1,4 +1,4 @@
-"""The plan and the job for scoring documents under one method, optionally after a fine-tune."""
+"""The plan and the job for scoring documents with one method, optionally after a fine-tune."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,24 +29,25 @@ CONSTANT = Training(schedule="constant", warm_up=0.0)
 """The training settings of a fine-tune, with a constant learning rate."""
 
 Read = Callable[[float], None]
-"""A callback that receives the number of tokens that were just read."""
+"""A callback that receives the number of tokens read since its last call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Identified):
-    """The plan for scoring documents under one method: everything that determines the losses.
+    """The plan for scoring documents with one method: everything that determines the losses.
 
     Args:
         model: identity of the weights.
         method: name of the method; ``"cut"`` is the unchanged model on the last trained length only.
-        scaling: the scaling's values as JSON; another factor makes another plan.
-        text_sha256: hash of the text from which documents are cut.
+        scaling: the scaling's values as JSON.
+        text_sha256: hash of the text that contains the documents.
         documents: numbers of the documents.
         length: number of scored targets in a document, which are all tokens except the first.
         buckets: number of buckets per document; losses are averaged within a bucket.
         dtype, device: dtype and device of weights and activations.
         steps, span: training steps and window length of the fine-tune before scoring; 0 without a fine-tune.
-        positions: positions in the fine-tune: ``"counted"``, or ``"pose"`` for positions drawn below ``length``.
+        positions: how positions are set in the fine-tune: ``"counted"``, or ``"pose"`` for positions drawn below
+            ``length``.
         cut: tokens of context when the tuned model scores the last targets again; 0 without a fine-tune.
     """
 
@@ -110,7 +111,7 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score the documents in this process, and store a row of numbers per context and document in a cell."""
+        """Score the documents in this process. Each cell stores the row of numbers for one context and document."""
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:
@@ -129,7 +130,7 @@ class ScoringJob(Job):
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
         """Return a copy of the model, fine-tuned with the method. The windows are the same for every method.
 
-        Weights of the fine-tune that an interrupted scoring left behind are loaded.
+        If an interrupted job has left its fine-tuned weights, they are loaded instead.
         """
         plan, model = self.plan, self.model.copied(self.plan.id)
         if self.complete:
@@ -161,7 +162,7 @@ class ScoringJob(Job):
             )
         if training.verdict:
             state.unlink(missing_ok=True)
-            raise StudyError(f"the fine-tune under {plan.method} {training.verdict}; use --finetune 0")
+            raise StudyError(f"the fine-tune with {plan.method} {training.verdict}; use --finetune 0")
         save_weights(model.model, state.with_suffix(".safetensors"))
         state.unlink(missing_ok=True)
         model.model.eval()

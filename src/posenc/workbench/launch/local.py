@@ -39,7 +39,7 @@ class Local:
         workers: the number of parallel processes; by default the number that the cores or accelerators allow.
         requirements: the threads and accelerators of every run.
 
-    ``devices`` lists the accelerators of each process under CUDA's names, or empty strings for the CPU.
+    ``devices`` lists the accelerators of each process by CUDA's names, or empty strings for the CPU.
     """
 
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
@@ -119,12 +119,13 @@ class _Running:
 
 
 def _shares(gpus: float) -> list[str]:
-    """Return the accelerators of each worker under CUDA's names, if every run needs ``gpus`` accelerators."""
+    """Return the accelerators of each worker by CUDA's names, if every run needs ``gpus`` accelerators."""
     accelerators = _accelerators(in_one_process=gpus > 1)
     count = len(accelerators)
     if gpus > count:
         raise StudyError(
-            f"a run needs gpus={gpus:g}, but this machine has {count} GPUs; lower gpus, or use --launcher ray"
+            f"a run needs gpus={gpus:g}, but the number of GPUs on this machine is {count}; lower gpus, or use "
+            "--launcher ray"
         )
     if gpus < 1:
         return int(1 / gpus) * accelerators

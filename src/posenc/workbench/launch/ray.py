@@ -30,7 +30,7 @@ QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
 
 
 class Ray:
-    """Runs jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names, or in this process's Ray session.
+    """Runs jobs on the cluster of ``ray start`` or ``RAY_ADDRESS``, or in this process's Ray session.
 
     A run waits until a machine has enough free cores and GPUs, and sees only the GPUs that Ray assigns to it. Every
     machine needs the same Python and packages as the driver, except posenc, which Ray ships.
@@ -97,7 +97,7 @@ class Ray:
             cpus, gpus = (max(has.get(name, 0) for has in _resources()) for name in ("CPU", "GPU"))
             raise StudyError(
                 f"a run needs cpus={self.requirements.cpus} and gpus={self.requirements.gpus:g}, but no machine in "
-                f"the cluster has both (at most {cpus:g} CPUs, {gpus:g} GPUs); lower cpus or gpus, or add "
+                f"the cluster has both (at most cpus={cpus:g} and gpus={gpus:g}); lower cpus or gpus, or add "
                 "a larger machine to the cluster"
             )
 

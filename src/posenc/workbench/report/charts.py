@@ -127,7 +127,7 @@ def _over_steps(
 
 
 def _means(values: Sequence[float], width: int) -> list[tuple[float, float]]:
-    """Return means over ``width`` steps, each with the middle of its steps."""
+    """Return means over ``width`` steps, each paired with the middle of its steps."""
     full = len(values) // width
     means = torch.tensor(values[: full * width]).reshape(full, width).mean(1).tolist()
     return [(width * (i + 0.5), mean) for i, mean in enumerate(means)]

@@ -73,7 +73,7 @@ def answer(extension: Extension) -> str:
 
 
 def _remedy(extension: Extension) -> str:
-    """Return how more documents can be scored."""
+    """Return a phrase that says how to score more documents."""
     return (
         "this text has no more, so use a smaller --to or a longer text"
         if extension.exhausted
@@ -126,10 +126,11 @@ def as_json(extension: Extension) -> dict[str, Any]:
 
 
 def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
-    """Return the numbers of a candidate. A candidate on cut text has neither an effective length nor a LongPPL.
+    """Return the numbers of a candidate. A candidate on truncated text has neither an effective length nor a
+    LongPPL.
 
-    ``to_cut`` is the difference from the same weights on the cut text. For a candidate on cut text, ``to_cut`` is
-    the difference from the unchanged model on cut text.
+    ``to_cut`` is the difference from the same weights on truncated text, or, for a candidate on truncated text,
+    from the unchanged model on truncated text.
     """
     scored, same = candidate.tokens is not None, extension.cuts.get(candidate, extension.cut)
     return {
@@ -147,7 +148,7 @@ def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
 
 
 def over_positions(extension: Extension, *, tuned: bool = False) -> View:
-    """Draw the loss at every position under every method, with 95% intervals over documents."""
+    """Draw the loss at every position with every method, and 95% intervals over documents."""
     curves = [c for c in extension.curves if c.tuned == tuned]
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
     lines = tuple(_curve(c, c is extension.chosen, extension.unchanged) for c in curves)
@@ -188,7 +189,8 @@ def caption(extension: Extension) -> str:
 
 
 def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """Return a candidate's effective length with its interval, and its losses with differences from no change."""
+    """Return a candidate's effective length with its interval, and its losses with differences from the unchanged
+    model's."""
     unchanged, losses = extension.unchanged, means(extension, candidate)
     reach = ("–", "") if candidate.cut else extension.effective_length(candidate).parts
     gaps = [extension.gap(candidate, unchanged, i) for i in range(len(losses))]
@@ -202,7 +204,7 @@ def means(extension: Extension, candidate: Candidate) -> list[float]:
 
 
 def _rows(extension: Extension, tuned: bool) -> list[Candidate]:
-    """Return the candidates in the table before tuning, or in the table after tuning."""
+    """Return the candidates that were not tuned, or, if ``tuned``, those that were."""
     return [c for c in extension.candidates if c.tuned == tuned]
 
 

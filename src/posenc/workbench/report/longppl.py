@@ -31,7 +31,7 @@ def answer(extension: Extension) -> str:
     label, best = rows(extension)[0]
     return (
         f"LongPPL: {label} is lowest with {best.value:.3g}, on {count(keys)} key tokens of "
-        f"{count(extension.key.numel())} ({rule}). Compare it only under the same evaluator."
+        f"{count(extension.key.numel())} ({rule}). Compare LongPPL only with values from the same evaluator."
     )
 
 

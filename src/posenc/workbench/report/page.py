@@ -26,7 +26,8 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
     Args:
         command: the command as typed.
-        ran: the versions with which the numbers were computed, as JSON from a run; by default the current versions.
+        ran: the versions with which the numbers were computed, as the JSON that a run stores; by default the
+            current versions.
     """
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}

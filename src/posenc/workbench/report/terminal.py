@@ -86,7 +86,7 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
 
 
 def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, fold: bool = False) -> Table:
-    """Return an empty table with columns of numbers and a column of names, which wrap if ``fold`` is True."""
+    """Return an empty table with a column of names and columns of numbers. Names wrap if ``fold`` is True."""
     table = Table(
         title=title or None,
         caption=caption,

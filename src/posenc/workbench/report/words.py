@@ -14,7 +14,8 @@ from posenc.workbench.study.statistics import perplexity as exp
 
 NOTHING = "–"
 NEAR = 0.1
-"""The largest difference from the best encoding at the trained length with which an encoding counts as good."""
+"""An encoding counts as good if its difference from the best encoding at the trained length is at most this
+large."""
 
 
 def label(row: Row) -> str:
@@ -48,7 +49,7 @@ def axes_in_words(plans: Iterable[Plan]) -> dict[str, str]:
 
 
 def shown(value: object) -> str:
-    """Return the value of a setting as text; a hash is cut to twelve digits."""
+    """Return the value of a setting as text; a hash is truncated to twelve digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)[:12] if isinstance(value, str) else str(value)
 
 
@@ -159,7 +160,7 @@ def _inside(result: TaskResult) -> str:
 
 
 def verdict(result: TaskResult) -> str:
-    """Describe which encodings of a task hold, which are undecided, and which stay flat from a worse start."""
+    """Describe which encodings of a task hold, which are undecided, and which hold at a worse value."""
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         some = any(row.converged[0] for row in result.rows)
@@ -170,7 +171,7 @@ def verdict(result: TaskResult) -> str:
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
     unsure = [label(row) for row in ranked if undecided(result, row)]
     parts += [f"{together(unsure)} {'is' if len(unsure) == 1 else 'are'} undecided"] if unsure else []
-    parts += [f"{label(row)} stays flat from a worse start ({_at_trained(result, row)})" for row in flat]
+    parts += [f"{label(row)} holds at a worse value ({_at_trained(result, row)})" for row in flat]
     judged = f" that converged ({len(ranked)} of {len(result.rows)})" if len(ranked) < len(result.rows) else ""
     return ", ".join(parts) or f"none{judged} holds"
 
@@ -191,7 +192,8 @@ def _at_trained(result: TaskResult, row: Row) -> str:
 
 
 def _nearest(result: TaskResult) -> str:
-    """Name the encoding that comes nearest to the gate at the trained length, with the gate and chance."""
+    """Name the encoding that comes nearest to the gate at the trained length, with the gate and the chance
+    level."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:

@@ -19,9 +19,9 @@ from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.study import Study, as_toml
 
 FIRST = 300
-"""The number of seconds before the first page, so that short studies use all processor time for runs."""
+"""The number of seconds before the page is first written, so that short studies use all processor time for runs."""
 APART = 30
-"""The pause between two pages, as a multiple of the time for writing a page."""
+"""The pause between two writes of the page, as a multiple of the time that a write takes."""
 
 
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
@@ -70,7 +70,7 @@ class Live:
     """Writes the page of a running study.
 
     Args:
-        so_far: a function that returns the results so far.
+        so_far: a function that returns the current results.
         folder, command, study: as in ``write``.
     """
 
@@ -138,7 +138,7 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterato
 def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
     """Yield one row for each task, encoding and combination of axis values, with losses in nats.
 
-    ``best`` is True for the row that the page compares, which has the best axis values.
+    ``best`` is True for the row with the best axis values, which the page compares with other encodings.
     """
     for result in results:
         for row in result.grid or result.rows:

@@ -23,10 +23,10 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
 
 
 class State:
-    """The saved state of a run, in the file ``path``; None stores nothing.
+    """The saved state of a run, in the file ``path``. If ``path`` is None, nothing is stored.
 
-    An unreadable file counts as missing, and so does the state of another version of torch or posenc, whose numbers
-    would mix with those of the current version.
+    An unreadable file counts as missing, and so does a file from another version of torch or posenc, because a run
+    must not mix the numbers of two versions.
     """
 
     def __init__(
@@ -35,7 +35,8 @@ class State:
         self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
 
     def load(self) -> LossCurve:
-        """Restore model, optimiser and generator, and return the losses so far; an empty curve without a state."""
+        """Restore model, optimiser and generator, and return the losses so far. Without a saved state, the curve is
+        empty."""
         if self.path is None:
             return LossCurve()
         for partial in self.path.parent.glob(f"{self.path.stem}*{PARTIAL}"):  # left by a process that was killed
@@ -97,7 +98,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 
 def complete(path: Path) -> bool:
-    """Return whether the file exists and has the length that its header states."""
+    """Return whether the file exists and has the length given in its header."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -19,7 +19,7 @@ from posenc.workbench.tasks import Task
 
 BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
 ACTIVATIONS = 12
-"""The number of vectors of the model's width that a layer saves per token for the backward pass, without its
+"""The number of vectors of the model's width that a layer saves per token for the backward pass, excluding its
 feed-forward part: inputs of two norms and four linear layers, and queries, keys and values before and after
 rotation."""
 
@@ -32,7 +32,7 @@ class Footprint:
         parameters: number of parameters.
         memory: estimated memory of weights, gradients, optimiser, activations and logits in training; tensors of
             the encoding and blocks of attention scores are not included.
-        weights: size of the file of weights; the file of the training state is three times as large.
+        weights: size of the weights file; the training-state file is three times as large.
     """
 
     parameters: int
@@ -84,16 +84,17 @@ def check_room(
     free = free_memory(torch.device(plans[0].device))
     if together > free:
         raise StudyError(
-            f"{at_once} run{'s' if at_once > 1 else ''} at a time on a device need about {_size(together)} of "
-            f"memory, but only {_size(free)} is free; use fewer --workers or a smaller batch (one run has "
-            f"{largest.parameters:,} parameters and needs {_size(largest.memory)})"
+            f"training {at_once} model{'s' if at_once > 1 else ''} at a time on a device needs about "
+            f"{_size(together)} of memory, but only {_size(free)} is free; use fewer --workers or a smaller batch "
+            f"(one run has {largest.parameters:,} parameters and needs {_size(largest.memory)})"
         )
     files = len(plans) + 3 * min(len(devices), len(plans))
     check_disk(files * max(need.weights for need in footprints), folder, len(plans), "run")
 
 
 def check_disk(wanted: int, folder: Path, count: int, what: str) -> None:
-    """Refuse to write more bytes, for ``count`` of ``what``, than the disk of ``folder`` has free."""
+    """Raise a ``StudyError`` that names ``count`` and ``what`` if ``folder``'s disk has fewer than ``wanted`` free
+    bytes."""
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(existing).free
     if wanted > free:

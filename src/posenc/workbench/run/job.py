@@ -16,7 +16,7 @@ class Progress:
 
     Args:
         run: the id of the job's plan.
-        work: the number of training steps, or of tokens that were scored.
+        work: the number of training steps or of scored tokens.
         first: the number of the first step in ``curve``. A run that resumes from its state reports all earlier
             losses again, from step 0.
         curve: the losses of these steps.

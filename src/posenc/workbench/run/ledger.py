@@ -178,7 +178,8 @@ class Ledger(AbstractContextManager["Ledger"]):
             self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def merge(self, folder: Path) -> int:
-        """Copy the runs that this study lacks from another folder, with weights, and return how many were copied.
+        """Copy another folder's runs and weights, except runs that this study already has; return the number of
+        copied runs.
 
         Losses and states of unfinished runs are copied too. No run is replaced. Weights are copied before runs.
         """
@@ -186,7 +187,8 @@ class Ledger(AbstractContextManager["Ledger"]):
             address, (problem,) = other.address, other._db.execute("PRAGMA quick_check(1)").fetchone()
         if problem != "ok":
             raise StudyError(
-                f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore a copy, or merge others"
+                f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore a copy, or merge the other "
+                "folders"
             )
         if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
             return 0
@@ -205,7 +207,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         return len(self.ids() - before)
 
     def curve(self, run: str) -> LossCurve:
-        """Return the losses of the finished or running job with this plan id; empty before its first report."""
+        """Return the losses of the finished or running job with this plan id; none before the job's first
+        report."""
         select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))
@@ -219,7 +222,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
 
     def steps(self, runs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield loss, gradient norm and any validation loss of each training step, for rows of ``settings``."""
+        """Yield loss, gradient norm and any validation loss of each training step, for the runs in these rows of
+        ``settings``."""
         for run in runs:
             curve = self.curve(run["run"])
             validation, which = dict(curve.validation), {name: run[name] for name in ("run", *FIRST)}
@@ -313,7 +317,7 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Replace errors of SQLite and of the file system by a StudyError that says what to do."""
+        """Replace SQLite and file-system errors with a StudyError that says what to do."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -322,7 +326,7 @@ class Ledger(AbstractContextManager["Ledger"]):
                 "full": "free some space and run the same command again; finished runs are kept",
                 "not a database": "the file is damaged or not a ledger; use another folder",
                 "malformed": "the file is damaged; restore a copy, or use another folder",
-                "readonly": "the folder cannot be written; use another folder",
+                "readonly": "the folder is not writable; use another folder",
             }
             step = next((text for key, text in fix.items() if key in message), "use another folder")
             raise StudyError(f"{str(self.path)!r}: {message}; {step}") from error

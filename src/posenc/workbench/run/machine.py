@@ -19,21 +19,21 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 @cache
 def versions() -> str:
-    """Return the versions that affect the numbers, as JSON."""
+    """Return the versions of Python, torch and posenc, which affect a run's numbers, as JSON."""
     return json.dumps({"posenc": __version__, "torch": torch.__version__, "python": platform.python_version()})
 
 
 @cache
 def hardware(device: str = "cpu") -> str:
-    """Return the processor with its cores and threads, or the name of the accelerator."""
+    """Return the name of the processor, with its cores and threads, or of the accelerator."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
-    return f"{_processor()}, {cores()} cores, {threads} thread{'s' * (threads > 1)} a run"
+    return f"{_processor()}, {cores()} cores, {threads} thread{'s' * (threads > 1)} per run"
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use by its CPU affinity and its control group's quota."""
+    """Return the number of cores that this process's CPU affinity and control-group quota allow it to use."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):  # no such file, or "max"
         quota, period = QUOTA.read_text().split()
@@ -42,7 +42,7 @@ def cores() -> int:
 
 
 def trim() -> None:
-    """Return freed memory that glibc keeps per thread to the operating system."""
+    """Give freed memory, which glibc caches per thread, back to the operating system."""
     with suppress(AttributeError, OSError, TypeError):  # other C libraries do this by themselves
         ctypes.CDLL(None).malloc_trim(0)
 

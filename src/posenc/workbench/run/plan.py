@@ -14,11 +14,12 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 4
-"""The version of the computation. Raise this number when a plan gives different numbers or a default changes."""
+"""The version of the computation. Raise this number when a change of code alters a plan's results, or when a
+default changes."""
 
 
 class Identified(ABC):
-    """The base class of plans, with an id, which is a hash of all values, and the JSON for ledgers."""
+    """The base class of plans. It computes a plan's id, which is a hash of all values, and its JSON for ledgers."""
 
     kind: ClassVar[str]
     numerics: int = NUMERICS
@@ -32,8 +33,8 @@ class Identified(ABC):
     def id(self) -> str:
         """A hash of all values, as sixteen hexadecimal digits.
 
-        The hash omits fields with their default value, so a new or removed field changes no id. A default may
-        change only if ``NUMERICS`` is raised.
+        The hash omits fields with their default value, so a new or removed field changes no id. If a default
+        changes, ``NUMERICS`` must be raised.
         """
         defaults = {each.name: each.default for each in fields(self)}  # type: ignore[arg-type]
         differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
@@ -55,7 +56,7 @@ def custom_classes(encoding: str, task: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Identified, Model, Training):
-    """One training and its tests.
+    """One training run and its tests.
 
     Args:
         encoding: the encoding as text, with the settings that differ from their defaults.
@@ -101,7 +102,7 @@ class Plan(Identified, Model, Training):
     def from_json(cls, text: str, id: str) -> "Plan":
         """Restore a plan from the output of ``to_json``, with its original id.
 
-        Fields that are newer than the plan have their defaults. The encoding's text is not parsed, because its
+        Fields that are newer than the plan get their default values. The encoding's text is not parsed, because its
         module may no longer exist.
         """
         values: dict[str, Any] = json.loads(text)
@@ -113,16 +114,17 @@ class Plan(Identified, Model, Training):
 
 @dataclass(frozen=True)
 class Cell:
-    """One measured number of a run, which is a measure at a test length.
+    """One measured number of a run: one measure at one test length.
 
     Args:
         measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per target of whole windows),
             ``"accuracy"`` (share of right answers), ``"refused"`` (the encoding does not support this length;
-            ``note`` has the reason), ``"chance"`` and ``"gate"`` (the criteria of runs, at the trained length).
+            ``note`` has the reason), ``"chance"`` and ``"gate"`` (the fields of ``Criteria``, at the trained
+            length).
         value: the number; NaN for ``"refused"``.
         count: the number of targets or answers from which the value was computed.
         detail: the numbers for paired statistics, such as the loss of each block, the loss by position, or the
-            share of right answers of each sequence or of each tenth of depth.
+            share of right answers for each sequence or for each tenth of the depth.
     """
 
     length: int
@@ -139,7 +141,7 @@ class LossCurve:
 
     Args:
         losses: loss of each step in nats per target, from step 0.
-        tokens, seconds: the number of tokens read and the time in these steps.
+        tokens, seconds: the number of tokens read in these steps, and the time taken.
         norms: gradient norm of each step before clipping; empty if norms were not recorded.
         validation: pairs of a step and the loss after this step in nats per target, on the same held-out sequences
             each time.
@@ -159,7 +161,7 @@ class LossCurve:
 
     @property
     def final_loss(self) -> float:
-        """The mean loss of the last tenth of the steps; infinite if the training was stopped early."""
+        """The mean loss of the last tenth of the steps; infinite if training was stopped early."""
         if self.verdict:
             return math.inf
         tail = self.losses[-max(1, len(self.losses) // 10) :]

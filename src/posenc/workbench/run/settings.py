@@ -25,8 +25,8 @@ class Setting:
         kind: the type of one value. An int is converted to a float; other types are not converted.
         optional: whether the value may be None.
         many: whether the value is a tuple, separated by commas on the command line.
-        by_task: whether the value may be a table by task instead of one value for all tasks. If the setting is
-            None, each task uses its own default.
+        by_task: whether the value may be a table with one value per task instead of one value for all tasks. If the
+            setting is None, each task uses its own default.
         axis: whether a study may list several values and train with each value.
     """
 
@@ -68,9 +68,10 @@ class Setting:
         return self._values(name, value)
 
     def read(self, name: str, text: str) -> Any:
-        """Parse a command-line option, such as ``1,2,4``, or ``language=800,ordering=300`` by task.
+        """Parse a command-line option, such as ``1,2,4``, or with one value per task, such as
+        ``language=800,ordering=300``.
 
-        Commas separate the values of an axis, also for a single task, as in ``language=800,ordering=300,600``.
+        Commas separate the values of an axis, even for a single task, as in ``language=800,ordering=300,600``.
         """
         if self.by_task and "=" in text:
             parts = re.split(r",(?=[^,]*=)", text)  # split at commas before a task, not before a value
@@ -161,7 +162,8 @@ TASKS = {
     "s5": "s5:S5",
     "neighbours": "neighbours:Neighbours",
 }
-"""The module in ``posenc.workbench.tasks`` and the class of every task, so that ``--help`` needs no torch."""
+"""The module in ``posenc.workbench.tasks`` and the class of every task, listed here so that ``--help`` does not
+import torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +190,7 @@ class Grid:
 
 @dataclass(frozen=True, kw_only=True)
 class TextSettings:
-    """The settings for the text of the language task."""
+    """The settings for the text of the task ``language``."""
 
     text: Path | None = setting(
         None,
@@ -233,18 +235,18 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The settings of the training, which are the same for every task."""
+    """The training settings, which are the same for every task."""
 
     accumulate: int = setting(1, "batches per optimiser step", "batches", 1, 65536)
     beta1: float = setting(0.9, "AdamW's decay of the mean gradient", low=0, high=0.9999)
     beta2: float = setting(0.98, "AdamW's decay of the mean squared gradient", low=0, high=0.99999)
     weight_decay: float = setting(0.01, "AdamW's weight decay, for weights of linear layers only", low=0, high=10)
     schedule: str = setting("cosine", "learning rate schedule", choices=("cosine", "constant"))
-    warm_up: float = setting(0.05, "steps in which the learning rate rises from 0", "share of the steps", 0, 1)
-    floor: float = setting(0.05, "learning rate at the end of the schedule", "share of the learning rate", 0, 1)
+    warm_up: float = setting(0.05, "share of the steps in which the learning rate rises from 0", "", 0, 1)
+    floor: float = setting(0.05, "final learning rate, as a share of the peak", "", 0, 1)
     clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", low=0, high=1e9)
     dtype: str = setting("float32", "dtype of the model", choices=("float32", "float64"))
-    autocast: str = setting("none", "autocast dtype; parameters keep theirs", choices=("none", "bfloat16"))
+    autocast: str = setting("none", "autocast dtype; parameters keep their own dtype", choices=("none", "bfloat16"))
     compile: bool = setting(False, "compile the training step, which starts slowly and then runs faster")
 
 

@@ -1,4 +1,5 @@
-"""Trains a model step by step, and reports every loss. A resumed run gives the same numbers."""
+"""Trains a model step by step, and reports every loss. A resumed run gives the same numbers as an uninterrupted
+run."""
 
 import math
 import time
@@ -19,9 +20,9 @@ from posenc.workbench.run.settings import Training
 REPORT_EVERY = 0.25
 """The number of seconds between two reports. Losses are fetched from the device only for reports."""
 STATE_EVERY = 60.0
-"""The number of seconds between two states on disk; a shorter run writes no state."""
+"""The number of seconds between two saves of the training state; a shorter run saves no state."""
 VALIDATIONS = 20
-"""The number of validation losses per run, if the run has as many steps."""
+"""The number of validation losses per run, if the run has at least this many steps."""
 DIVERGED, FOR = 10.0, 10
 """A run has diverged if a loss is NaN or infinite, or if the losses of ``FOR`` consecutive steps are more than
 ``DIVERGED`` times the first loss.
@@ -46,7 +47,8 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place. A training that is killed and resumed from its state file gives the same numbers.
+    """Train ``model`` in place. A run that is killed and resumed from its state file gives the same numbers as an
+    uninterrupted run.
 
     Training stops early, with a verdict, if the loss is NaN or stays far above the first loss.
 
@@ -54,7 +56,7 @@ def train(
         run: the plan's id, for reports.
         path: the file of the training state; None to store no state.
         work: the amount of work in one step, in the unit of progress reports.
-        validate: a function that returns the loss on held-out sequences, and does not affect the training.
+        validate: a function that returns the loss on held-out sequences, and does not affect training.
     """
     parameters = list(model.parameters())
     device = parameters[0].device
@@ -94,7 +96,8 @@ def train(
 
 
 def factor(step: int, steps: int, how: Training) -> float:
-    """Return the factor of the learning rate, which rises during warm-up and then follows the schedule."""
+    """Return the factor by which the learning rate is multiplied: it rises during warm-up, then follows the
+    schedule."""
     warm = max(1, int(how.warm_up * steps))
     if step < warm:
         return (step + 1) / warm

@@ -172,8 +172,8 @@ def _loss(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
-    """Test the model at every length, and return the cells. If the encoding refuses a length, its cell has the
-    reason.
+    """Test the model at every length, and return the cells. If the encoding refuses a length, the cell for that
+    length has the reason.
 
     If a test's grid is larger than the trained grid, tables are resized if possible.
     """
@@ -214,7 +214,7 @@ def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
 
 
 def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
-    """Measure the share of right answers overall and of each sequence, and by depth if the task has depths."""
+    """Measure the share of right answers overall, per sequence, and, if the task has depths, by depth."""
     shares: list[Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, task, length, count):

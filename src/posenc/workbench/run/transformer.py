@@ -117,7 +117,8 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """Return the model for a grid of this size, with the same weights, or this model if no table must grow."""
+        """Return the model for a grid of this size, with the same weights, or this model itself if no table needs
+        to grow."""
         encoding = self.encoding.enlarged(*places) if places else self.encoding
         if encoding is self.encoding:
             return self
@@ -154,8 +155,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Return the outputs at every token.
 
-        By default, positions count up. Without a ``mask``, each token sees all tokens, or all earlier tokens in a
-        causal model.
+        By default, positions are 0, 1, 2, …. Without a ``mask``, each token sees all tokens, or all earlier tokens
+        in a causal model.
         """
         if positions is None:
             positions = on_axes(arange(tokens.shape[1], device=tokens.device), self.encoding.axes)

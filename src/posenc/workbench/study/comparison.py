@@ -43,7 +43,7 @@ class Comparison:
 
     Args:
         study: the study to run.
-        text: the text of the language task; None if no task reads one.
+        text: the text of the task ``language``; None if no task reads one.
         ledger: the study's ledger, to which ``run`` writes finished runs.
         part: the plans to compare; by default all plans of the study.
 
@@ -88,8 +88,8 @@ class Comparison:
     ) -> Outcome:
         """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
 
-        Plans are checked before the first run. A comparison that is killed, created again and run gives the same
-        numbers as an uninterrupted comparison.
+        Plans are checked before the first run. A comparison that is killed, and then created and run again, gives
+        the same numbers as an uninterrupted one.
         """
         self.check(getattr(launcher, "devices", ()))
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source

@@ -20,7 +20,7 @@ CLOSE = 1e-3
 
 
 def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -> Path:
-    """Write the model of a language run to a folder for ``AutoModelForCausalLM.from_pretrained``.
+    """Write the model of a run on the task ``language`` to a folder for ``AutoModelForCausalLM.from_pretrained``.
 
     A model with RMSNorm and SwiGLU becomes a ``LlamaForCausalLM``, and a model with LayerNorm and GELU becomes a
     ``GPTNeoXForCausalLM``. Before any file is written, the logits in transformers are compared with the study's
@@ -42,12 +42,14 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     plans = language_plans(study)
     chosen = [plan for plan in plans if (plan.encoding, plan.seed) == (encoding, seed)]
     if not chosen:
-        known = ", ".join(dict.fromkeys(f"{plan.encoding} seed {plan.seed}" for plan in plans)) or "none"
-        raise StudyError(f"{str(study)!r} has no language run of {encoding} seed {seed}; it has {known}")
+        known = ", ".join(dict.fromkeys(f"{plan.encoding} with seed {plan.seed}" for plan in plans)) or "none"
+        raise StudyError(
+            f"{str(study)!r} has no run of {encoding} with seed {seed} on the task 'language'; it has {known}"
+        )
     if len(chosen) > 1:
         raise StudyError(
-            f"{str(study)!r} has {len(chosen)} language runs of {encoding} seed {seed}, with different settings; "
-            "train the run to export in a separate study"
+            f"{str(study)!r} has {len(chosen)} runs of {encoding} with seed {seed} on the task 'language', with "
+            "different settings; train the run to export in a separate study"
         )
     (plan,) = chosen
     text = source_of(study).load()
@@ -71,21 +73,21 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
 
 
 def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the config and the weights under the names of transformers."""
+    """Return the config and the weights, with the names that transformers uses."""
     encoding, why = model.encoding, ""
     if not isinstance(encoding, Rotary) or encoding.pairing != "half" or not isinstance(encoding.scaling, Default):
-        why = f"positions {plan.encoding} (not rotary without scaling)"
+        why = f"its encoding {plan.encoding}, which is not rotary without scaling"
     elif plan.window or plan.qk_norm:
-        why = f"window={plan.window} or qk_norm={plan.qk_norm}"
+        why = f"its settings window={plan.window} and qk_norm={plan.qk_norm}"
     elif (plan.norm, plan.activation) == ("rms", "swiglu"):
         return _llama(plan, model, encoding)
     elif (plan.norm, plan.activation) == ("layer", "gelu") and plan.kv_heads in (None, plan.heads):
         return _gpt_neox(plan, model, encoding)
     else:
-        why = f"norm={plan.norm}, activation={plan.activation} with kv_heads={plan.kv_heads}"
+        why = f"its settings norm={plan.norm}, activation={plan.activation} and kv_heads={plan.kv_heads}"
     raise StudyError(
-        f"{plan.name} cannot be a transformers model because of {why}; export a run with rotary positions, and "
-        "with either norm=rms and activation=swiglu or norm=layer and activation=gelu"
+        f"{plan.name} cannot be a transformers model because of {why}; export a run of rotary with "
+        "either norm=rms and activation=swiglu or norm=layer and activation=gelu"
     )
 
 

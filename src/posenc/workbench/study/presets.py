@@ -1,4 +1,4 @@
-"""The presets, which are named studies, and a reader of studies from a preset, a TOML file and options."""
+"""Presets, which are named studies, and a function that reads a study from a preset, a TOML file and options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -38,7 +38,7 @@ ZOO_OF_GRIDS = (
     *("window(size=(23, 23))", "decomposed(size=(23, 23))", "decomposed(size=(8, 8))", "layoutlm"),
 )
 """All encodings of the catalogue for grids, in the variants that models use, and two encodings with one axis, which
-number the cells row by row. Tables have as many places as the largest test's grid, or are resized to it."""
+number the cells row by row. Tables have as many positions as the largest test's grid, or are resized to it."""
 
 PRESETS = {
     "quick": Preset(Study(), "five encodings, three tasks, one seed", "3 minutes on two cores"),
@@ -49,7 +49,7 @@ PRESETS = {
             steps={"language": 1500, "ordering": 900, "needle": 300},
         ),
         "four tasks, three seeds, longer training",
-        "20 minutes on two cores, computed: a run takes 75 seconds of one core on language and 17 on ordering",
+        "20 minutes on two cores, computed from 75 seconds of one core per run of language and 17 of ordering",
     ),
     "full": Preset(
         Study(
@@ -71,7 +71,7 @@ PRESETS = {
             blocks=32,
             answers=128,
         ),
-        "every encoding for text, on language and ordering, three seeds",
+        "every encoding for text, the tasks language and ordering, three seeds",
         "18 minutes on two cores, computed from 132 runs of 5 to 60 seconds on one core",
     ),
     "zoo-grid": Preset(
@@ -81,7 +81,7 @@ PRESETS = {
             seeds=3,  # type: ignore[arg-type]
             answers=64,
         ),
-        "every encoding with rows and columns, on neighbours in a grid, three seeds",
+        "every encoding for grids, the task neighbours, three seeds",
         "13 minutes on one core, computed from 60 runs of 13 seconds",
     ),
     "architecture": Preset(
@@ -96,7 +96,7 @@ PRESETS = {
             window=(32, 2048),  # type: ignore[arg-type]
             blocks=32,
         ),
-        "four encodings under 32 architectures: norms, grouped keys, windows, trained lengths",
+        "four encodings in 32 architectures: norms, grouped keys, windows, trained lengths",
         "16 minutes on two cores, computed from 128 runs of 15 seconds on one core",
     ),
     "small-gpt": Preset(
@@ -123,7 +123,7 @@ PRESETS = {
             lengths=(1, 2, 4, 8),
             device="cuda",
         ),
-        "GPT-2's size, 12 layers of width 768, six encodings, three seeds; bring a text",
+        "GPT-2's size, 12 layers of width 768, six encodings, three seeds; needs a text of your own",
         "estimated, not yet run: 18 runs of 2.0e18 operations take a day on an H200 at two fifths of its peak, or "
         "three days at an eighth",
     ),
@@ -137,7 +137,7 @@ def read_study(
 
     Args:
         preset: the name of the preset; by default the preset that the file names, or quick.
-        config: a TOML file with settings as keys. Relative paths start at the folder of this file.
+        config: a TOML file with settings as keys. Paths are relative to the folder of this file.
         options: settings by name. Strings are parsed as on the command line; None keeps a setting unchanged.
 
     Raises:

@@ -28,7 +28,8 @@ from posenc.workbench.study.statistics import (
 from posenc.workbench.tasks import TASKS, Criteria
 
 LOST = 0.05
-"""The share of perplexity or accuracy that an encoding may lose and still hold at the longest length."""
+"""An encoding holds if, at the longest length, its perplexity is at most this share higher, or its accuracy at most
+this share lower, than at the trained length."""
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
 """The settings of a plan that may be axes of a study, except the trained length, which has a result of its own."""
 FOLLOWS = {"lengths": "train_length", "test_count": "lengths", "source": "encoding"}
@@ -123,7 +124,8 @@ class TaskResult:
         return f"{'undecided, ' * unsure}{what} {' and '.join(dict.fromkeys(seeds))}"  # equal values only once
 
     def limit(self, row: Row) -> float:
-        """Return the largest drop with which a row still holds, in nats of loss or as a share of right answers."""
+        """Return the largest change for the worse with which a row still holds, in nats or as a share of right
+        answers."""
         return math.log1p(LOST) if self.task.measure == "loss" else LOST * row.values[self.lengths[0]].mean
 
     def leaders(self, length: int) -> tuple[Row, ...]:
@@ -145,7 +147,7 @@ class TaskResult:
 
 
 def holds(result: TaskResult, row: Row) -> bool:
-    """Return whether a row surely loses at most ``LOST`` of the measure from the trained to the longest length.
+    """Return whether a row's measure surely worsens by at most ``LOST`` from the trained to the longest length.
 
     The whole interval of the change must be within this limit, because a mean over few blocks or seeds may be
     within it by chance.
@@ -154,18 +156,19 @@ def holds(result: TaskResult, row: Row) -> bool:
 
 
 def undecided(result: TaskResult, row: Row) -> bool:
-    """Return whether the mean drop is within the limit, but the interval of the drop is not."""
+    """Return whether the mean change is within the limit, but the interval of the change is not."""
     return _remains(result, row, "mean") and not holds(result, row)
 
 
 def _remains(result: TaskResult, row: Row, end: str) -> bool:
-    """Return whether the mean of the drop, or an end of its interval, is within the limit."""
+    """Return whether the mean of the change, or an end of its interval, is within the limit."""
     lost = row.lost.get(result.longest)
     return bool(row.ranked and not row.not_finite and lost is not None and getattr(lost, end) <= result.limit(row))
 
 
 def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
-    """Return the longest test length up to which a row loses at most ``LOST``; None if the row is not ranked."""
+    """Return the longest test length up to which a row's measure worsens by at most ``LOST``; None if the row is
+    not ranked."""
     if not row.ranked or result.lengths[0] not in row.values:
         return None
     lost = {n: row.lost.get(n, NO_VALUE) for n in result.lengths} | {result.lengths[0]: NO_CHANGE}
@@ -217,7 +220,8 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
 
 
 def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
-    """Summarise a task's newest run and the runs that are ``alike``, with the chance and gate that they store.
+    """Summarise a task's newest run and the runs ``alike``, with the chance level and the gate stored in these
+    runs.
 
     Return None if the task has no run.
     """
@@ -274,7 +278,7 @@ def _row(
 
 
 def _worse(criteria: Criteria, change: Interval) -> Interval:
-    """Return a change of the measure with the sign at which a positive change is worse."""
+    """Return a change of the measure, with its sign chosen so that a positive change is worse."""
     return change if criteria.measure == "loss" else change.negative
 
 

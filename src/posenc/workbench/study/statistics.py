@@ -11,7 +11,7 @@ from posenc.pictures.numbers import count
 LEVEL = 0.95
 FEW = 3
 """The minimum number of documents for an effective length. With two documents, an interval would reach thirteen
-times as far from the mean as the two values."""
+times as far from the mean as the two values do."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Interval:
     of: str
     """The samples of the mean, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
     seeds: tuple[float, ...] = ()
-    """The values of two seeds. Pages show both values instead of the interval of their mean, which is 13 times as
-    wide as their distance.
+    """The values of two seeds. Pages show both values, because the interval of their mean is 13 times as wide as
+    the distance between them.
     """
 
     @property
@@ -44,7 +44,7 @@ class Interval:
 
 
 def number(value: float) -> float | None:
-    """Return a value for JSON, which is None if the value is not finite."""
+    """Return the value, or None for JSON if the value is not finite."""
     return value if math.isfinite(value) else None
 
 
@@ -81,7 +81,7 @@ def perplexity(loss: float) -> float:
 
 
 def over_blocks(blocks: Sequence[float]) -> Interval:
-    """Return the mean over blocks of text, which count as independent."""
+    """Return the mean over blocks of text, which are treated as independent."""
     return _over(blocks, "blocks")
 
 
@@ -115,9 +115,9 @@ def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interv
 def together(one: Interval, other: Interval) -> Interval:
     """Combine two intervals into the interval of a mean with both independent errors (MOVER, Zou and Donner 2008).
 
-    If an end of the two intervals lies a and b from its mean, that end of the result lies √(a² + b²) from the
-    mean. The joint variation of seeds and blocks counts twice, so the interval of ``crossed`` is slightly too
-    wide. If the interval ``other`` has no spread, the interval ``one`` is returned.
+    If the upper ends of the two intervals lie a and b above their means, the upper end of the result lies √(a² +
+    b²) above its mean; lower ends likewise. The joint variation of seeds and blocks counts twice, so the interval
+    of ``crossed`` is slightly too wide. If the interval ``other`` has no spread, the interval ``one`` is returned.
     """
     if math.isnan(other.low):
         return one
@@ -127,7 +127,7 @@ def together(one: Interval, other: Interval) -> Interval:
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the mean of ours − theirs on the same blocks, where the variation between blocks cancels."""
+    """Return the mean of ours − theirs on the same blocks, so that the variation between blocks cancels."""
     return _over([a - b for a, b in zip(ours, theirs, strict=True)], "blocks", level)
 
 
@@ -161,7 +161,7 @@ class EffectiveLength:
 
     @property
     def parts(self) -> tuple[str, str]:
-        """The length and its interval as texts for tables; the interval is empty if its two ends are equal."""
+        """The length and its interval as strings for tables; the interval is empty if its two ends are equal."""
         if self.undecided:
             return "undecided", ""
         text = f"at least {count(self.tokens)}" if self.at_least else count(self.tokens)

@@ -110,7 +110,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         return tuple(sorted({trained, *(round(n * trained) for n in self.lengths)}))
 
     def read_text(self, say: Callable[[str], object] = str) -> Text | None:
-        """Load the text, or return None if no task reads a text. ``say`` receives a line before tokenizing."""
+        """Load the text, or return None if no task reads a text. ``say`` is called with a message before
+        tokenizing."""
         return self.source.load(say) if any(task_class(name).reads_text for name in self.tasks) else None
 
     def plans(self, text: Text | None) -> list[Plan]:
@@ -158,7 +159,7 @@ def check_device(device: str) -> None:
 
 
 def source_of(folder: Path) -> Source:
-    """Return the source of a study's text, as study.toml states it, or else the source of the default text.
+    """Return the source of a study's text given in study.toml, or else the source of the default text.
 
     Encodings are not parsed, so that no custom class is imported.
     """
@@ -169,7 +170,7 @@ def source_of(folder: Path) -> Source:
 
 
 def settings_of(config: Path) -> dict[str, Any]:
-    """Return the settings in a TOML file. Relative paths start at the folder of the file."""
+    """Return the settings in a TOML file, whose paths are relative to the folder of the file."""
     try:
         settings = tomllib.loads(config.read_text(encoding="utf-8"))
     except OSError as error:

@@ -30,13 +30,13 @@ class TrainedTable:
 
 
 def language_plans(study: Path) -> list[Plan]:
-    """Return the plans of a study's runs on language, oldest first."""
+    """Return the plans of a study's runs on the task ``language``, oldest first."""
     with Ledger(study) as ledger:
         return [run.plan for run in ledger.runs() if run.plan.task == "language"]
 
 
 def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> Transformer:
-    """Load the model of a study's run on language, in evaluation mode, onto a device.
+    """Load the model of a study's run on the task ``language`` onto a device, in evaluation mode.
 
     Raises:
         StudyError: the run was trained on another text, or its weights are missing.

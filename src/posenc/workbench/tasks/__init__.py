@@ -1,4 +1,5 @@
-"""The tasks, one per file: sequences, right answers, chance, and the gate for having learned the task."""
+"""The tasks, one per file: sequences, right answers, the chance level, and the gate that a model passes if it has
+learned the task."""
 
 from typing import Any
 
@@ -31,7 +32,7 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
     _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
     if custom.__abstractmethods__:
         raise InvalidArgument(
-            f"task {name} lacks the method {' and '.join(sorted(custom.__abstractmethods__))}; implement it"
+            f"task {name} lacks {' and '.join(sorted(custom.__abstractmethods__))}, which its class must implement"
         )
     return custom
 
@@ -39,8 +40,8 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
 def task(name: str, text: Text | None, longest: int, train_length: int | None = None) -> Task:
     """Create the task with this name, for tests up to ``longest`` tokens.
 
-    ``train_length`` is the task's default if it is None. Tasks that read a text, such as language, need ``text``;
-    other tasks ignore it.
+    ``train_length`` is the task's default if it is None. Tasks that read a text, such as ``language``, need
+    ``text``; other tasks ignore it.
     """
     make: Any = task_class(name)
     task: Task = make(text, longest, train_length) if make.reads_text else make(train_length)
@@ -53,7 +54,7 @@ def _complete(name: str, thing: object, *attributes: str) -> None:
     missing = [attribute for attribute in attributes if not hasattr(thing, attribute)]
     if missing:
         raise InvalidArgument(
-            f"task {name} lacks the attribute {' and '.join(missing)}; set it in the class: {missing[0]} = …"
+            f"task {name} lacks {' and '.join(missing)}, which its class must set, as in: {missing[0]} = …"
         )
 
 

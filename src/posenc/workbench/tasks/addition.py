@@ -28,7 +28,8 @@ HINTS = 128
 
 
 class Addition(DrawnTask):
-    """Addition, most significant digit first. Chance is (n/10 + 1/2)/(n + 1), because the first digit is 0 or 1."""
+    """Addition, most significant digit first. The chance level is (n/10 + 1/2)/(n + 1), because the first digit is
+    0 or 1."""
 
     question = "what is the sum of two numbers? (share of digits right)"
     shortest: ClassVar[int] = 5
@@ -46,7 +47,7 @@ class Addition(DrawnTask):
         self.chance = (n / 10 + 1 / 2) / (n + 1)
 
     def digits(self, length: int) -> int:
-        """Return the largest n for which a sum of n-digit numbers fits into ``length`` tokens. The sum takes 3n + 2
+        """Return the largest n for which a sum of n-digit numbers fits into ``length`` tokens. A sum takes 3n + 2
         tokens, or 6n + 3 with hints, because its last digit is not an input."""
         return (length - 3) // 6 if self.hinted else (length - 2) // 3
 
@@ -85,7 +86,9 @@ class Hints(Reversed):
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
         last = int(columns.max())
         if last >= HINTS:
-            raise PositionOutOfRange(f"numbers of {last} digits need {last + 1} hints, but there are only {HINTS}")
+            raise PositionOutOfRange(
+                f"numbers with {last} digits need {last + 1} hints, but there are only {HINTS}"
+            )
         start = torch.randint(HINTS - last, (len(text), 1), generator=generator)
         at = torch.arange(len(columns)).repeat_interleave(1 + (columns >= 0))
         hint = at == at.roll(-1)
@@ -94,7 +97,8 @@ class Hints(Reversed):
 
 
 class Coupled(Reversed):
-    """Addition like ``Reversed``, in which all digits of a column share a position, and so do both signs."""
+    """Addition like ``Reversed``, in which all digits of a column share a position, and so do the plus and equals
+    signs."""
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
         batch, groups = super().written(generator, text, columns), int(columns.max()) - columns

@@ -1,4 +1,5 @@
-"""Implements ``posenc.workbench.check_task``: laws of a task's batches, and whether guessing stays at chance."""
+"""Implements ``posenc.workbench.check_task``, which checks a task's batches and that a constant guess scores no
+more than the chance level."""
 
 import math
 
@@ -13,9 +14,10 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask, Task
 from posenc.workbench.tasks.text import Text, load
 
 SEQUENCES, TESTS = 2048, 512
-"""The number of training sequences that determine the most common answer, and the number of tests."""
+"""The number of training sequences from which the most common answer is found, and the number of test sequences."""
 SURE = 4.0
-"""The allowed distance above chance in standard deviations, which is exceeded by chance in 3 of 100,000 cases."""
+"""The allowed excess over the chance level, in standard deviations; a correct task exceeds it in 3 of 100,000
+cases."""
 
 
 class Subject:
@@ -62,7 +64,10 @@ def well_formed(subject: Subject) -> None:
     longer = subject.tests(2 * length, 8)
     _check(f"test_batches({2 * length}, 8)", task, longer, 2 * length)
     shortest = min(batch.tokens.shape[1] for batch in longer)
-    owed(shortest > length, f"a test of {2 * length} tokens has only {shortest}; the trained length is {length}")
+    owed(
+        shortest > length,
+        f"test_batches({2 * length}, 8) has rows of {shortest} tokens, not more than train_length={length}",
+    )
 
 
 def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:

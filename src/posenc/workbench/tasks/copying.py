@@ -1,8 +1,8 @@
-"""The tasks copying and reverse: repeat a sequence after a separator, forwards or backwards.
+"""The tasks ``copying`` and ``reverse``: repeat a sequence after a separator, forwards or backwards.
 
 Every token of the copy is scored, given the tokens before it. Symbols occur several times, so the model must find
-its place in the original by position. The tasks copying and reverse are from Kazemnejad et al. 2023 (arXiv
-2305.19466) on length generalisation.
+the next symbol to copy by its position. The tasks are from Kazemnejad et al. 2023 (arXiv 2305.19466) on length
+generalisation.
 """
 
 from typing import ClassVar
@@ -17,7 +17,8 @@ SYMBOLS = 16
 
 
 class Copying(DrawnTask):
-    """A sequence has n symbols, a separator, and the same n symbols as answers, n tokens after the originals."""
+    """A sequence has n symbols, a separator, and the same n symbols as answers. Each answer is n tokens after its
+    original."""
 
     question = "repeat the sequence after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12
@@ -42,7 +43,8 @@ class Copying(DrawnTask):
 
 
 class Reverse(Copying):
-    """The answers are the n symbols backwards. The k-th answer is 2k − 1 tokens back, so all distances differ."""
+    """The answers are the n symbols in reverse order. The k-th answer is 2k − 1 tokens back, so all distances
+    differ."""
 
     question = "repeat the sequence backwards after the separator (share of tokens right)"
 

@@ -17,7 +17,8 @@ ROWS = (".jsonl", ".parquet")
 """The suffixes of files with one document per row."""
 
 Document = tuple[str, Iterator[bytes]]
-"""A document's name, whose hash determines the split, and an iterator over its bytes in pieces."""
+"""A document's name, whose hash determines the part (training or validation), and an iterator over pieces of its
+bytes."""
 
 
 def files(path: Path) -> list[Path]:
@@ -60,7 +61,7 @@ def _jsonl(file: Path) -> Iterator[bytes]:
                 yield (json.loads(line)["text"] or "").encode(errors="replace")  # "?" for a lone surrogate
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise StudyError(
-                    f"text {str(file)!r} has no object with a string 'text' in line {number}; write one object "
+                    f"text {str(file)!r}: line {number} is not an object with a string 'text'; write one object "
                     'per line, such as {"text": "…"}'
                 ) from error
 

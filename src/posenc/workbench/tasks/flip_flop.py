@@ -1,4 +1,4 @@
-"""The task flip-flop: read back the last written bit, across any number of ignored bits.
+"""The task ``flip-flop``: read back the last written bit, across any number of ignored bits.
 
 Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling" (arXiv 2306.00946), FFL(0.8). Each
 bit of this one-bit memory follows an instruction to write, read or ignore. The task tests whether attention goes
@@ -18,7 +18,7 @@ SHARES = 0.1, 0.1, 0.8
 
 class FlipFlop(DrawnTask):
     """A sequence alternates instructions and bits, from a first write to a last read. The answer is the bit after a
-    read, and chance is 1/2."""
+    read, and the chance level is 1/2."""
 
     question = "read back the last written bit, past many ignored bits"
     shortest: ClassVar[int] = 3

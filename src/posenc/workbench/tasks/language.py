@@ -1,9 +1,9 @@
-"""The task language: predict the next byte of real text, with the same targets under more and more context.
+"""The task ``language``: predict the next byte of real text, with the same targets after more and more context.
 
-Test windows of every length end at the same places in the validation text, and their last ``TARGETS`` bytes (fewer
-if the trained length is shorter) are the fixed targets. Because the targets are fixed, changes with the length come
-from the model, not from the text. The mean loss over whole windows, which papers report, also falls with the length
-because targets have more context on average.
+Test windows of every length end at the same positions in the validation text, and their last ``TARGETS`` bytes
+(fewer if the trained length is shorter) are the fixed targets. Because the targets are fixed, changes with the
+length come from the model, not from the text. The mean loss over whole windows, which papers report, also falls
+with the length because targets have more context on average.
 """
 
 from collections.abc import Iterator
@@ -22,14 +22,15 @@ TARGETS = 64
 
 
 COUNTED = 2**22
-"""The largest number of training tokens in the tables of the gate, and of validation tokens for testing them."""
+"""The largest number of training tokens for the gate's tables, and of validation tokens for testing these
+tables."""
 
 
 class Language(Task):
-    """The next token of a text is predicted at every position. The gate is the loss of a table of token pairs that
-    are counted on the training part."""
+    """The next token of a text is predicted at every position. The gate is the loss of a table of token pairs,
+    counted in the training part."""
 
-    question = "predict the next byte of real text, the same targets with ever more context"
+    question = "predict the next byte of real text: the same targets, with more and more context"
     measure: Literal["loss", "accuracy"] = "loss"
     train_length: int = 128
     steps: ClassVar[int] = 800
@@ -38,7 +39,8 @@ class Language(Task):
     reads_text: ClassVar[bool] = True
 
     def __init__(self, text: Text, longest: int, train_length: int | None = None) -> None:
-        """``longest`` is the length of the longest test window; windows of all lengths end at the same places."""
+        """``longest`` is the length of the longest test window; windows of all lengths end at the same
+        positions."""
         self.text, unit = text, text.tokens.unit
         self.vocabulary = self.outputs = text.tokens.vocabulary
         self.train_length = length = train_length or type(self).train_length
@@ -87,7 +89,7 @@ def _token_loss(text: Text) -> float:
 
 
 def _pair_loss(text: Text) -> float:
-    """Return the loss of a table of token pairs, in nats per token, which a trained model must beat.
+    """Return the loss of a table of token pairs in nats per token. A trained model must have a lower loss.
 
     Only pairs that occur in the text are stored, so that a table for any vocabulary fits into memory.
     """

@@ -1,8 +1,8 @@
-"""The task MQAR, multi-query associative recall: which value belongs to this key?
+"""The task ``mqar``, multi-query associative recall: which value belongs to this key?
 
-Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of keys and values, then each key again, in noise.
-The distance follows a power law, as for repeated pairs in text (Zipf): P(g) ∝ (g + 1)^(a − 1), a = 0.01. A model
-finds the key by content, and the value is the token after the key. The model must see the previous token, and
+Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of keys and values, then each key again, amid
+noise. The distance follows a power law, as for repeated pairs in text (Zipf): P(g) ∝ (g + 1)^(a − 1), a = 0.01. A
+model finds the key by content, and the value is the token after the key. The model must see the previous token, and
 recall over distances that grow with the length. The authors fill the gaps with random tokens of the whole
 vocabulary. This task has separate tokens for noise, so that every question has an answer.
 """
@@ -18,7 +18,8 @@ POWER = 0.01
 
 
 class MQAR(DrawnTask):
-    """A sequence has four pairs and four questions. Chance is 1/16, and guessing one of four values scores 1/4."""
+    """A sequence has four pairs and four questions. The chance level is 1/16; guessing one of the four values
+    scores 1/4."""
 
     question = "four keys and their values, then the keys in noise: which value belongs to each?"
     shortest: ClassVar[int] = 4 * PAIRS

@@ -1,4 +1,4 @@
-"""The task needle: which of 16 values is hidden in noise? The answer depends only on content, not on order."""
+"""The task ``needle``: which of 16 values is hidden in noise? The answer depends only on content, not on order."""
 
 from typing import ClassVar
 

@@ -1,4 +1,5 @@
-"""The task neighbours: every cell of a grid asks for the symbol on one side, which only positions can locate."""
+"""The task ``neighbours``: every cell of a grid asks for the symbol on one side, which can be found only by its
+position."""
 
 from math import isqrt
 from typing import ClassVar
@@ -17,7 +18,8 @@ SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 class Neighbours(DrawnTask):
-    """A token is a symbol with a side; the answer is the neighbour's symbol on that side. Grids have any size."""
+    """A token is a symbol and a side; the answer is the symbol of the neighbour on that side. Grids may have any
+    size."""
 
     question = "every cell of a grid asks: which symbol is above, below, left or right?"
     train_length: int = 64
@@ -36,7 +38,8 @@ class Neighbours(DrawnTask):
         return rows, length // rows
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
-        """Draw a batch. Rows and columns are drawn independently, so that only positions show a row's length."""
+        """Draw a batch. The numbers of rows and columns are drawn independently, so that only positions reveal a
+        row's length."""
         side = isqrt(self.train_length)
         rows, columns = torch.randint(2, side + 1, (2,), generator=generator).tolist()
         return _asked(generator, size, rows, columns)

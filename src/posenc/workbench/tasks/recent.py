@@ -1,4 +1,5 @@
-"""The task recent: which of several values in noise comes last? The order of the values determines the answer."""
+"""The task ``recent``: which of several values in noise comes last? The order of the values determines the
+answer."""
 
 from typing import ClassVar
 

@@ -1,4 +1,5 @@
-"""The base classes of tasks, which define batches for training and tests, right answers, chance and the gate."""
+"""The base classes of tasks, which define batches for training and tests, right answers, the chance level and the
+gate."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -33,8 +34,9 @@ class Batch:
     def on_axes(self, axes: int) -> "Batch":
         """Return the batch for an encoding with this many axes.
 
-        Positions in a sequence are the same on every axis. Places on a grid use the encoding's last axes, and
-        earlier axes, such as time, are 0. Encodings with one axis number the cells of a grid row by row.
+        A token of a sequence has the same position on every axis. A cell of a grid uses the encoding's last axes,
+        and its position on earlier axes, such as time, is 0. Encodings with one axis number the cells of a grid row
+        by row.
         """
         if self.positions is None or axes == len(self.positions) > 1:
             return self
@@ -58,9 +60,9 @@ class Criteria:
     Args:
         name: the task's name.
         question: the task in words.
-        measure: ``"loss"`` is in nats per target, lower is better; ``"accuracy"`` is the share of right answers.
+        measure: ``"loss"`` (nats per target, lower is better) or ``"accuracy"`` (share of right answers).
         chance: the measure of a model that knows only the frequency of each answer.
-        gate: the measure at the trained length from which the task counts as learned.
+        gate: the measure at the trained length that a model must reach to count as having learned the task.
     """
 
     name: str
@@ -106,7 +108,7 @@ class Task(Criteria, ABC):
     """Whether the task reads a text, and is created by ``Task(text, longest, train_length)``."""
 
     def places(self, length: int) -> tuple[int, ...]:
-        """Return the number of places on each axis in a test with this many tokens; empty for sequences."""
+        """Return the number of positions on each axis in a test with this many tokens; empty for sequences."""
         return ()
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Reads real text as tokens, splits its documents into training and validation, and hashes both parts."""
+"""Reads real text as tokens, splits its documents into a training and a validation part, and hashes both parts."""
 
 import hashlib
 import json
@@ -30,14 +30,14 @@ BATCH = 16
 """The number of pieces that are tokenized in parallel, one per thread."""
 VALIDATION_SHARE = 0.1
 BETWEEN = b"\n\n"
-"""The separator between documents that are joined."""
+"""The separator between joined documents."""
 
 Stretches = Int[Tensor, "_ 2"]
 """The start of each document in a file, and its length, both in bytes."""
 PARTS = ("train", "validation")
 """The names of the token files, one per part."""
 SAMPLE = 128
-"""The largest number of pieces that train a ``bpe`` tokenizer, evenly spread over the training part."""
+"""The largest number of pieces, evenly spread over the training part, on which a ``bpe`` tokenizer is trained."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Text:
 
     Args:
         name: the text's name in messages.
-        sha256: the hash of the training and validation bytes together.
+        sha256: the hash of the training and validation bytes combined.
         train, validation: the tokens of each part, in the narrowest type that fits.
         tokens: the tokenizer.
     """
@@ -86,7 +86,7 @@ class Source:
     def load(self, say: Callable[[str], object] = str) -> Text:
         """Load the text. The tokens are cached for all processes until the files of the text change.
 
-        ``say`` receives a line of text before tokenizing, which takes minutes per gigabyte.
+        ``say`` is called with a message before tokenizing, which takes minutes per gigabyte.
         """
         path = self.path or DEFAULT
         name = path.name if self.path else "posenc's documentation"
@@ -156,7 +156,8 @@ def _mapped(file: Path, dtype: torch.dtype) -> Int[Tensor, " n"]:
 
 
 def spooled(documents: Iterable[Document], file: Path) -> Stretches:
-    """Write documents to a file one after the other, and return their stretches, sorted by hashes of the names."""
+    """Write documents to a file one after another, and return their starts and lengths, sorted by hashes of their
+    names."""
     hashes, stretches = array("q"), array("q")
     with file.open("wb") as out:
         for name, pieces in documents:
@@ -169,9 +170,10 @@ def spooled(documents: Iterable[Document], file: Path) -> Stretches:
 
 
 def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
-    """Split documents into training and validation. The first documents, with a tenth of the bytes, are held out.
+    """Split documents into a training and a validation part. The first documents, with a tenth of the bytes, are
+    held out.
 
-    If there is only one document, its last tenth is held out, so that long contexts stay whole.
+    If there is only one document, its last tenth is held out, so that long contexts are not interrupted.
     """
     lengths = stretches[:, 1].double()
     if len(stretches) == 1:
@@ -199,7 +201,7 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
     read.
 
     Raises:
-        StudyError: the folder cannot be written.
+        StudyError: the folder is not writable.
     """
     name = hashlib.sha256(key.encode()).hexdigest()[:32]
     if (folder := cache("texts") / name).is_dir():

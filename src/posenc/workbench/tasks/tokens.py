@@ -78,7 +78,7 @@ Tokens = Bytes | Pieces
 
 
 def pieces(data: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the data in pieces of at most ``PIECE`` bytes, cut at line ends if possible."""
+    """Yield the data in pieces of at most ``PIECE`` bytes, split at line ends if possible."""
     rest = bytearray()
     for each in data:
         rest += each

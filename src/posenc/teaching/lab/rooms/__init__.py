@@ -58,7 +58,7 @@ class Stage:
         guess: a question that is shown before the controls.
         number: the readout that matters most, shown first and largest.
         picks: the controls that are set in turn by touching a column or row of the picture.
-        fresh: whether the answer to the same texts may change, as with a growing ledger.
+        fresh: whether the answer for the same values may change, as with a growing ledger.
     """
 
     question: str
