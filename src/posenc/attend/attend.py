@@ -109,16 +109,16 @@ def attention(
         k: keys; the number of key heads may be a divisor of the number of query heads (grouped-query attention).
         v: values, with as many heads as the keys.
         placed: ``encoding.at(q_positions, k_positions)``. For ``Layers``, pass ``placed[layer]``, whose window
-            applies in addition to the window of the mask.
+            applies in addition to the mask's.
         mask: the keys that each query may see. The output for a query that sees no key is zero.
-        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees its own key and earlier keys;
-            the last query and the last key are the same token. With a window, a query sees only the last
-            ``window`` of these keys.
+        causal, window: shorthand for ``Mask(causal=…, window=…)``. With ``causal``, a query sees its own key and
+            earlier keys; the last query and the last key are the same token. With a window, a query sees only the
+            last ``window`` of these keys.
         scale: the factor of the scores before the bias is added; by default 1/√D (D excludes channels that
             ``rotate`` added), unless the encoding's ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
         softcap: limits scores to ±softcap before the bias is added, as softcap·tanh(score/softcap) (Gemma 2).
-        sinks: a learned logit per query head, which every row's softmax includes without a value (gpt-oss): y =
-            Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
+        sinks: a learned logit per query head, which the softmax of every row includes, but without a value
+            (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
         dropout: the probability that a weight is set to zero; the other weights are multiplied by 1/(1 −
             dropout). Pass 0 outside training.
         return_logsumexp: whether to also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or
@@ -159,8 +159,7 @@ def explain(
     backend: Backend = "auto",
     **unknown: object,
 ) -> Explanation:
-    """Explain which backend ``attention`` would use with these arguments, and why. This function computes no
-    attention.
+    """Explain which backend ``attention`` would use for these arguments, and why, without computing attention.
 
     As in ``attention``, the choice depends on whether gradients are enabled. With remapped positions, the result
     names the backend of the first part, and the reason lists the backends of all parts.
@@ -214,8 +213,8 @@ def _prepared(
     sinks: Tensor | None,
     settings: Settings,
 ) -> list[Result]:
-    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result, or
-    for an encoding with remapped positions one result for each part that sees any key.
+    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result or, for
+    an encoding with remapped positions, one result for each part that sees any key.
     """
     mask = check(q, k, v, placed, mask)
     if sinks is not None:

@@ -1,8 +1,8 @@
 """Attention in blocks of query rows, with gradients. Masks and biases are recomputed instead of stored.
 
-The forward and backward pass need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets
-needs no extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's
-mask is a view of the line with strides (1, 1). The rows of the output are then reversed again.
+The forward and backward passes need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets
+needs no extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's mask
+is a view of the line with strides (1, 1). The rows of the output are then reversed again.
 """
 
 import math
@@ -88,7 +88,7 @@ class Masks:
             yield first, last, min(start, max(keys - 1, 0)), keys
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
-        """Return the mask of a block from key ``start`` on. The rows are reversed if the mask is a view of a
+        """Return the mask of a block for keys from ``start`` on. The rows are reversed if the mask is a view of a
         line.
 
         If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
@@ -103,7 +103,7 @@ class Masks:
         return mask, None
 
     def flipped(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Put rows in the order of the mask's rows. A second call restores the original order."""
+        """Arrange rows in the order of the mask's rows. A second call restores the original order."""
         return tensors if self.line is None or self.call.queries == 1 else tuple([x.flip(2) for x in tensors])
 
 

@@ -1,4 +1,4 @@
-"""A call of attention, with checks of its inputs, the bias and mask of a block of rows, and shortcuts."""
+"""A call to attention: the checks of its inputs, the bias and mask of a block of rows, and shortcuts."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -37,7 +37,7 @@ class Settings:
 
 @dataclass(eq=False)
 class AttentionCall(Settings):
-    """The mask, the bias and the scale of one call of attention."""
+    """The mask, the bias and the scale of one call to attention."""
 
     mask: Mask
     bias: Bias | None
@@ -109,7 +109,7 @@ class AttentionCall(Settings):
         return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
-        """Return the call restricted to the tokens ``first`` to ``last`` (excluded) of one row, or of all rows."""
+        """Return the call restricted to the tokens ``first`` to ``last`` (exclusive) of one row, or of all rows."""
         tokens = slice(first, last)
         bias = None if self.bias is None else self.bias.cut(row=row, queries=tokens, keys=tokens)
         trained = bias.trained if bias is not None and self.trained else ()
@@ -117,7 +117,7 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return the call with these tensors in place of ``trained``, so that a nested gradient stops at the
+        """Return the call with these tensors in place of ``trained``, so that a nested gradient stops at these
         tensors.
         """
         if self.bias is None or not tensors:
@@ -126,7 +126,7 @@ class AttentionCall(Settings):
 
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
         """Return, for each key head, the number of last keys (including the query's own key) that can affect the
-        output. The list is empty if all keys can affect the output, or if the number is unknown.
+        output. The list is empty if all keys can affect the output, or if the numbers are unknown.
 
         Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
         all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
@@ -178,7 +178,7 @@ class AttentionCall(Settings):
         """Return the bias for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``, with −∞ at
         hidden keys.
 
-        ``scores`` are the scores of the block, which only a bias like CoPE's reads.
+        ``scores`` are the scores of the block; only a bias like CoPE's reads them.
         """
         visible = self.visible(first, last, keys, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)

@@ -1,8 +1,8 @@
 """Attention over sequences that are sharded over ranks, which pass keys and values around in a ring.
 
-In each step, a rank attends to the keys that it currently has, and merges the result by the logsumexp. In the
-backward pass, keys are passed around again together with their gradients, which arrive at the ranks that own
-these keys.
+In each step, a rank attends to the keys that it currently has, and merges the result into its output, using the
+logsumexps. In the backward pass, keys are passed around again together with their gradients, which arrive at the
+ranks that own these keys.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,8 @@ def ring_attention(
 
     Outputs and gradients are the same as with ``attention`` over gathered keys. A rank stores keys, values and
     gradients of only two ranks at a time. Only ``placed`` and ``mask`` (positions, orders, segments and padding)
-    cover the whole sequence. On the CPU, keys that no query of a rank sees are passed on without computation.
+    cover the whole sequence. On the CPU, a rank passes keys that none of its queries sees on without computing
+    anything.
 
     Args:
         q, k, v: this rank's tensors; all ranks have the same number of keys.
@@ -125,8 +126,8 @@ class _Ring:
             return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)
 
     def keys(self, step: int, n: int) -> slice:
-        """Return the slice of the sequence with the keys of this step, which belong to the rank ``step`` places
-        before this rank.
+        """Return the slice of the sequence with the keys of this step, which belong to the rank ``step`` ranks
+        before this one.
         """
         owner = (self.rank - step) % self.ranks
         return slice(owner * n, (owner + 1) * n)

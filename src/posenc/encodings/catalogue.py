@@ -75,7 +75,7 @@ class Entry:
 
     Args:
         make: the class of the encoding.
-        fresh: settings for a new transformer, if the class has no default or a different one.
+        fresh: settings for a new transformer for which the class has no default or a different one.
     """
 
     make: Callable[..., Encoding]
@@ -129,8 +129,8 @@ def encoding(
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
     the sizes of the model that you know. Each encoding uses only the sizes that it needs (see ``ModelShape``),
     so the same call works for every string. All other arguments are settings of the class. The pairing is
-    ``"half"`` unless you set it; for a checkpoint, set the pairing of its training. ``total_length`` is the
-    planned length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an
+    ``"half"`` unless you set it; for a checkpoint, set the pairing with which it was trained. ``total_length`` is
+    the planned length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an
     encoding whose parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
 
     Raises:
@@ -170,7 +170,7 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
-    """Build ``Layers`` from a pattern. Each layer type is named by its string; ``local`` sets its window or
+    """Build ``Layers`` from a pattern. Each layer type is named after its string; ``local`` sets its window or
     chunk.
     """
     count = sum(n for _, n in recipe.parts)

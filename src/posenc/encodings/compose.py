@@ -94,7 +94,8 @@ class Composed(Encoding):
 
 
 class PlacedStack(Placed):
-    """Placed encodings that are applied one after the other, with biases added and scales multiplied.
+    """Placed encodings that are applied one after the other. Their biases are added and their scales are
+    multiplied.
 
     The states of these encodings are concatenated along the middle axis, in order.
     """
@@ -131,7 +132,7 @@ class PlacedStack(Placed):
                 self.scale = part.scale if self.scale is None else self.scale * part.scale
 
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
-        """Return the stack with these placed encodings instead of its own."""
+        """Return the stack with its placed encodings replaced by these."""
         other = PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
         other.narrow(self.window, self.chunk)
         return other

@@ -66,8 +66,8 @@ class EncodingType(ABCMeta):
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
-    """A positional encoding. Encodings are final: add a new encoding in a new file, not as a subclass of another
-    encoding.
+    """A positional encoding. Do not subclass a concrete encoding: write a new encoding as a direct subclass in a
+    file of its own.
     """
 
     name: ClassVar[str]
@@ -206,7 +206,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> "Encoding":
-        """Return the encoding with frequencies from this scaling, or without rotation if ``scaling`` is None.
+        """Return the encoding with the frequencies of this scaling, or without rotation if ``scaling`` is None.
 
         The two encodings share parameters. ``phases`` is kept unless you pass another value. An encoding without
         a scaling returns itself.
@@ -214,9 +214,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
-        """Return the encoding for an image of this size. If the tables cover every place in the image, the
-        result is the encoding itself. If the tables do not cover every place and a convention is set, the tables
-        are resized. The two encodings share parameters.
+        """Return the encoding for an image of this size. If the tables cover the whole image, the result is the
+        encoding itself. If they do not and a resize convention is set, the tables are resized. The two encodings
+        share parameters.
         """
         return self
 

@@ -79,7 +79,7 @@ class ForgetBias(Bias):
 
 
 class PlacedFoX(Placed):
-    """The positions of queries and keys, and the gates of all keys after tokens have been read."""
+    """The positions of queries and keys and, once tokens have been read, the gates of all keys."""
 
     awaits_content = True
 

@@ -1,5 +1,5 @@
-"""Rotary positions with learned frequencies, as in RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section 3.2)
-and LeRoPE.
+"""Rotary position embedding with learned frequencies, as in RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section
+3.2) and LeRoPE.
 
     φ_i = Σ_a p_a·F[a, g, i]
 
@@ -12,7 +12,7 @@ RoPE's frequencies; with two axes, this is the initialisation of RoPE-Mixed. Che
 
 The authors multiply floating-point positions by F. At large positions, the product is wrong by whole rotations.
 In this class, F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that
-wraps around. The gradient of F is the exact p·∂φ.
+wraps around. The gradient of F is exactly p·∂φ.
 """
 
 from typing import Annotated, ClassVar, final
@@ -43,7 +43,7 @@ class LearnedRotary(Rotation):
         axes: A, the number of coordinates of a position; with A > 1, positions are ``(A, T)`` or ``(A, B, T)``.
         groups: the number of groups of consecutive heads, each with its own frequencies; a divisor of the number
             of key heads.
-        heads: H, query heads; required to slice heads for a rank if there are several groups.
+        heads: H, query heads; ``slice_heads`` requires this number if there are several groups.
         shared: whether all layers share one F (LeRoPE), instead of one F per layer (RoPE-Mixed).
         signed: whether positions may be negative.
 
@@ -98,6 +98,8 @@ class LearnedRotary(Rotation):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
-        """Return cos and sin of every group, position and pair, differentiable with respect to the frequencies."""
+        """Return cos and sin for every group, position and pair; both are differentiable with respect to the
+        frequencies.
+        """
         angles = self.angles(positions, self.frequencies)
         return angles.cos().to(dtype), angles.sin().to(dtype)

@@ -33,10 +33,10 @@ class OffsetBias(Bias):
             1.
         k_positions: the positions of the keys, in the same form.
         axes: the number of coordinates of a position.
-        bound: for one axis, the distance beyond which the value is constant, or None. With a bound, values
-            are tabulated without reading the positions.
-        attributes: the inputs of ``values``, stored under these names. Gradients flow to tensors in the
-            attributes, including tensors in tuples, lists and dicts.
+        bound: with one axis, the distance beyond which the value is constant, or None. With a bound, values are
+            tabulated without reading the positions.
+        attributes: the inputs of ``values``, stored under these names. Tensors in the attributes get gradients,
+            including tensors in tuples, lists and dicts.
 
     Raises:
         InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes, or an attribute has
@@ -92,7 +92,8 @@ class OffsetBias(Bias):
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
         """Return the bias at these offsets (key position − query position), in float32 or float64, heads first. The
-        offsets are int64 and have any shape; if there are several axes, they are the first dimension."""
+        offsets are int64 and have any shape; if there are several axes, the axes are the first dimension.
+        """
 
     def derive(self) -> None:
         self.toeplitz, self._table = None, None

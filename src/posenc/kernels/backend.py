@@ -27,8 +27,7 @@ def by_name(backend: str, device: str) -> str:
 
     Raises:
         UnknownName: no implementation has this name.
-        BackendUnavailable: the requested implementation does not work here; only ``"auto"`` uses another
-            implementation instead.
+        BackendUnavailable: the requested implementation does not work here; only ``"auto"`` falls back to another.
     """
     if backend == "auto":
         return "torch" if device != "cpu" else "eager" if native.lacking() else "native"

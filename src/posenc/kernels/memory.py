@@ -1,4 +1,4 @@
-"""Functions about the memory of tensors: whether two tensors share memory, and whether values can be read."""
+"""Functions that tell, for example, whether tensors share memory and whether their values can be read."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A law is a requirement on every encoding or model, with the function that tests the requirement."""
+"""A law is a requirement for every encoding or model, with the function that tests the requirement."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 
 
 class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
-    """The error for a broken law; its message contains the place, the result, the expected result and the
+    """The error for a broken law; its message contains the location, the result, the expected result and the
     tolerance.
     """
 

@@ -23,12 +23,12 @@ def check(
     signed: bool = False,
     past_limit: str = "",
 ) -> None:
-    """Raise an error if positions have an invalid dtype or shape, or are outside 0 … limit − 1 (±(limit − 1) if
+    """Raise an error if positions have an invalid dtype or shape, or are outside 0 … limit − 1 (or ±(limit − 1) if
     signed).
 
-    If values cannot be read (traced, fake, or on a device on which reading would synchronise), values are
-    checked by an asynchronous assertion. ``past_limit`` is the end of the message for a position beyond the
-    limit; by default, the message states the last position.
+    If values cannot be read (they are traced or fake, or reading would synchronise with their device), an
+    asynchronous assertion checks them. ``past_limit`` is the end of the message for a position beyond the limit; by
+    default, the message states the last position.
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(

@@ -38,8 +38,7 @@ class Counting:
         frames: the number of frames of a video's grid per token (``temporal_merge_size``).
         ids_per_second: the number of time ids per second of video (``tokens_per_second``,
             ``position_id_per_seconds``); None for one time id per frame.
-        whole_videos: whether a video is one span; if not, the frames of a video are images that are separated by
-            text.
+        whole_videos: whether a video is one span; if not, its frames are images that are separated by text.
     """
 
     merge: int = 2
@@ -142,8 +141,8 @@ def multimodal(
 
     The time of a video token is the floor of the exact product of frame, seconds and ids per second; the code of
     the families multiplies in float32. As in training, text after a video starts above the last time id of the
-    video. In transformers 5.23, this text starts above the larger side of the grid, which is inside a long
-    video.
+    video. In transformers 5.23, this text starts above the larger side of the grid, which for a long video is
+    before its end.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]

@@ -87,12 +87,12 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
 def sharded(
     length: int, rank: int, ranks: int, *, zigzag: bool = False, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """Return the places of a rank's tokens in a sequence of ``length`` tokens that is sharded over ``ranks``
+    """Return the indices of a rank's tokens in a sequence of ``length`` tokens that is sharded over ``ranks``
     ranks.
 
-    By default, a rank has one contiguous piece. With ``zigzag``, a rank has piece ``rank`` from the front and
-    piece ``rank`` from the back, so that all ranks have equal work with a causal mask. Use the result as
-    positions, as ``Mask.q_order``, and to index tokens.
+    By default, a rank has one contiguous piece. With ``zigzag``, it has piece ``rank`` from the front and piece
+    ``rank`` from the back, so that all ranks have equal work with a causal mask. Use the result as positions, as
+    ``Mask.q_order``, and to index tokens.
     """
     length, rank, ranks = as_integer(length, "length"), as_integer(rank, "rank"), as_integer(ranks, "ranks")
     pieces = 2 * ranks if zigzag else ranks

@@ -4,7 +4,7 @@
 
 Frequencies and pairs are the same as if the whole head rotated; with half pairing, the pairs are (i, i+D/2).
 Partial rotation is different: ``Rotary(rotary_dim=r)`` rotates the first r channels with the frequencies
-b^(−2i/r). Trained weights work only with the method of their training.
+b^(−2i/r). Trained weights work only with the method that was used in training.
 """
 
 from dataclasses import dataclass

@@ -98,7 +98,7 @@ def of_sums(
 def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor, Tensor, Tensor]:
     """Prepend these channels to q and k, and pad v with zeros to the same width.
 
-    Heads that share keys remain grouped if all heads have the same channels of keys.
+    Heads that share keys remain grouped if all heads have the same extra key channels.
     """
     B, H, more_q, more_k = q.shape[0], q.shape[1], *channels
     # GPU kernels need widths that are multiples of 8.
