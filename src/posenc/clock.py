@@ -44,8 +44,8 @@ def cos_sin(
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """Return cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
 
-    The error is at most half a unit in the last place of ``scale`` in ``dtype``: 2^−25 in float32 if ``scale`` is
-    1. In float64, the error is the error of the trigonometric functions, 2e-16, plus the error of the phase.
+    The error is at most half a unit in the last place of ``scale`` in ``dtype``: 2^−25 in float32 with ``scale=1``.
+    In float64, the error is that of the trigonometric functions, 2e-16, plus that of the phase.
     """
     angle = phases.double() * RADIANS_PER_UNIT
     cos, sin = angle.cos(), angle.sin()

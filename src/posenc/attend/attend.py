@@ -1,6 +1,6 @@
-"""Attention without an L×L tensor. A call uses the first backend of the list in ``ways.py`` that supports the
-call. Every backend computes softmax(``scores``)·v. ``explain`` reports which backend a call uses, and
-``backend=`` forces a backend.
+"""Attention without an L×L tensor. Each call uses the first backend in the list in ``ways.py`` that supports it.
+Every backend computes softmax(``scores``)·v. ``explain`` reports which backend a call uses, and ``backend=`` forces
+a backend.
 """
 
 from collections.abc import Callable, Mapping
@@ -172,7 +172,9 @@ def explain(
     if len(ways) == 1:
         return ways[0][0]
     merged = "; ".join([str(explanation) for explanation, _ in ways])
-    return ways[0][0]._replace(reason=f"{len(ways)} parts at positions of their own, merged: {merged}")
+    return ways[0][0]._replace(
+        reason=f"{len(ways)} parts, each with its own positions, whose results are merged: {merged}"
+    )
 
 
 def _settings(
@@ -196,7 +198,7 @@ def _settings(
         raise UnknownName("backend", backend, ("auto", *WAYS))
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
-            "sinks and return_logsumexp cannot be combined, because the larger softmax must include sinks only "
+            "sinks and return_logsumexp cannot be combined, because the merged softmax must include sinks only "
             "once; pass sinks to posenc.merge(parts, sinks=…) instead"
         )
     return Settings(return_logsumexp or sinks is not None, softcap, dropout, backend)
@@ -226,7 +228,7 @@ def _prepared(
         raise InvalidArgument(
             f"dropout={settings.dropout} cannot be combined with return_logsumexp, sinks or remapped positions, "
             "because torch's kernels do not return the logsumexp with dropout; use dropout=0, or "
-            "attention_dropout=0 in a config of transformers"
+            "attention_dropout=0 in a transformers config"
         )
     calls = remapped(q, k, placed, mask) if placed.remaps else [(q, k, placed, mask)]
     if len(calls) > 1:

@@ -132,8 +132,8 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """Return the first rows of all blocks that see a full window of keys with the same mask and bias, or an
-    empty range if there are too few such blocks.
+    """Return the index of the first row of each block that sees a full window of keys with the same mask and bias,
+    or an empty range if there are too few such blocks.
     """
     window, behind = call.mask.window, call.all_keys - call.queries
     slides = window is not None and call.mask.causal and call.mask.by_offset and call.device.type == "cpu"
@@ -148,8 +148,8 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
     """Write the output of all blocks in ``alike``, with one call for each sequence and each query head of a
     group.
 
-    The axis for heads contains the blocks, and the axis for the batch contains the heads. The keys of
-    neighbouring blocks are overlapping views.
+    The head axis contains the blocks, and the batch axis contains the heads. The keys of neighbouring blocks are
+    overlapping views.
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys

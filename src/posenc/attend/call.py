@@ -104,7 +104,7 @@ class AttentionCall(Settings):
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Return whether our own backward pass computes gradients of q, k, v or the bias, block by block."""
+        """Return whether posenc's own backward pass computes gradients of q, k, v or the bias, block by block."""
         recorded = torch.is_grad_enabled() and not self.dropout and not torch.compiler.is_compiling()
         return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
@@ -191,7 +191,7 @@ class AttentionCall(Settings):
         shape = self.bias.heads, last - first, keys - start
         if tuple(bias.shape[1:]) != shape or bias.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"rows of {type(self.bias).__name__} must return a tensor (#B, H, rows, keys) whose last three "
+                f"{type(self.bias).__name__}.rows() must return a tensor (#B, H, rows, keys) whose last three "
                 f"sizes are {shape}, in float32 or wider, because in 16 bits neighbouring large distances become "
                 f"equal; got {form(bias)}"
             )
@@ -215,7 +215,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     if not isinstance(placed, Placed):
         raise InvalidArgument(
             f"placed is {None if placed is None else type(placed).__name__}; place the encoding first: "
-            "encoding.at(positions), or posenc.NoPE().at(positions) for no positions"
+            "encoding.at(positions), or posenc.NoPE().at(positions) for no positional encoding"
         )
     if placed.stamps:
         placed.check_current()
@@ -230,7 +230,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
-            f"q has {D} channels per head, but rotate() of this encoding adds {placed.added} channels; pass the "
+            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added} channels; pass the "
             "result of rotate()"
         )
     if placed.window is not None or placed.chunk is not None:
@@ -292,7 +292,7 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
 def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.awaits_content:
         raise InvalidArgument(
-            "this encoding depends on the layer or on the tokens; call layer_placed, state = "
+            "this encoding depends on the layer or on the tokens; run layer_placed, state = "
             "placed[layer].with_content(x, state) and pass layer_placed instead of placed"
         )
     placed.check_tokens("q", q, placed.q_positions)
@@ -303,7 +303,7 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
         if heads != q.shape[1]:
             raise InvalidArgument(
                 f"q has {q.shape[1]} heads but the {what} has {heads}; build the encoding with "
-                f"heads={q.shape[1]}, or on a rank with some heads of a model use placed.slice_heads(first, last)"
+                f"heads={q.shape[1]}, or use placed.slice_heads(first, last) on a tensor-parallel rank"
             )
 
 
@@ -337,7 +337,7 @@ def _check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device:
     if x.dim() > len(axes) or any([n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs]):  # noqa: C419
         full = [sizes[axis] for axis in axes]
         row = f"({full[1]},) or (B, {full[1]}) with B={sizes['b']}: one {per(axes)}"
-        expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
+        expected = f"{tuple(full)}, in which B and H may be 1" if "h" in axes else row
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
     if x.device != device:
         raise InvalidArgument(

@@ -152,7 +152,7 @@ def expression(text: str) -> CodeType:
     tree = ast.parse(text, mode="eval")
     if not all(isinstance(node, WRITTEN) for node in ast.walk(tree)):
         raise InvalidArgument(
-            f"{text!r} is not a serialised call of attention; call posenc.attention instead of its operator"
+            f"{text!r} is not a serialised call to attention; call posenc.attention instead of its operator"
         )
     return compile(tree, "a call of attention", "eval")
 

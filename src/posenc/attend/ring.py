@@ -47,8 +47,7 @@ def ring_attention(
 
     Outputs and gradients are the same as with ``attention`` over gathered keys. A rank stores keys, values and
     gradients of only two ranks at a time. Only ``placed`` and ``mask`` (positions, orders, segments and padding)
-    cover the whole sequence. On the CPU, a rank passes keys that none of its queries sees on without computing
-    anything.
+    cover the whole sequence. On the CPU, keys that none of a rank's queries sees are passed on without computation.
 
     Args:
         q, k, v: this rank's tensors; all ranks have the same number of keys.
@@ -94,7 +93,7 @@ def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
     narrowed = mask.window or mask.chunk or placed.window or placed.chunk
     if mask.q_order is None and (mask.causal or narrowed or mask.has_own_rule):
         raise InvalidArgument(
-            "the mask needs the places of this rank's tokens in the sequence; pass Mask(…, q_order=shards[rank], "
+            "the mask needs the order of the tokens on every rank; pass Mask(…, q_order=shards[rank], "
             "k_order=torch.cat(shards))"
         )
     if placed.bias is not None and placed.bias.needs_scores:

@@ -38,7 +38,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 
 
 def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -> list[float]:
-    """Return the given slopes, or the slopes of the paper if ``given`` is None."""
+    """Return the given slopes, or the paper's slopes if ``given`` is None."""
     paper = slopes(heads, max_exponent)
     if given is None:
         return paper

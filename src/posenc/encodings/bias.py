@@ -284,8 +284,8 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
         return bool(inside)
     torch._assert_async(
         inside,
-        f"positions decrease from one token to the next, or span {span}; compiled attention and attention on a "
-        "GPU need increasing positions: pass backend='blocks' to attention",
+        f"positions decrease from one token to the next, or span {span} or more; compiled attention and attention "
+        "on a GPU need increasing positions: pass backend='blocks' to attention",
     )
     return True
 

@@ -65,7 +65,7 @@ class CountedBias(Bias):
         if scores is None or self.products is None or self.order is None:
             raise InvalidArgument(
                 "this bias is computed from scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) "
-                "first, and pass the block's scores to rows"
+                "first, and pass the block's scores to rows()"
             )
         counted = self._counted(scores.sigmoid(), start, keys).clamp(max=len(self.table) - 1)
         below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))

@@ -142,7 +142,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """Return the encoding at these positions, which ``at`` has already checked, in float32 or wider."""
+        """Return the encoding at these positions, in float32 or wider. ``at`` has already checked the positions."""
 
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -157,7 +157,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             raise
         if not isinstance(placed, Placed):
             raise InvalidArgument(
-                f"place of {type(self).__name__} must return posenc.Placed(q_positions, k_positions, …), got "
+                f"{type(self).__name__}.place() must return posenc.Placed(q_positions, k_positions, …), got "
                 f"{form(placed)}"
             )
         if sharded and any(type(leaf).__name__ == "DTensor" for leaf in tree_leaves(placed)):
@@ -338,7 +338,7 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
             if not torch.equal(buffer.cpu(), numbers):
                 raise InvalidArgument(
                     f"the buffer {name} of {type(module).__name__} has lost its initial values, for example "
-                    "because a model was built on meta and only its weights were loaded; call "
+                    "because a model was built on the meta device and only its weights were loaded; call "
                     "encoding.reset_buffers() (in a transformers model, from _init_weights)"
                 )
         module._looked_at = looked_at  # type: ignore[assignment]

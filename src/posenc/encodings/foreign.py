@@ -34,4 +34,6 @@ def load(name: str, base: type, public: str) -> Any:
 def no_module(name: str) -> InvalidArgument:
     """Return the error for a ``module:Class`` whose module is not found."""
     module = name.partition(":")[0]
-    return InvalidArgument(f"{name!r}: no module {module!r} is found from here; run in the folder of its file")
+    return InvalidArgument(
+        f"{name!r}: module {module!r} is not found from here; run in the folder that contains it"
+    )

@@ -56,7 +56,7 @@ class PlacedLayers(Placed):
 
 @final
 class Layers(Composed):
-    """One encoding per layer type, and the type of every layer, as in ``layer_types`` of transformers.
+    """One encoding per layer type, and the type of every layer, as in the ``layer_types`` of transformers' configs.
 
     Args:
         encodings: one encoding per layer type; for a layer without positional encoding pass ``NoPE()``, not None.
@@ -165,7 +165,7 @@ class Layers(Composed):
 
     @property
     def not_rerotatable(self) -> str:
-        return "every layer has its own; move those of layer i with encoding.layer(i)"
+        return "every layer has its own encoding; move the keys of layer i with encoding.layer(i)"
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))

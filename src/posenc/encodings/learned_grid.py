@@ -26,7 +26,7 @@ GridTables = Literal["grid", "sum"]
 
 @final
 class LearnedGrid(EmbeddingTable):
-    """Adds to every token embedding the trained vector of its position in the image, a row and a column.
+    """Adds to every token embedding the trained vector of the token's row and column in its image.
 
     Args:
         num_positions: the number of rows of the table, and of its columns unless ``columns`` is given.
@@ -78,7 +78,8 @@ class LearnedGrid(EmbeddingTable):
         how = self.resize if resize is None else named(resize)
         if how is None:
             raise InvalidArgument(
-                "resize=None must be the convention with which the checkpoint was trained, such as 'timm' or 'vit'"
+                "resize=None is not a convention; pass the one with which the checkpoint was trained, such as "
+                "'timm' or 'vit'"
             )
         rows, columns = at_least(1)(rows, "rows"), at_least(1)(columns, "columns")
         with torch.device("meta"):

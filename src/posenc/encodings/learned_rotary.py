@@ -5,10 +5,10 @@
 
 F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number
 of axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two
-axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has
-pairs/A frequencies, each used A times, in the directions of a random rotation's axes. With one axis, these are
-RoPE's frequencies; with two axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4
-(LeRoPE) store α and have one group; to load α, set F to θ·exp(α).
+axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has pairs/A
+frequencies, each of which is used A times, along the axes of a random rotation. With one axis, these are RoPE's
+frequencies; with two axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4 (LeRoPE) store
+α and have one group; to load α, set F to θ·exp(α).
 
 The authors multiply floating-point positions by F. At large positions, the product is wrong by whole rotations.
 In this class, F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that
@@ -81,8 +81,8 @@ class LearnedRotary(Rotation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise F with RoPE's frequencies for one axis, and along the axes of a random rotation for several
-        axes.
+        """Initialise F: with one axis, to RoPE's frequencies; with several axes, along the axes of a random
+        rotation.
         """
         A, G, pairs = self.frequencies.shape
         frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)

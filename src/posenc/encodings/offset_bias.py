@@ -91,8 +91,9 @@ class OffsetBias(Bias):
 
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
-        """Return the bias at these offsets (key position − query position), in float32 or float64, heads first. The
-        offsets are int64 and have any shape; if there are several axes, the axes are the first dimension.
+        """Return the bias at these offsets (key position − query position), in float32 or float64, with heads as
+        the first axis. The offsets are int64 and have any shape; if there are several axes, the axes are the first
+        dimension.
         """
 
     def derive(self) -> None:
@@ -131,7 +132,7 @@ class OffsetBias(Bias):
         shape = self.heads, *offsets.shape[self.axes > 1 :]
         if not isinstance(values, Tensor) or tuple(values.shape) != shape or values.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"values of {type(self).__name__} must return (H, *offsets) = {shape}, in float32 or wider; got "
+                f"{type(self).__name__}.values() must return (H, *offsets) = {shape}, in float32 or wider; got "
                 f"{form(values)}"
             )
         return values

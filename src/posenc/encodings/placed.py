@@ -197,8 +197,8 @@ class Placed(Pytree):
         """
         if self.awaits_content:
             raise InvalidArgument(
-                "heads can be sliced only in a single layer, after it has read its tokens; call here, state = "
-                "placed[layer].with_content(x, state), and then here.slice_heads(first, last)"
+                "heads can be sliced only in a single layer, after it has read its tokens; run layer_placed, state "
+                "= placed[layer].with_content(x, state), and then layer_placed.slice_heads(first, last)"
             )
         if not 0 <= as_integer(first, "first") < as_integer(last, "last"):
             raise InvalidArgument(f"first={first} and last={last} must be query heads with 0 ≤ first < last")

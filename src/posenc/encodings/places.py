@@ -1,4 +1,4 @@
-"""Checks of a size in positions per axis, and of whether an image fits into a window of this size."""
+"""Checks that a size, in positions per axis, is valid, and whether an image fits into a window of this size."""
 
 from collections.abc import Sequence
 
@@ -21,6 +21,6 @@ def holds(size: tuple[int, ...], places: Sequence[int]) -> bool:
     """Return whether a window of this size covers an image with ``places`` positions per axis."""
     if len(places) != len(size):
         raise InvalidArgument(
-            f"places={tuple(places)} must be {len(size)} numbers, one per axis of the table, whose size is {size}"
+            f"places={tuple(places)} must have {len(size)} numbers, one per axis of the table, whose size is {size}"
         )
     return all(n <= limit for n, limit in zip(places, size, strict=True))

@@ -57,8 +57,8 @@ class PlacedPoPE(PlacedTables):
         pope, tables = self.encoding, self.key_tables(q, k)
         if q is not None and q.shape[1] != len(self.delta):
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads but the encoding has angles for {len(self.delta)} heads; on a rank "
-                "with some of the heads, use placed.slice_heads(first, last)"
+                f"q has {q.shape[1]} heads but the encoding has angles for {len(self.delta)} heads; on a "
+                "tensor-parallel rank, use placed.slice_heads(first, last)"
             )
         wide_q = None if q is None else pope.polar(q, *self.q_tables, self.delta)
         return cast(tuple[Queries, Keys], (wide_q, None if k is None else pope.polar(k, *tables)))

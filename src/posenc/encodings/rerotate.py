@@ -36,7 +36,8 @@ def rerotate(
     to: Encoding,
     to_positions: Positions | None = None,
 ) -> Float[Tensor, "B K S E"]:
-    """Convert cached keys that ``from_`` rotated at ``positions`` to keys that ``to`` rotates at ``to_positions``.
+    """Convert cached keys, which ``from_`` rotated at ``positions``, to keys that are rotated by ``to`` at
+    ``to_positions``.
 
     Args:
         k: cached keys, ``(B, K, S, D)``.

@@ -65,7 +65,7 @@ class Rotary(Rotation):
         backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` give the same
             results, forward and backward; ``"auto"`` depends on the device (the native kernel if it was compiled
             with the package), and ``explain()`` reports the choice and its reason. Under ``torch.compile``, the
-            formula is used, which the compiler fuses.
+            formula is used, and the compiler fuses it.
     """
 
     name: ClassVar[str] = "rotary"

@@ -126,7 +126,7 @@ class PlacedTables(Placed):
         if not self._fit(made, positions):
             parts = map(form, made if isinstance(made, tuple | list) else (made,))
             raise InvalidArgument(
-                f"tables of {type(self.encoding).__name__} must return cos and sin, both {self.dtype} on "
+                f"{type(self.encoding).__name__}.tables() must return cos and sin, both {self.dtype} on "
                 f"{positions.device}, of shape (T, pairs) = ({positions.shape[-1]}, at most "
                 f"{self.encoding.head_dim // self.channels}), (B, T, pairs) or (#B, groups, T, pairs); got "
                 f"{', '.join(parts)}"
@@ -184,7 +184,7 @@ class PlacedRotation(PlacedTables):
         cuts = first % size or last % size
         if cuts and first // size != (last - 1) // size:
             raise InvalidArgument(
-                f"first={first} and last={last} divide groups of {size} heads; slice whole groups, or heads "
+                f"first={first} and last={last} split groups of {size} heads; slice whole groups, or heads "
                 "within one group"
             )
         sliced.of_groups = slice(first // size, (last - 1) // size + 1)

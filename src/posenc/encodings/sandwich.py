@@ -28,7 +28,7 @@ from posenc.scaling.scaling import Base, falling
 
 
 class SandwichBias(Bias):
-    """A bias from sums of cosines, which are computed as products of the sinusoids at queries and at keys.
+    """A bias computed from sums of cosines, which are products of the sinusoids at queries and at keys.
 
     Args:
         factors: the factor H/(8h) of every head.

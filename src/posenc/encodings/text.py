@@ -137,8 +137,8 @@ def parse(text: str) -> Recipe:
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument(
-            f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write a string "
-            "such as rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
+            f"encoding {text!r} cannot be parsed ({error.args[0] if error.args else 'too deeply nested'}); write a "
+            "string such as rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
         ) from error
 
 
@@ -223,5 +223,5 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return FLAGS[node.id] if node.id in FLAGS else _name(node)
     raise InvalidArgument(
-        f"{_shown(node)!r} is not the value of a setting; write a number, a name, a tuple, or name(…)"
+        f"{_shown(node)!r} is not a valid value for a setting; write a number, a name, a tuple, or name(…)"
     )

@@ -32,7 +32,7 @@ Waves = tuple[Tensor, Tensor]
 
 
 class WaveBias(Bias):
-    """A bias from products of queries and sinusoids of the distance, for any positions.
+    """A bias computed from products of queries with sinusoids of the distance, for any positions.
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 

@@ -62,7 +62,7 @@ class PlacedXPos(PlacedRotation):
             if x is not None and attended_dtype(x) == torch.float16:
                 raise InvalidArgument(
                     f"{name} is {x.dtype} and attention computes in torch.float16, whose largest number is 65504; "
-                    f"keys of xPos grow up to e^{LARGEST:g}, so use torch.bfloat16, or torch.float32 without "
+                    f"xPos scales keys by up to e^{LARGEST:g}, so use torch.bfloat16, or torch.float32 without "
                     "autocast"
                 )
         return super().rotate(q, k, out=out)

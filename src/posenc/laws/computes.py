@@ -47,11 +47,12 @@ def acts_where_it_declares(subject: Subject) -> None:
         )
         if state is not None:
             owed(
-                state.shape == (2, here.state_size, 9), f"a state of shape {tuple(state.shape)}; one value per key"
+                state.shape == (2, here.state_size, 9),
+                f"a state of shape {tuple(state.shape)}; expected one value per key",
             )
     owed(
         acting == set(encoding.acts_on),
-        f"acts_on={encoding.acts_on}, but the effects that act are {tuple(sorted(acting))}",
+        f"acts_on={encoding.acts_on}, but its actual effects are {tuple(sorted(acting))}",
     )
 
 
@@ -213,5 +214,5 @@ def refuses_what_is_no_position(subject: Subject) -> None:
                 encoding.at(*place)
             except PositionOutOfRange:
                 continue
-            owed(False, f"position {outside} of {lowest} … {encoding.position_limit - 1} was accepted")
+            owed(False, f"position {outside}, outside {lowest} … {encoding.position_limit - 1}, was accepted")
     encoding.at(torch.full_like(origin, encoding.position_limit - 1))

@@ -32,7 +32,7 @@ def traceable(how: str) -> Iterator[None]:
     except Broken:
         raise
     except (RuntimeError, ValueError, TorchDynamoException) as error:
-        raise Broken(f"{how} gives up: {type(error).__name__}: {first_line(error)[:200]}") from error
+        raise Broken(f"{how} fails: {type(error).__name__}: {first_line(error)[:200]}") from error
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:

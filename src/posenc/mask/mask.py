@@ -1,4 +1,4 @@
-"""The mask of attention determines which keys each query sees. Build the mask once per forward pass.
+"""The attention mask determines which keys each query sees. Build the mask once per forward pass.
 
 A query sees a key unless the key comes later in the sequence (causal), is outside the window, is in another
 chunk or document, or is padding. Causality, windows and chunks depend on the *order* of tokens: the index of each
@@ -81,7 +81,7 @@ class Mask(Pytree):
     q_segments: Queries | None = field(default=None, metadata=PER_QUERY)
     k_segments: Keys | None = field(default=None, metadata=PER_KEY)
     key_mask: Bool[Tensor, "#B S"] | None = field(
-        default=None, metadata={**PER_KEY, "truth": "true at keys that may be seen: pass key_mask.bool()"}
+        default=None, metadata={**PER_KEY, "truth": "true for keys that may be seen; pass key_mask.bool()"}
     )
     document_lengths: Lengths | None = None
     left_padding: tuple[int, ...] | None = None
@@ -91,8 +91,8 @@ class Mask(Pytree):
         default=None,
         metadata={
             "axes": "bhqk",
-            "truth": "true where a query may see a key: for numbers that are added to scores pass dense == 0, for "
-            "one mask of all heads dense[:, None]",
+            "truth": "true if the query may see the key; for an additive mask, pass dense == 0; for one mask "
+            "for all heads, pass dense[:, None]",
         },
     )
 
@@ -105,7 +105,9 @@ class Mask(Pytree):
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if cls.sees is not Mask.sees:
-            raise InvalidArgument(f"{cls.__name__} overrides sees; override allows, which hides further keys")
+            raise InvalidArgument(
+                f"{cls.__name__} overrides sees(); override allows() instead, which hides further keys"
+            )
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:
@@ -159,7 +161,7 @@ class Mask(Pytree):
             raise InvalidArgument(
                 f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): use "
                 "posenc.Mask(causal=True, key_mask=…) for a tensor that marks padding, or posenc.Mask(dense=…) "
-                "for a tensor (B, H, T, S)"
+                "for a tensor of shape (B, H, T, S)"
             )
         if not isinstance(mask, cls):
             raise InvalidArgument(
@@ -180,7 +182,7 @@ class Mask(Pytree):
         window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
             raise InvalidArgument(
-                f"chunk={self.chunk} of the mask differs from chunk={chunk} of the layer; omit chunk in the mask"
+                f"the mask's chunk={self.chunk} differs from the layer's chunk={chunk}; omit chunk in the mask"
             )
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
@@ -309,17 +311,17 @@ class Mask(Pytree):
         return reduce(torch.logical_and, conditions) if conditions else None
 
     def _allowed(self, at: dict[str, Tensor]) -> Tensor | None:
-        """Return the result of ``allows``, checked."""
+        """Return the checked result of ``allows``."""
         try:
             rule = self.allows(at)
         except KeyError as error:
             raise InvalidArgument(
-                f"allows of {type(self).__name__} reads at[{error}], but this mask has no such tensor; pass "
+                f"{type(self).__name__}.allows() reads at[{error}], but this mask has no such tensor; pass "
                 f"{error.args[0]}=…"
             ) from error
         if rule is not None and not (isinstance(rule, Tensor) and rule.dtype == torch.bool):
             raise InvalidArgument(
-                f"allows of {type(self).__name__} returns {form(rule)}; return a boolean tensor, which is "
+                f"{type(self).__name__}.allows() returns {form(rule)}; return a boolean tensor, which is "
                 "false for hidden keys"
             )
         return rule

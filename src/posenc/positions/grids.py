@@ -91,8 +91,8 @@ def _check_rows(rows: Sequence[Tensor]) -> None:
     tensors(**{f"rows[{i}]": row for i, row in enumerate(rows)})
     if not rows or any(row.dim() != 2 or row.shape[0] != rows[0].shape[0] for row in rows):
         raise InvalidArgument(
-            f"rows have shapes {[tuple(row.shape) for row in rows]}; expected at least one row, and each row (A, "
-            "T) with the same A"
+            f"rows have shapes {[tuple(row.shape) for row in rows]}; expected at least one row, all of shape "
+            "(A, T) with the same A"
         )
 
 

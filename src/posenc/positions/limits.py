@@ -32,8 +32,8 @@ def check(
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
-            f"{name}={positions!r} must be a tensor of integers (T,) or (B, T), such as positions.arange(length) "
-            "or torch.tensor([…])"
+            f"{name}={positions!r} must be an integer tensor of shape (T,) or (B, T), such as "
+            "positions.arange(length) or torch.tensor([…])"
         )
     if positions.dtype not in (torch.int64, torch.int32):
         raise InvalidArgument(f"{name} is {positions.dtype}; positions must be exact integers: pass int64 or int32")
@@ -43,8 +43,8 @@ def check(
     if axes > 1 and (positions.dim() not in (2, 3) or positions.shape[0] != axes):
         raise InvalidArgument(
             f"{name} has shape {tuple(positions.shape)}; this encoding has {axes} axes, so positions must be "
-            f"({axes}, T) or ({axes}, B, T); for plain text, repeat the positions with positions.expand({axes}, "
-            "-1)"
+            f"of shape ({axes}, T) or ({axes}, B, T); for plain text, repeat the positions with "
+            f"positions.expand({axes}, -1)"
         )
     lowest = 1 - limit if signed else 0
     if positions.numel() == 0 or positions.is_meta:

@@ -106,8 +106,8 @@ class Video(Span):
     def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
         if not counting.whole_videos:
             raise InvalidArgument(
-                f"{self} cannot be one span, because this family has text with a time between frames; pass each "
-                "frame as Image(rows, columns) and the text between frames as Text(tokens)"
+                f"{self} cannot be one span, because this family puts text with a timestamp between frames; pass "
+                "each frame as Image(rows, columns) and the text between frames as Text(tokens)"
             )
         (frames,) = _merged(self, counting.frames, frames=self.frames)
         axes = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))

@@ -73,7 +73,7 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
     if cu_seqlens.dtype not in (torch.int32, torch.int64) or cu_seqlens.dim() != 1 or bounds[:1] != [0]:
         raise InvalidArgument(
             f"cu_seqlens is {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)} and starts with {bounds[:4]}; "
-            "it must be integers (N,) from 0 to the number of tokens"
+            "it must be integers of shape (N,), from 0 to the number of tokens"
         )
     if any(a >= b for a, b in itertools.pairwise(bounds)):
         at = next(i for i, (a, b) in enumerate(itertools.pairwise(bounds)) if a >= b)

@@ -21,7 +21,7 @@ from posenc.scaling.scaling import Scaling, exact, powers_float32, unscaled_freq
 Fraction = Annotated[
     float,
     such_that(
-        lambda p: is_number(p) and 0 <= p <= 1, "be in 0 … 1: the share of pairs that rotate (Gemma 4: 0.25)"
+        lambda p: is_number(p) and 0 <= p <= 1, "be between 0 and 1: the share of pairs that rotate (Gemma 4: 0.25)"
     ),
 ]
 

@@ -41,7 +41,7 @@ class Scaling(Checked, ABC):
 
     @property
     def softmax_factor(self) -> float:
-        """A number that multiplies attention's 1/√D, from YaRN's ``mscale_all_dim``; 1 for all other scalings."""
+        """A factor on attention's 1/√D, set by YaRN's ``mscale_all_dim``; 1 for all other scalings."""
         return 1.0
 
 
@@ -142,8 +142,8 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
     """Return base^(2i/d) in float32 for all pairs, or the first ``pairs`` pairs. These powers are the first step
     of every float32 recipe.
 
-    The last bit of a power depends on the length of its vector, because full SIMD registers and the remainder
-    are computed differently. A recipe for fewer pairs must therefore compute a shorter vector.
+    The last bit of a power depends on the length of the vector that is computed, because full SIMD registers and
+    the remainder are computed differently. A recipe for fewer pairs must therefore compute a shorter vector.
     """
     stop = rotary_dim if pairs is None else 2 * pairs
     exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim

@@ -12,7 +12,8 @@ g_i = 1 − clip((i − low)/(high − low), 0, 1). The frequencies of the two r
 cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores are multiplied by a² and attention
 becomes sharper. DeepSeek's configs have two numbers, mscale and mscale_all_dim. With these numbers, the
 attention factor is a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and the softmax scale is multiplied
-by (0.1·mscale_all_dim·ln s + 1)². The latter is ``softmax_factor``, which a placed encoding passes to attention.
+by (0.1·mscale_all_dim·ln s + 1)². The factor of the softmax scale is ``softmax_factor``, which a placed encoding
+passes to attention.
 """
 
 import math
@@ -103,7 +104,7 @@ class YaRN(Scaling):
 
     @property
     def softmax_factor(self) -> float:
-        """A number that multiplies attention's 1/√D, from DeepSeek's ``mscale_all_dim``; 1 if that is None."""
+        """A factor on attention's 1/√D, set by DeepSeek's ``mscale_all_dim``; 1 if that is None."""
         return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
 
     def _sharpening(self, weight: float) -> float:
@@ -134,8 +135,8 @@ class YaRN(Scaling):
 
     @exact
     def _ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
-        """Return the exact ``ends``. An end of the ramp in float64 has an error of 1e-16, which changes angles
-        by 6e-8 rad at position 2^31.
+        """Return the exact ``ends``. Computed in float64, an end of the ramp has an error of 1e-16, which changes
+        angles by 6e-8 rad at position 2^31.
         """
         length, log_base = self.original_length, Decimal(base).ln()
         low, high = (

@@ -1,4 +1,4 @@
-"""Gradients of a learned bias along a line of offsets, which are sums of the scores' gradients along diagonals.
+"""Gradients of a learned bias along a line of offsets: sums of the scores' gradients along diagonals.
 
 Rows are reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. Each row of the
 scores' gradients is padded with as many zeros as there are rows. If the padded memory is read with rows that are

@@ -165,7 +165,7 @@ def attended(
     is_causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
-    """Compute attention with one call of torch's attention, with grouped queries.
+    """Compute attention with one call to torch's attention, with grouped queries.
 
     If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
     product reads their keys once. In bfloat16, this product takes a tenth of the time of matrix–vector products.

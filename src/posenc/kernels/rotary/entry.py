@@ -155,7 +155,9 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
                 "share memory; pass a tensor without overlap: x.clone()"
             )
     if len(out) == 2 and (out[0] is out[1] or (is_concrete(*out) and overlap(*out))):
-        raise InvalidArgument("out has two tensors that share memory; pass separate tensors for queries and keys")
+        raise InvalidArgument(
+            "out contains two tensors that share memory; pass separate tensors for queries and keys"
+        )
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
