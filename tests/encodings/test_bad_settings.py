@@ -174,7 +174,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
     (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
-    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be numbers of pairs: one whole number of at least 1 per axis"),
+    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be the number of pairs of each axis, a whole number"),
     (lambda: strided(1, 2), r"strided\(1, 2\) cannot be interleaved: the first section must be the larg"),
     (lambda: alternating(2, 5), r"alternating\(2, 5\): the number of pairs must be a multiple of"),
     (

@@ -117,9 +117,7 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return the call with these tensors in place of ``trained``, so that a nested gradient stops at these
-        tensors.
-        """
+        """Return the call with ``trained`` replaced by these tensors, so that a nested gradient stops at them."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)

@@ -205,7 +205,7 @@ def _map(
 def _check_sections(sections: tuple[int, ...]) -> None:
     if len(sections) < 1 or any(type(count) is not int or count < 1 for count in sections):
         raise InvalidArgument(
-            f"sections={sections} must be numbers of pairs: one whole number of at least 1 per axis"
+            f"sections={sections} must be the number of pairs of each axis, a whole number of at least 1"
         )
     _check_pairs(sum(sections))
 

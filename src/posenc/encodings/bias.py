@@ -61,7 +61,7 @@ class Bias(Pytree, ABC):
         return tuple({id(x): x for x in tensors(self) if x.requires_grad}.values())
 
     def with_trained(self: B, tensors: tuple[Tensor, ...]) -> B:
-        """Return a copy of the bias with these tensors in place of ``trained``.
+        """Return a copy of the bias with ``trained`` replaced by these tensors.
 
         Attention uses this copy to compute a gradient inside another backward pass. The inner gradient must stop at
         the bias, because a layer's queries may depend on the same table as its bias.

@@ -119,8 +119,9 @@ class PlacedStack(Placed):
         scales = {(part.softmax_scale, part.softmax_factor) for part in parts} - {(None, 1.0)}
         if len(scales) > 1:
             raise InvalidArgument(
-                f"the encodings in this stack differ in (softmax_scale, softmax_factor): "
-                f"{sorted(scales, key=str)}; a layer can use only one pair: build all encodings with the same settings"
+                "the encodings in this stack differ in (softmax_scale, softmax_factor): "
+                f"{sorted(scales, key=str)}; a layer can use only one pair: build all encodings with the same "
+                "settings"
             )
         self.softmax_scale, self.softmax_factor = next(iter(scales), (None, 1.0))
         self.remaps = tuple(remap for part in parts for remap in part.remaps)

@@ -215,8 +215,8 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     def enlarged(self, *places: int) -> "Encoding":
         """Return the encoding for an image of this size. If the tables cover the whole image, the result is the
-        encoding itself. If they do not and a resize convention is set, the tables are resized. The two encodings
-        share parameters.
+        encoding itself; if not, and a resize convention is set, the tables are resized. The two encodings share
+        parameters.
         """
         return self
 

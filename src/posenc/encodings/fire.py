@@ -31,7 +31,7 @@ EPSILON = 1e-6
 
 
 class FireBias(Bias):
-    """The network's output, for distances divided by the normaliser of their row.
+    """The network's output for distances that are divided by the normaliser of their row.
 
     Args:
         c: the factor of distances inside the logarithm.

@@ -27,7 +27,7 @@ def load(name: str, base: type, public: str) -> Any:
             f"module {module!r} has no class {attribute!r}; write the name as my_module:My{base.__name__}"
         ) from error
     if not (isinstance(custom, type) and issubclass(custom, base)):
-        raise InvalidArgument(f"{name} is not a {public}; derive its class from {public}")
+        raise InvalidArgument(f"{name} is not a {public}; derive the class from {public}")
     return custom
 
 

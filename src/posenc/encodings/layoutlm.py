@@ -24,7 +24,7 @@ from posenc.errors import InvalidArgument
 
 @final
 class LayoutLM(RelativeTable):
-    """Adds, for every axis, one learned number per head and distance bucket to the scores.
+    """Adds one learned number per axis, head and distance bucket to the scores.
 
     Args:
         heads: H, query heads.

@@ -81,7 +81,7 @@ First = Annotated[int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, 
 
 @final
 class Sandwich(Encoding):
-    """Adds the dot product of two sinusoidal position vectors to the scores. It has no parameters and no maximum
+    """Adds the dot product of two sinusoidal position vectors to the scores. Has no parameters and no maximum
     position.
 
     Args:

@@ -24,7 +24,7 @@ from posenc.encodings.relative_table import Grid, RelativeTable
 
 @final
 class Window(RelativeTable):
-    """Adds one learned number per head and offset along every axis to the scores.
+    """Adds one learned number per head and multi-axis offset to the scores.
 
     Args:
         heads: H, query heads.

@@ -129,8 +129,8 @@ def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
 
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
-    """Return the whole bias ``(#B, H, T, S)`` for tokens in default order. A bias that reads scores gets scores
-    of zero.
+    """Return the full bias ``(#B, H, T, S)`` for tokens in default order. A bias that reads scores gets scores of
+    zero.
     """
     (B, H, T, _), S, compute_dtype = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
     return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=compute_dtype))

@@ -39,9 +39,9 @@ def pose(
     """Return positions of T tokens in chunks, within which positions count up by one. There is a random gap
     before each chunk except the first.
 
-    PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the sequence is cut into chunks at random places, and
-    chunk i is shifted by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Adjacent tokens within a
-    chunk keep adjacent positions, and all distances below ``up_to`` occur. The paper uses chunks of a longer text.
+    PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the sequence is cut into chunks at random points, and chunk
+    i is shifted by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Adjacent tokens within a chunk
+    keep adjacent positions, and all distances below ``up_to`` occur. The paper uses chunks of a longer text.
 
     The authors' code uses two chunks, of which the first is at most half of the sequence. Here all cut points are
     equally likely.

@@ -140,9 +140,9 @@ def multimodal(
         start: the first position; to continue a conversation, pass the next position of the previous part.
 
     The time of a video token is the floor of the exact product of frame, seconds and ids per second; the code of
-    the families multiplies in float32. As in training, text after a video starts above the last time id of the
-    video. In transformers 5.23, this text starts above the larger side of the grid, which for a long video is
-    before its end.
+    the families multiplies in float32. As in training, the positions of text after a video start above the video's
+    last time id. In transformers 5.23, this text starts above the larger side of the grid, so its positions overlap
+    the time ids of a long video.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]

@@ -55,7 +55,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
     """
     lengths = [as_integer(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     if any(n < 1 for n in lengths):
-        raise InvalidArgument(f"lengths={lengths} must be numbers of at least 1; omit empty documents")
+        raise InvalidArgument(f"lengths={lengths} must all be at least 1; omit empty documents")
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
     segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
     starts = counts.cumsum(0) - counts
