@@ -100,7 +100,7 @@ class LearnedGrid(EmbeddingTable):
         rows, columns = self.picture
         return (
             f", but this table is for pictures of {rows} rows and {columns} columns; call resized(rows, columns) "
-            "with the picture's own"
+            "with the sizes of your picture"
         )
 
     def table(  # type: ignore[override]  # the whole image, not some positions
