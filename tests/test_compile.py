@@ -32,7 +32,7 @@ def test_every_encoding_compiles_to_one_graph(what: str) -> None:
     "text", ["tensors[0].device", "__import__('os').getcwd()", "[x for x in integers]", "(lambda: None)()"]
 )
 def test_the_operator_runs_no_other_text(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="is not a serialised call of attention"):
+    with pytest.raises(InvalidArgument, match="is not a serialised call to attention"):
         expression(text)
 
 

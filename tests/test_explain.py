@@ -90,7 +90,9 @@ def test_a_gpu_takes_flex_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explain(q, k, v, placed, mask).backend == "flex"
     assert explain(*given("rotary"), mask).backend == "blocks", "too few queries"
     assert explain(*given("rotary"), mask, backend="flex").backend == "flex"
-    with pytest.raises(InvalidArgument, match="backend='flex' does not support this call: it has no dropout"):
+    with pytest.raises(
+        InvalidArgument, match="backend='flex' does not support this call: it does not support dropout"
+    ):
         explain(q, k, v, placed, mask, backend="flex", dropout=0.1)
 
 
@@ -112,14 +114,14 @@ def test_nothing_is_attended_to() -> None:
 
 
 WRONG = {
-    "operators": ("rotary", {"dropout": 0.1}, "it has no dropout"),
+    "operators": ("rotary", {"dropout": 0.1}, "it does not support dropout"),
     "documents": ("alibi", {"causal": True}, "no known documents or padding"),
     "reach": ("alibi", {"causal": True}, "falls fast enough"),
     "low_rank": ("t5", {"causal": True}, "the bias has no extra channels"),
     "sdpa": ("alibi", {"causal": True}, "there is a bias"),
     "flex": ("rotary", {"causal": True}, "FlexAttention needs CUDA"),
     "toeplitz": ("rotary", {"causal": True}, "the bias is not a function of the offset"),
-    "blocks": ("cope", {"causal": True}, "it has no biases that read scores"),
+    "blocks": ("cope", {"causal": True}, "it does not support biases that read scores"),
 }
 
 

@@ -83,7 +83,7 @@ def test_the_narrower_of_two_windows_holds() -> None:
         ({"chunk": 0}, "chunk=0 must be at least 1, or None for no chunk"),
         ({"bidirectional_groups": torch.ones(3)}, r"pass bidirectional_groups.long\(\)"),
         ({"dense": torch.zeros(1, 1, 3, 3)}, "pass dense == 0"),
-        ({"dense": torch.ones(1, 3, 3).bool()}, r"for one mask of all heads dense\[:, None\]"),
+        ({"dense": torch.ones(1, 3, 3).bool()}, r"for one mask for all heads, pass dense\[:, None\]"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
         ("causal", r"mask='causal' is str; expected posenc.Mask\(…\); pass causal=True by name"),
         (True, r"mask=True is bool; expected posenc.Mask\(…\); pass causal=True by name"),
         (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\): use posenc"),
-        (torch.ones(1, 1, 3, 3), r"posenc.Mask\(dense=…\) for a tensor \(B, H, T, S\)"),
+        (torch.ones(1, 1, 3, 3), r"posenc.Mask\(dense=…\) for a tensor of shape \(B, H, T, S\)"),
         (Mask(dense=torch.ones(1, 3, 3, 3).bool()), r"dense has shape \(1, 3, 3, 3\); expected \(2, 2, 3, 3\)"),
         (
             Mask(bidirectional_groups=torch.zeros(2).long()),

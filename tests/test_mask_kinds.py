@@ -105,7 +105,7 @@ def test_layers_say_which_of_them_see_chunks() -> None:
         placed = Layers({"one": wrapped}, ("one",), chunks={"one": 4}).at(arange(9))[0].slice_heads(0, 2)
         want = attention(q, k, v, wrapped.at(arange(9)).slice_heads(0, 2), Mask(causal=True, chunk=4))
         torch.testing.assert_close(attention(q, k, v, placed, causal=True), want)
-    with pytest.raises(InvalidArgument, match="chunk=5 of the mask differs from chunk=4 of the layer; omit"):
+    with pytest.raises(InvalidArgument, match="the mask's chunk=5 differs from the layer's chunk=4; omit"):
         attention(q, k, v, layers.at(arange(9))[0], Mask(causal=True, chunk=5))
 
 

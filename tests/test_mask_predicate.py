@@ -350,12 +350,12 @@ def test_a_rule_that_returns_nothing_hides_nothing_but_what_mask_hides() -> None
 MISTAKEN: dict[str, tuple[Any, str]] = {
     "an integer": (
         lambda at: at["k_level"],
-        r"allows of Levels returns torch.int64 \(1, 1, 1, 5\).*; return a boolean tensor, which is false for",
+        r"Levels.allows\(\) returns torch.int64 \(1, 1, 1, 5\).*; return a boolean tensor, which is false for",
     ),
     "a number": (lambda at: 1.0, r"returns 1.0; return a boolean tensor"),
     "a tensor that is missing": (
         lambda at: at["q_level"] > 0,
-        r"allows of Levels reads at\['q_level'\], but this mask has no such tensor; pass q_level=…",
+        r"Levels.allows\(\) reads at\['q_level'\], but this mask has no such tensor; pass q_level=…",
     ),
 }
 
@@ -370,7 +370,7 @@ def test_a_rule_that_would_not_be_obeyed_is_refused(mistake: str) -> None:
 
 
 def test_a_rule_in_sees_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="Louder overrides sees; override allows"):
+    with pytest.raises(InvalidArgument, match=r"Louder overrides sees\(\); override allows\(\)"):
 
         class Louder(Mask):
             def sees(self, at: dict[str, Tensor]) -> Tensor | None:  # type: ignore[misc]

@@ -150,7 +150,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: packed([2, 0]),
         InvalidArgument,
-        r"lengths=\[2, 0\] must be numbers of at least 1; omit empty documents",
+        r"lengths=\[2, 0\] must all be at least 1; omit empty documents",
     ),
     (
         lambda: check(torch.tensor([0.0])),
@@ -206,7 +206,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: left_padded_rows([]),
         InvalidArgument,
-        r"rows have shapes \[\]; expected at least one row, and each row \(A, T\) with the same A",
+        r"rows have shapes \[\]; expected at least one row, all of shape \(A, T\) with the same A",
     ),
     (
         lambda: packed_rows([grid(2), grid(2, 2)]),
@@ -243,7 +243,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: multimodal([Video(2, 4, 4)], "qwen3-vl"),
         InvalidArgument,
-        "cannot be one span, because this family has text with a time between frames",
+        "cannot be one span, because this family puts text with a timestamp between frames",
     ),
     (lambda: multimodal([Text(1)], "qwen2vl"), InvalidArgument, "unknown counting 'qwen2vl'"),
     (

@@ -208,7 +208,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "dropout=0.1 cannot be combined with return_logsumexp, sinks or remapped positions, because",
     ),
     ({"softcap": 1.0, "dropout": 0.1}, "no backend on cpu supports dropout and softcap in one call"),
-    ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' does not support this call: it has no softcap"),
+    ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' does not support this call: it does not support softcap"),
 ]
 
 

@@ -1,4 +1,5 @@
-"""Computes the exact phase of every frequency, a hand of the clock, at any integer position below 2^31.
+"""Computes the exact phase of every frequency at any integer position below 2^31. Each frequency is a hand of the
+clock.
 
 A hand that rotates by θ radians per position makes θ/2π turns per position. That fraction is stored as a 64-bit
 integer, F = round(θ/2π · 2^64), so the phase
@@ -33,7 +34,7 @@ RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 @exact
 def turn_words(frequencies: tuple[Decimal, ...]) -> list[int]:
-    """Return F = round(θ/2π · 2^64) for every frequency, as the int64 with the same bits."""
+    """Return F = round(θ/2π · 2^64) for every frequency, as an int64 with the same bits."""
     words = [int((f / TWO_PI * 2**64).to_integral_value()) for f in frequencies]
     return [(word + 2**63) % 2**64 - 2**63 for word in words]
 
@@ -43,9 +44,8 @@ def cos_sin(
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """Return cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
 
-    The error is at most half a unit in the last place of ``dtype`` at ``scale``, which is 2^−25 in float32 if
-    ``scale`` is 1. In float64, the error is the error of the trigonometric functions, 2e-16, plus the error of
-    the phase.
+    The error is at most half a unit in the last place of ``scale`` in ``dtype``: 2^−25 in float32 with ``scale=1``.
+    In float64, the error is that of the trigonometric functions, 2e-16, plus that of the phase.
     """
     angle = phases.double() * RADIANS_PER_UNIT
     cos, sin = angle.cos(), angle.sin()
@@ -59,8 +59,8 @@ FASTEST_FLOAT32 = 2.0**127 / 2**31
 
 
 def floats(bits: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return integers as the floats with the same bits: a constant under ``torch.jit.trace``, which cannot record
-    this conversion.
+    """Reinterpret the bits of integers as floats. Under ``torch.jit.trace``, which cannot record this conversion,
+    the result is a constant.
     """
     if torch.compiler.is_compiling():
         return bits.view(dtype)
@@ -72,15 +72,13 @@ def floats(bits: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class ConstantBuffers(nn.Module):
-    """A module whose buffers are not saved, because they can be computed again from its arguments."""
+    """A module whose buffers are not saved, because they can be recomputed from its arguments."""
 
     constants: Mapping[str, Tensor] = {}
     """The contents of this module's own buffers, on the CPU."""
 
     def register_constants(self, **constants: Tensor) -> None:
-        """Register these integers as buffers. Casting the module to another float type leaves such buffers
-        unchanged.
-        """
+        """Register these integers as buffers, which do not change when the module is cast to another float type."""
         self.constants = constants
         for name, numbers in constants.items():
             self.register_buffer(name, torch.empty(numbers.shape, dtype=numbers.dtype), persistent=False)
@@ -98,7 +96,7 @@ class ConstantBuffers(nn.Module):
                 setattr(module, name, numbers.to(device or module.get_buffer(name).device, copy=True))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConstantBuffers":
-        """Apply ``fn`` as ``nn.Module`` does, and fill buffers that are moved from the meta device."""
+        """Apply ``fn`` as ``nn.Module`` does, and fill the buffers that leave the meta device."""
         empty = any(buffer.is_meta for buffer in self.buffers(recurse=False))
         super()._apply(fn, recurse)
         if empty:
@@ -110,9 +108,9 @@ class Clock(ConstantBuffers):
     """Computes cos and sin of the phase of every frequency at given positions.
 
     Args:
-        frequencies: the frequency of every hand.
+        frequencies: one frequency per hand.
         phases: ``"exact"`` (integer turns, accurate at any position below 2^31) or ``"float32"`` (the same angles
-            as in public checkpoints, wrong by 6e-2 rad at position one million).
+            as in public checkpoints, with an error of 6e-2 rad at position 1,000,000).
 
         axis_of_hand: the coordinate that each hand uses, if positions have a leading axis of coordinates.
 

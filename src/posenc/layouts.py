@@ -1,7 +1,7 @@
 """Conversions from the layouts of other libraries, as views without copies.
 
-The library uses the layout ``(B, H, T, D)``. Shapes do not identify their axes, so convert tensors once, at the
-input, and convert results back with ``.transpose(1, 2)``. Rotation (also in place) and attention accept any
+The library uses the layout ``(B, H, T, D)``. A shape does not tell which axis is which, so convert tensors once, at
+the input, and convert results back with ``.transpose(1, 2)``. Rotation (also in place) and attention accept any
 strides.
 """
 
@@ -17,7 +17,7 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
     tensors(x=x)
     if x.dim() != 4:
         raise InvalidArgument(
-            f"x has shape {tuple(x.shape)}; expected (B, T, H, D); for (total, H, D), use from_packed"
+            f"x has shape {tuple(x.shape)}; expected (B, T, H, D); for (total, H, D), use from_packed()"
         )
     return x.transpose(1, 2)
 
@@ -31,6 +31,6 @@ def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
     tensors(x=x)
     if x.dim() != 3:
         raise InvalidArgument(
-            f"x has shape {tuple(x.shape)}; expected (total, H, D); for (B, T, H, D), use from_bthd"
+            f"x has shape {tuple(x.shape)}; expected (total, H, D); for (B, T, H, D), use from_bthd()"
         )
     return x.transpose(0, 1)[None]

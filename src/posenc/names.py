@@ -1,4 +1,4 @@
-"""Aliases of posenc's names, and the words that papers, authors and models use instead of these names."""
+"""Aliases of posenc's names, and the words that papers, authors and models use for the same things."""
 
 ALIASES = {"rope": "rotary"}
 """Alternative names that are accepted, each with the name for which it stands."""

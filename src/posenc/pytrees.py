@@ -1,4 +1,4 @@
-"""Objects that contain tensors, as pytrees for torch.export, ``tree_map`` and copies."""
+"""Objects that contain tensors and act as pytrees for torch.export, ``tree_map`` and copies."""
 
 import copy
 import weakref
@@ -37,7 +37,7 @@ class Pytree:
     """An object whose leaves are the tensors in its attributes, including tensors inside pytrees, tuples, lists
     and dicts. A tensor that several attributes share is one leaf.
 
-    All other attributes are the structure, which must be the same in all calls of an exported program.
+    All other attributes form the structure, which must be the same in all calls of an exported program.
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
@@ -64,7 +64,7 @@ class Pytree:
         return {**vars(self), **{name: value for name, value in self.transient.items() if name in vars(self)}}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Return a deep copy. Tensors that were computed with gradients are copied without their history."""
+        """Return a deep copy. Tensors that were computed with gradients are copied without autograd history."""
         for tensor in tree_leaves(self):
             if isinstance(tensor, Tensor) and not tensor.is_leaf:
                 memo[id(tensor)] = tensor.detach().clone()
@@ -120,8 +120,8 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """Slice a tensor along its named last axes, with slices that have a start and a stop. Axes of size 1, except
-    ``q`` (queries) and ``k`` (keys), are not sliced.
+    """Slice a tensor along its last axes, which ``axes`` names. Every slice has a start and a stop. Axes of size 1
+    are not sliced, except ``q`` (queries) and ``k`` (keys).
     """
     for axis, name in enumerate(reversed(axes), 1):
         place = places.get(name)

@@ -65,7 +65,7 @@ IMMOVABLE: list[tuple[Encoding, Encoding, str]] = [
             (FoPE(16, 64, pairing="half"), "cannot be moved: its mixtures of cosines and sines are not"),
             (
                 Layers({"rope": Rotary(16, pairing="half")}, ("rope",)),
-                r"cannot be moved: every layer has its own; move those of layer i with encoding.layer\(i\)",
+                r"cannot be moved: every layer has its own encoding; move the keys of layer i with encoding",
             ),
             (Stack(Sinusoidal(16), ALiBi(3)), "cannot be moved: sinusoidal: positions were"),
         )
@@ -140,7 +140,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(THREE_HEADS, THREE_HEADS, THREE_HEADS, PoPE(8, 3).at(arange(2))),
-        r"q has 8 channels per head, but rotate\(\) of this encoding adds 8",
+        r"q has 8 channels per head, but this encoding's rotate\(\) adds 8",
     ),
     (lambda: QueryScale(floor=0), "floor=0 must be a whole number of positions, at least 1; Llama 4"),
     (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; released models use 0.1"),
@@ -174,7 +174,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
     (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
-    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be numbers of pairs: one whole number of at least 1 per axis"),
+    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be the number of pairs of each axis, a whole number"),
     (lambda: strided(1, 2), r"strided\(1, 2\) cannot be interleaved: the first section must be the larg"),
     (lambda: alternating(2, 5), r"alternating\(2, 5\): the number of pairs must be a multiple of"),
     (
@@ -188,7 +188,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs of channels, but rotary_dim=10"),
     (
         lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(arange(4)),
-        r"positions has shape \(4,\); this encoding has 2 axes, so positions must be \(2, T\) or \(2, B, T\)",
+        r"has shape \(4,\); this encoding has 2 axes, so positions must be of shape \(2, T\) or \(2, B, T\)",
     ),
     (lambda: Window(0), "heads=0 must be at least 1"),
     (lambda: Window(2, size=(7,)), r"size=\(7,\) must be two or more whole numbers of at least 1"),
@@ -233,8 +233,8 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         lambda: Rotary(4, pairing="half", phases="float32", scaling=PerPair((1e-45, 1.0))),
         "use phases='exact'",
     ),
-    (lambda: ROPE.at(3), "positions=3 must be a tensor"),
-    (lambda: ROPE.at([0, 1]), r"positions=\[0, 1\] must be a tensor"),
+    (lambda: ROPE.at(3), "positions=3 must be an integer tensor"),
+    (lambda: ROPE.at([0, 1]), r"positions=\[0, 1\] must be an integer tensor"),
     (
         lambda: ROPE.at(arange(3), dtype=torch.int64),
         "dtype=torch.int64 must be a floating",
@@ -310,7 +310,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: LearnedGrid(0, 8), "num_positions=0 must be at least 1"),
     (lambda: LearnedGrid(4, 8, tables="rows"), "unknown tables 'rows'"),
     (lambda: LearnedGrid(4, 8, resize="timn"), "unknown resize 'timn'; did you mean 'timm'"),
-    (lambda: LearnedGrid(4, 8).resized(2, 2), "resize=None must be the convention with which"),
+    (lambda: LearnedGrid(4, 8).resized(2, 2), "resize=None is not a convention"),
     (lambda: LearnedGrid(4, 8).resized(0, 2, "vit"), "rows=0 must be at least 1"),
     (
         lambda: gathered(torch.zeros(4, 4, 8), grid(2, 2), grid(2, 2), "timm"),
@@ -347,12 +347,12 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         lambda: LAYERED.at(arange(5)).slice_heads(0, 4),
         r"heads can be sliced only in a single layer.* placed\[layer\]",
     ),
-    (lambda: Stack(ROPE, FoX(16, 4)).at(arange(5)).slice_heads(0, 2), r"then here\.slice_heads"),
+    (lambda: Stack(ROPE, FoX(16, 4)).at(arange(5)).slice_heads(0, 2), r"then layer_placed\.slice_heads"),
     (
         lambda: Layers({"rope": CHUNKED, "alibi": ALiBi(4)}, ("rope", "alibi")).at(arange(5)),
-        r"this encoding has 3 axes, so positions must be \(3, T\) or \(3, B, T\)",
+        r"this encoding has 3 axes, so positions must be of shape \(3, T\) or \(3, B, T\)",
     ),
-    (lambda: Decomposed(8, 2, size=(4, 5)).enlarged(6), r"places=\(6,\) must be 2 numbers, one per axis"),
+    (lambda: Decomposed(8, 2, size=(4, 5)).enlarged(6), r"places=\(6,\) must have 2 numbers, one per axis"),
     (
         lambda: rerotate(
             HEADS, torch.zeros(3, 3).long(), CHUNKED, Rotary(8, pairing="half", axes=strided(2, 1, 1))
@@ -389,7 +389,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, FoX(6, 4).at(arange(3)), causal=True),
-        r"depends on the layer or on the tokens; call layer_placed, state = placed\[layer\].with_content",
+        r"depends on the layer or on the tokens; run layer_placed, state = placed\[layer\].with_content",
     ),
     (
         lambda: attention(
@@ -399,7 +399,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
             FoX(6, 4).at(arange(1, offset=2), arange(3)).with_content(torch.zeros(2, 1, 6))[0],
             causal=True,
         ),
-        "gates of 1 keys, but attention got 3 keys; pass the state of the cached keys to with_content",
+        r"gates of 1 keys, but attention got 3 keys; pass the state of the cached keys to with_content\(\)",
     ),
     (lambda: CoPE(4, 2).at(arange(3)).bias.rows(0, 3, 3), "this bias is computed from scores: call"),
 ]

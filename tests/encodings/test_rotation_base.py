@@ -124,7 +124,7 @@ def test_a_rotation_of_two_axes_keeps_the_laws_and_does_not_take_axes_for_a_batc
             return angles.cos().to(dtype), angles.sin().to(dtype)
 
     with pytest.raises(
-        InvalidArgument, match=r"tables of Mistaken must return cos and sin.*; got .*\(2, 1, 6, 4\)"
+        InvalidArgument, match=r"Mistaken.tables\(\) must return cos and sin.*; got .*\(2, 1, 6, 4\)"
     ):
         Mistaken(16).at(posenc.positions.grid(2, 3))
 
@@ -173,7 +173,7 @@ def test_tables_of_another_form_are_refused_where_they_are_placed(wrong: str, ke
         late.rotate(None, k) if keys else Returns(WRONG[wrong]).at(at)
     told = str(refused.value)
     assert told.startswith(
-        "tables of Returns must return cos and sin, both torch.float32 on cpu, of shape (T, pairs) = (5, at most "
+        "Returns.tables() must return cos and sin, both torch.float32 on cpu, of shape (T, pairs) = (5, at most "
         "4), (B, T, pairs) or (#B, groups, T, pairs); got "
     )
 

@@ -308,7 +308,7 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("posenc.integrations.huggingface.model_laws.free_memory", lambda device: 0)
     assert "a float32 copy does not fit" in reasons(tiny("llama-2", torch.bfloat16))["does_what_its_config_says"]
     report = str(check(tiny("llama-2"), packed=False))
-    assert "1 do not apply, 1 not asked" in report
+    assert "1 do not apply, 1 were not tested" in report
     assert "  ?     reads_packed_texts_as_each_alone: packed=False" in report
     for wrong, message in (
         (42, "model is a int; load it first"),

@@ -116,7 +116,7 @@ class TestLoading:
         shutil.copy(build_kernel.LIBRARY, without_native)
         monkeypatch.setattr(native, "Job", Longer)
         size = ctypes.sizeof(Longer)
-        assert f"expects jobs of {size - 8} bytes, but posenc writes {size}; " in native.lacking()
+        assert f"expects an argument structure of {size - 8} bytes, but posenc passes {size}; " in native.lacking()
 
     def test_the_command_line_says_which_one_it_is(self) -> None:
         run = subprocess.run(

@@ -64,7 +64,7 @@ class TestAliases:
         both = torch.empty(1, 3, 3, 8)
         with torch.set_grad_enabled(recorded):
             for out in ((x, x), (both[:, :2], both[:, 1:])):
-                with pytest.raises(InvalidArgument, match="out has two tensors that share memory"):
+                with pytest.raises(InvalidArgument, match="out contains two tensors that share memory"):
                     placed(backend, pairing).rotate(x, x, out=out)
 
     def test_another_kind_is_refused(self, backend: str, pairing: str, recorded: bool) -> None:

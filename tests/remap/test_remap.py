@@ -258,7 +258,7 @@ def test_texts_build_and_come_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dca", "needs the rotary encoding to remap"),
+        ("dca", "does not name the encoding to remap"),
         ("dca(rotary, chunk=3)", "needs local"),
         ("dca(rotary, chunk=3, local=2, x=1)", "unknown setting of dca"),
         ("dca(rotary, 3, 2)", "settings by name"),

@@ -148,7 +148,7 @@ def refused(_: str, zigzag: bool) -> None:
     cope = posenc.CoPE(D, H).at(own, everyone)[0]
     for here, seen, message in (
         (posenc.NoPE().at(own), mask, "place it at the keys of all ranks: encoding.at"),
-        (placed, Mask(causal=True), "needs the places of this rank"),
+        (placed, Mask(causal=True), "needs the order of the tokens"),
         (cope, mask, "reads the scores of all keys, which no rank has; gather the keys"),
     ):
         with pytest.raises(InvalidArgument, match=message):

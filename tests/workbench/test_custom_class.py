@@ -93,7 +93,7 @@ def test_it_is_built_with_settings_and_in_parts(own: str) -> None:
         posenc.encoding(f"{own}(strenght=2)", **SHAPE)
     with pytest.raises(InvalidArgument, match="has no class 'Missing'; write the name as my_module:MyEncoding"):
         posenc.encoding("log_distance:Missing", **SHAPE)
-    with pytest.raises(InvalidArgument, match=r"derive its class from posenc\.Encoding"):
+    with pytest.raises(InvalidArgument, match=r"derive the class from posenc\.Encoding"):
         posenc.encoding("log_distance:Path", **SHAPE)
 
 
@@ -198,7 +198,7 @@ def test_the_source_of_a_custom_task_is_in_the_id_and_goes_to_workers(own_task: 
             "task earlier:Earlier lacks chance, which its class must set, as in: chance = …",
         ),
         (("def draw", "def drawn"), "task earlier:Earlier lacks draw, which its class must implement"),
-        (("(DrawnTask)", ""), "earlier:Earlier is not a posenc.workbench.tasks.Task; derive its class from"),
+        (("(DrawnTask)", ""), "earlier:Earlier is not a posenc.workbench.tasks.Task; derive the class from"),
         (
             ("import torch\n", "import nowhere_at_all\n"),
             r"cannot be created (ModuleNotFoundError: No module named 'now",

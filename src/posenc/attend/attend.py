@@ -1,6 +1,6 @@
-"""Attention without an L×L tensor. A call uses the first backend of the list in ``ways.py`` that supports the
-call. Every backend computes softmax(``scores``)·v. ``explain`` reports which backend a call uses, and
-``backend=`` forces a backend.
+"""Attention without an L×L tensor. Each call uses the first backend in the list in ``ways.py`` that supports it.
+Every backend computes softmax(``scores``)·v. ``explain`` reports which backend a call uses, and ``backend=`` forces
+a backend.
 """
 
 from collections.abc import Callable, Mapping
@@ -109,16 +109,16 @@ def attention(
         k: keys; the number of key heads may be a divisor of the number of query heads (grouped-query attention).
         v: values, with as many heads as the keys.
         placed: ``encoding.at(q_positions, k_positions)``. For ``Layers``, pass ``placed[layer]``, whose window
-            applies in addition to the window of the mask.
+            applies in addition to the mask's.
         mask: the keys that each query may see. The output for a query that sees no key is zero.
-        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees its own key and earlier keys;
-            the last query and the last key are the same token. With a window, a query sees only the last
-            ``window`` of these keys.
+        causal, window: shorthand for ``Mask(causal=…, window=…)``. With ``causal``, a query sees its own key and
+            earlier keys; the last query and the last key are the same token. With a window, a query sees only the
+            last ``window`` of these keys.
         scale: the factor of the scores before the bias is added; by default 1/√D (D excludes channels that
             ``rotate`` added), unless the encoding's ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
         softcap: limits scores to ±softcap before the bias is added, as softcap·tanh(score/softcap) (Gemma 2).
-        sinks: a learned logit per query head, which every row's softmax includes without a value (gpt-oss): y =
-            Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
+        sinks: a learned logit per query head, which the softmax of every row includes, but without a value
+            (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
         dropout: the probability that a weight is set to zero; the other weights are multiplied by 1/(1 −
             dropout). Pass 0 outside training.
         return_logsumexp: whether to also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or
@@ -159,8 +159,7 @@ def explain(
     backend: Backend = "auto",
     **unknown: object,
 ) -> Explanation:
-    """Explain which backend ``attention`` would use with these arguments, and why. This function computes no
-    attention.
+    """Explain which backend ``attention`` would use for these arguments, and why, without computing attention.
 
     As in ``attention``, the choice depends on whether gradients are enabled. With remapped positions, the result
     names the backend of the first part, and the reason lists the backends of all parts.
@@ -173,7 +172,9 @@ def explain(
     if len(ways) == 1:
         return ways[0][0]
     merged = "; ".join([str(explanation) for explanation, _ in ways])
-    return ways[0][0]._replace(reason=f"{len(ways)} parts at positions of their own, merged: {merged}")
+    return ways[0][0]._replace(
+        reason=f"{len(ways)} parts, each with its own positions, whose results are merged: {merged}"
+    )
 
 
 def _settings(
@@ -197,7 +198,7 @@ def _settings(
         raise UnknownName("backend", backend, ("auto", *WAYS))
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
-            "sinks and return_logsumexp cannot be combined, because the larger softmax must include sinks only "
+            "sinks and return_logsumexp cannot be combined, because the merged softmax must include sinks only "
             "once; pass sinks to posenc.merge(parts, sinks=…) instead"
         )
     return Settings(return_logsumexp or sinks is not None, softcap, dropout, backend)
@@ -214,8 +215,8 @@ def _prepared(
     sinks: Tensor | None,
     settings: Settings,
 ) -> list[Result]:
-    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result, or
-    for an encoding with remapped positions one result for each part that sees any key.
+    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result or, for
+    an encoding with remapped positions, one result for each part that sees any key.
     """
     mask = check(q, k, v, placed, mask)
     if sinks is not None:
@@ -227,7 +228,7 @@ def _prepared(
         raise InvalidArgument(
             f"dropout={settings.dropout} cannot be combined with return_logsumexp, sinks or remapped positions, "
             "because torch's kernels do not return the logsumexp with dropout; use dropout=0, or "
-            "attention_dropout=0 in a config of transformers"
+            "attention_dropout=0 in a transformers config"
         )
     calls = remapped(q, k, placed, mask) if placed.remaps else [(q, k, placed, mask)]
     if len(calls) > 1:

@@ -1,8 +1,8 @@
 """Attention in blocks of query rows, with gradients. Masks and biases are recomputed instead of stored.
 
-The forward and backward pass need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets
-needs no extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's
-mask is a view of the line with strides (1, 1). The rows of the output are then reversed again.
+The forward and backward passes need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets
+needs no extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's mask
+is a view of the line with strides (1, 1). The rows of the output are then reversed again.
 """
 
 import math
@@ -88,7 +88,7 @@ class Masks:
             yield first, last, min(start, max(keys - 1, 0)), keys
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
-        """Return the mask of a block from key ``start`` on. The rows are reversed if the mask is a view of a
+        """Return the mask of a block for keys from ``start`` on. The rows are reversed if the mask is a view of a
         line.
 
         If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
@@ -103,7 +103,7 @@ class Masks:
         return mask, None
 
     def flipped(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Put rows in the order of the mask's rows. A second call restores the original order."""
+        """Arrange rows in the order of the mask's rows. A second call restores the original order."""
         return tensors if self.line is None or self.call.queries == 1 else tuple([x.flip(2) for x in tensors])
 
 
@@ -132,8 +132,8 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """Return the first rows of all blocks that see a full window of keys with the same mask and bias, or an
-    empty range if there are too few such blocks.
+    """Return the index of the first row of each block that sees a full window of keys with the same mask and bias,
+    or an empty range if there are too few such blocks.
     """
     window, behind = call.mask.window, call.all_keys - call.queries
     slides = window is not None and call.mask.causal and call.mask.by_offset and call.device.type == "cpu"
@@ -148,8 +148,8 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
     """Write the output of all blocks in ``alike``, with one call for each sequence and each query head of a
     group.
 
-    The axis for heads contains the blocks, and the axis for the batch contains the heads. The keys of
-    neighbouring blocks are overlapping views.
+    The head axis contains the blocks, and the batch axis contains the heads. The keys of neighbouring blocks are
+    overlapping views.
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys

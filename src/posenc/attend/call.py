@@ -1,4 +1,4 @@
-"""A call of attention, with checks of its inputs, the bias and mask of a block of rows, and shortcuts."""
+"""A call to attention: the checks of its inputs, the bias and mask of a block of rows, and shortcuts."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -37,7 +37,7 @@ class Settings:
 
 @dataclass(eq=False)
 class AttentionCall(Settings):
-    """The mask, the bias and the scale of one call of attention."""
+    """The mask, the bias and the scale of one call to attention."""
 
     mask: Mask
     bias: Bias | None
@@ -104,12 +104,12 @@ class AttentionCall(Settings):
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Return whether our own backward pass computes gradients of q, k, v or the bias, block by block."""
+        """Return whether posenc's own backward pass computes gradients of q, k, v or the bias, block by block."""
         recorded = torch.is_grad_enabled() and not self.dropout and not torch.compiler.is_compiling()
         return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
-        """Return the call restricted to the tokens ``first`` to ``last`` (excluded) of one row, or of all rows."""
+        """Return the call restricted to the tokens ``first`` to ``last`` (exclusive) of one row, or of all rows."""
         tokens = slice(first, last)
         bias = None if self.bias is None else self.bias.cut(row=row, queries=tokens, keys=tokens)
         trained = bias.trained if bias is not None and self.trained else ()
@@ -117,16 +117,14 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return the call with these tensors in place of ``trained``, so that a nested gradient stops at the
-        tensors.
-        """
+        """Return the call with ``trained`` replaced by these tensors, so that a nested gradient stops at them."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
 
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
         """Return, for each key head, the number of last keys (including the query's own key) that can affect the
-        output. The list is empty if all keys can affect the output, or if the number is unknown.
+        output. The list is empty if all keys can affect the output, or if the numbers are unknown.
 
         Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
         all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
@@ -178,7 +176,7 @@ class AttentionCall(Settings):
         """Return the bias for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``, with −∞ at
         hidden keys.
 
-        ``scores`` are the scores of the block, which only a bias like CoPE's reads.
+        ``scores`` are the scores of the block; only a bias like CoPE's reads them.
         """
         visible = self.visible(first, last, keys, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
@@ -191,7 +189,7 @@ class AttentionCall(Settings):
         shape = self.bias.heads, last - first, keys - start
         if tuple(bias.shape[1:]) != shape or bias.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"rows of {type(self.bias).__name__} must return a tensor (#B, H, rows, keys) whose last three "
+                f"{type(self.bias).__name__}.rows() must return a tensor (#B, H, rows, keys) whose last three "
                 f"sizes are {shape}, in float32 or wider, because in 16 bits neighbouring large distances become "
                 f"equal; got {form(bias)}"
             )
@@ -215,7 +213,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     if not isinstance(placed, Placed):
         raise InvalidArgument(
             f"placed is {None if placed is None else type(placed).__name__}; place the encoding first: "
-            "encoding.at(positions), or posenc.NoPE().at(positions) for no positions"
+            "encoding.at(positions), or posenc.NoPE().at(positions) for no positional encoding"
         )
     if placed.stamps:
         placed.check_current()
@@ -230,7 +228,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
-            f"q has {D} channels per head, but rotate() of this encoding adds {placed.added} channels; pass the "
+            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added} channels; pass the "
             "result of rotate()"
         )
     if placed.window is not None or placed.chunk is not None:
@@ -292,7 +290,7 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
 def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.awaits_content:
         raise InvalidArgument(
-            "this encoding depends on the layer or on the tokens; call layer_placed, state = "
+            "this encoding depends on the layer or on the tokens; run layer_placed, state = "
             "placed[layer].with_content(x, state) and pass layer_placed instead of placed"
         )
     placed.check_tokens("q", q, placed.q_positions)
@@ -303,7 +301,7 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
         if heads != q.shape[1]:
             raise InvalidArgument(
                 f"q has {q.shape[1]} heads but the {what} has {heads}; build the encoding with "
-                f"heads={q.shape[1]}, or on a rank with some heads of a model use placed.slice_heads(first, last)"
+                f"heads={q.shape[1]}, or use placed.slice_heads(first, last) on a tensor-parallel rank"
             )
 
 
@@ -337,7 +335,7 @@ def _check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device:
     if x.dim() > len(axes) or any([n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs]):  # noqa: C419
         full = [sizes[axis] for axis in axes]
         row = f"({full[1]},) or (B, {full[1]}) with B={sizes['b']}: one {per(axes)}"
-        expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
+        expected = f"{tuple(full)}, in which B and H may be 1" if "h" in axes else row
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
     if x.device != device:
         raise InvalidArgument(

@@ -17,7 +17,7 @@ Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
 
 class Way(NamedTuple):
-    """A backend, with its features in addition to masks and biases, and the function that makes its offers."""
+    """A backend: its features in addition to masks and biases, and the function that makes its offers."""
 
     has: frozenset[str]
     offer: Ask
@@ -49,7 +49,9 @@ FlexAttention or operators.
 
 
 def way(*has: str) -> Callable[[Ask], Ask]:
-    """Decorate a function that makes offers, to register it as the next backend under the function's name."""
+    """Return a decorator that registers a function that makes offers as the next backend, under the function's
+    name.
+    """
 
     def put(offer: Ask) -> Ask:
         WAYS[offer.__name__] = Way(frozenset(has), offer)

@@ -1,8 +1,9 @@
 """An attention call wrapped as a single operator that is opaque to a compiler.
 
-Operators accept only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask)
-are therefore serialised as a Python expression over their tensors, integers and floats. When the operator runs
-and values can be read, evaluating this expression rebuilds the arguments. The backward pass recomputes the call.
+Operators accept only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask) are
+therefore serialised as a Python expression that refers to their tensors, integers and floats. When the operator
+runs and values can be read, evaluating this expression rebuilds the arguments. The backward pass recomputes the
+call.
 """
 
 import ast
@@ -151,7 +152,7 @@ def expression(text: str) -> CodeType:
     tree = ast.parse(text, mode="eval")
     if not all(isinstance(node, WRITTEN) for node in ast.walk(tree)):
         raise InvalidArgument(
-            f"{text!r} is not a serialised call of attention; call posenc.attention instead of its operator"
+            f"{text!r} is not a serialised call to attention; call posenc.attention instead of its operator"
         )
     return compile(tree, "a call of attention", "eval")
 

@@ -1,4 +1,4 @@
-"""Attention with a remapped encoding, as one call for each part of the keys. The results are merged by their
+"""Attention with a remapped encoding, as one call for each part of the keys. The results are merged using their
 logsumexps.
 """
 

@@ -1,8 +1,8 @@
 """Attention over sequences that are sharded over ranks, which pass keys and values around in a ring.
 
-In each step, a rank attends to the keys that it currently has, and merges the result by the logsumexp. In the
-backward pass, keys are passed around again together with their gradients, which arrive at the ranks that own
-these keys.
+In each step, a rank attends to the keys that it currently has, and merges the result into its output, using the
+logsumexps. In the backward pass, keys are passed around again together with their gradients, which arrive at the
+ranks that own these keys.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def ring_attention(
 
     Outputs and gradients are the same as with ``attention`` over gathered keys. A rank stores keys, values and
     gradients of only two ranks at a time. Only ``placed`` and ``mask`` (positions, orders, segments and padding)
-    cover the whole sequence. On the CPU, keys that no query of a rank sees are passed on without computation.
+    cover the whole sequence. On the CPU, keys that none of a rank's queries sees are passed on without computation.
 
     Args:
         q, k, v: this rank's tensors; all ranks have the same number of keys.
@@ -93,7 +93,7 @@ def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
     narrowed = mask.window or mask.chunk or placed.window or placed.chunk
     if mask.q_order is None and (mask.causal or narrowed or mask.has_own_rule):
         raise InvalidArgument(
-            "the mask needs the places of this rank's tokens in the sequence; pass Mask(…, q_order=shards[rank], "
+            "the mask needs the order of the tokens on every rank; pass Mask(…, q_order=shards[rank], "
             "k_order=torch.cat(shards))"
         )
     if placed.bias is not None and placed.bias.needs_scores:
@@ -125,8 +125,8 @@ class _Ring:
             return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)
 
     def keys(self, step: int, n: int) -> slice:
-        """Return the slice of the sequence with the keys of this step, which belong to the rank ``step`` places
-        before this rank.
+        """Return the slice of the sequence with the keys of this step, which belong to the rank ``step`` ranks
+        before this one.
         """
         owner = (self.rank - step) % self.ranks
         return slice(owner * n, (owner + 1) * n)

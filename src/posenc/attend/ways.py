@@ -81,7 +81,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explan
     declined: list[tuple[str, str]] = []
     for name, (has, offer) in ways.items():
         lacks = asked - has
-        reason, run = (f"it has no {' and no '.join(sorted(lacks))}", None) if lacks else offer(q, k, v, call)
+        reason, run = (f"it does not support {' or '.join(sorted(lacks))}", None) if lacks else offer(q, k, v, call)
         if run is not None:
             return Explanation(name, reason, tuple(declined)), run
         declined.append((name, reason))
@@ -178,7 +178,7 @@ def reach(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     reaches = call.reaches(q, k)
     if not reaches:
         return "no head's bias falls fast enough to leave out half of the keys", None
-    return "far keys whose weight is below rounding are left out, head by head", partial(
+    return "distant keys whose weights are below the rounding error are left out, head by head", partial(
         _by_heads, q, k, v, call, reaches
     )
 
@@ -266,7 +266,7 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
-    """Compute attention with one call of torch's attention. On the CPU, the gradients of this call can be
+    """Compute attention with one call to torch's attention. On the CPU, the gradients of this call can be
     differentiated again.
     """
     if (call.needs_logsumexp or call.learns(q, k, v)) and fused(q, k, v):

@@ -1,6 +1,6 @@
-"""``python -m posenc.encodings alibi`` prints the formula, the source and eight values of an encoding.
+"""``python -m posenc.encodings alibi`` prints the formula, the reference and eight values of the encoding ALiBi.
 
-The formula and the source are in the docstring of the encoding's module.
+The formula and the reference are in the docstring of the encoding's module.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from torch import Tensor
 import posenc
 
 WIDTH, HEADS, HEAD_DIM, KEYS = 64, 4, 16, 9
-AT = "width 64, 4 heads of 16, untrained weights from seed 0"
+AT = "width 64, 4 heads of 16 channels, untrained weights from seed 0"
 
 
 def scores(encoding: posenc.Encoding) -> Tensor:
@@ -32,9 +32,11 @@ def numbers(encoding: posenc.Encoding) -> tuple[str, Tensor]:
             torch.zeros(1, 1, WIDTH)
         )[0, 0]
     if encoding.acts_on == ("scale",):
-        return "scores of the queries at positions 1 to 8 for the key at 0, all of ones", scores(encoding)[1:, 0]
+        return "scores of queries at positions 1 to 8 with a key at 0, all filled with ones", scores(encoding)[
+            1:, 0
+        ]
     last = scores(encoding)[-1]
-    return "scores of the query at position 8 for the keys at 0 to 7, all of ones", last
+    return "scores of a query at position 8 with keys at 0 to 7, all filled with ones", last
 
 
 def main() -> int:

@@ -1,13 +1,12 @@
-"""ALiBi subtracts from scores a penalty that grows with distance (Press et al. 2022, section 3; arXiv
-2108.12409).
+"""ALiBi penalises each score in proportion to its distance (Press et al. 2022, section 3; arXiv 2108.12409).
 
     score(q, k) = q·k/√D − m_h·|p_k − p_q|
 
 The slopes m_h are fixed. For n = 2^j heads, the slopes are the geometric series m_h = 2^(−8h/n) with h = 1…n. For
 any other n, as in the authors' code, the slopes are those for the largest power of two n₀ ≤ n, followed by the 1st,
 3rd, 5th … slopes for 2n₀. The bias is added after scores are divided by √D. The bias is 0 at distance 0 and
-negative at all other distances. Keys before and after the query get the same bias, so a two-sided model does not
-favour later keys. Attention applies the causal mask, which is not part of ALiBi.
+negative at all other distances. Keys before and after the query get the same bias, so a two-sided model favours
+neither side. Attention applies the causal mask, which is not part of ALiBi.
 """
 
 from collections.abc import Sequence
@@ -39,7 +38,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 
 
 def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -> list[float]:
-    """Return the given slopes, or the slopes of the paper if ``given`` is None."""
+    """Return the given slopes, or the paper's slopes if ``given`` is None."""
     paper = slopes(heads, max_exponent)
     if given is None:
         return paper
@@ -109,14 +108,14 @@ def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:
 
 @final
 class ALiBi(Encoding):
-    """Adds −m_h·|distance| to the scores. No parameters, no largest position.
+    """Adds −m_h·|distance| to the scores. Has no parameters and no maximum position.
 
     Args:
-        heads: H, query heads; not necessarily a power of two.
+        heads: H, query heads; any number, not only powers of two.
         max_exponent: if the number of heads is a power of two, the smallest slope is 2^(−max_exponent); 8 in the
             paper.
-        slopes: the slope m of every head, in place of the series; 0 for a head without a bias.
-            ``ALiBi(8, slopes=[*slopes(4), 0, 0, 0, 0])`` is ALiBi on half of the heads.
+        slopes: the slope m of every head, instead of the geometric series; 0 for a head without a bias. ``ALiBi(8,
+            slopes=[*slopes(4), 0, 0, 0, 0])`` is ALiBi on half of the heads.
     """
 
     name: ClassVar[str] = "alibi"

@@ -1,4 +1,4 @@
-"""Axis maps are immutable objects that assign a coordinate of the position to each pair of channels.
+"""Axis maps are immutable objects that assign each pair of channels to one coordinate of the position.
 
 A position with A axes is a row of A integers (time, row, column). Pair i rotates by its frequency times the
 coordinate ``axis_of_pair[i]``, measured in that axis's unit.
@@ -28,13 +28,13 @@ class AxisMap:
     Args:
         axis_of_pair: the axis of each pair; axes are numbered from 0, and every axis up to the largest must have a
             pair.
-        index_of_pair: the index of each pair's frequency in the list of its axis; with None, pair i has the i-th
-            frequency of one list for all axes.
-        pairs_of_axis: the number of frequencies of each axis; None for one list over all pairs.
+        index_of_pair: the index of each pair's frequency in the list of its axis; with None, all axes share one
+            list, and pair i uses the i-th frequency.
+        pairs_of_axis: the number of frequencies of each axis; None if all axes share one list.
         units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. Frequencies are
             multiplied by the unit, so that fractions of an image can be passed as exact integers: with 1/14, a
             coordinate counts fourteenths.
-        turns: whether units are full turns of 2π radians instead of radians.
+        turns: whether units are measured in full turns (2π radians) instead of radians.
     """
 
     axis_of_pair: tuple[int, ...]
@@ -65,7 +65,7 @@ class AxisMap:
             )
 
     def __str__(self) -> str:
-        """Return the string from which this map can be built, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
+        """Return a string that builds this map, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
         if self.made_by is None:
             return f"AxisMap{self.axis_of_pair}"
         name, numbers, order = self.made_by
@@ -85,7 +85,7 @@ class AxisMap:
 
 @exact
 def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencies:
-    """Return the frequency of every pair under an axis map, in radians per unit of the pair's axis."""
+    """Return the frequency of every pair with an axis map, in radians per unit of the pair's axis."""
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
     by_size = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
     indices = axes.index_of_pair or tuple(range(axes.pairs))
@@ -105,11 +105,11 @@ def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencie
 
 
 def chunked(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Return a map with one list of frequencies, cut into a section per axis (Qwen2-VL's M-RoPE: 16, 24, 24).
+    """Return a map that cuts one list of frequencies into one section per axis (Qwen2-VL's M-RoPE: 16, 24, 24).
 
-    Here and in the functions below, ``order`` is the axis of every section; the default is 0, 1, 2 …. If positions
-    are (row, column), ``order=(1, 0)`` assigns the first section to columns. ``units`` and ``turns`` are described
-    in ``AxisMap``; a unit is a whole number, a fraction, or a string such as "1/14".
+    Here and in the functions below, ``order`` gives the axis of every section; the default is 0, 1, 2 …. If
+    positions are (row, column), ``order=(1, 0)`` assigns the first section to columns. ``units`` and ``turns`` are
+    described in ``AxisMap``; a unit is a whole number, a fraction, or a string such as "1/14".
     """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
@@ -117,8 +117,8 @@ def chunked(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 
 def strided(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Return a map with one list of frequencies, interleaved round-robin (M-RoPE of Qwen3-VL: 24, 20, 20). Pair i
-    belongs to axis i mod A if i < A·(section of that axis), and to axis 0 if not.
+    """Return a map that assigns one list of frequencies to the axes round-robin (M-RoPE of Qwen3-VL: 24, 20, 20).
+    Pair i belongs to axis i mod A if i < A·(section of that axis), and otherwise to axis 0.
     """
     _check_sections(sections)
     A, pairs = len(sections), sum(sections)
@@ -129,8 +129,8 @@ def strided(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 
 def first_last(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Return a map with one list of frequencies, h w h w … t t, in which the fast pairs alternate between the later
-    axes and the slowest pairs belong to the first axis (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
+    """Return a map that assigns one list of frequencies to the axes h w h w … t t: fast pairs alternate between the
+    later axes, and the slowest pairs belong to the first axis (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
     """
     _check_sections(sections)
     first, *rest = sections
@@ -153,8 +153,8 @@ def axial(*sections: int, order: Order = None, units: Units = None, turns: bool 
 
 
 def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Return a map in which axes alternate from pair to pair and every axis has each frequency once: x1 y1 x.1 y.1
-    … (Kimi's vision tower).
+    """Return a map in which axes alternate from pair to pair and every axis has each frequency once: x·θ_0, y·θ_0,
+    x·θ_1, y·θ_1 … (Kimi's vision tower).
     """
     _check_shares("alternating", axes, pairs)
     indices = tuple(i // axes for i in range(pairs))
@@ -163,8 +163,8 @@ def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = No
 
 
 def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Return a map with one list of frequencies that is interleaved over the axes and then sorted by axis:
-    frequencies 0, A, 2A … for axis 0, then 1, A+1 … for axis 1 (Pixtral).
+    """Return a map that deals out one list of frequencies to the axes and lists pairs axis by axis: frequencies 0,
+    A, 2A … for axis 0, then 1, A+1 … for axis 1 (Pixtral).
     """
     _check_shares("dealt", axes, pairs)
     axis = tuple(i // (pairs // axes) for i in range(pairs))
@@ -205,7 +205,7 @@ def _map(
 def _check_sections(sections: tuple[int, ...]) -> None:
     if len(sections) < 1 or any(type(count) is not int or count < 1 for count in sections):
         raise InvalidArgument(
-            f"sections={sections} must be numbers of pairs: one whole number of at least 1 per axis"
+            f"sections={sections} must be the number of pairs of each axis, a whole number of at least 1"
         )
     _check_pairs(sum(sections))
 

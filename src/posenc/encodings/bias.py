@@ -1,4 +1,6 @@
-"""Biases are added to the scores. Every bias returns dense blocks, and some biases offer shortcuts to attention."""
+"""Biases are added to the scores. Every bias can return dense blocks; some biases also offer shortcuts that
+attention uses.
+"""
 
 from abc import ABC, abstractmethod
 from functools import reduce
@@ -27,13 +29,13 @@ class Bias(Pytree, ABC):
     Attention checks whether a bias has one of these shortcuts; it never checks the class of the bias:
 
     - ``toeplitz`` ``(H, S+T−1)``: the value at each offset −(S−1) … T−1, if the bias is a function of the offset,
-      positions count up by one and the queries are the last T of the S keys.
+      positions count up by one and the queries are at the positions of the last T of the S keys.
     - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
-      in ``dtype``; ``scale`` times the product of these channels, summed in order, is the bias of every key that is
-      not after its query, up to a constant per row of scores, which softmax ignores.
+      in ``dtype``. For every key that is not after its query, ``scale`` times the product of these channels, summed
+      in order, equals the bias up to a constant per row of scores, which softmax ignores.
     - ``modifier``: the ``score_mod`` function with which FlexAttention adds the bias to a score.
-    - ``fall`` ``(H,)``: the bias of a key d positions behind its query is at most −fall·d, and 0 at d = 0, if
-      positions count up by one and the queries are the last T of the S keys.
+    - ``fall`` ``(H,)``: the bias of a key d positions behind its query is at most −fall·d, and 0 at d = 0, under
+      the same conditions on positions as ``toeplitz``.
     """
 
     heads: int
@@ -49,7 +51,7 @@ class Bias(Pytree, ABC):
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
-        """The tensors in this object's attributes that need gradients."""
+        """The tensors in this object's attributes that require gradients."""
         for name, part in vars(self).items():
             if isinstance(part, nn.Module) and any(x.requires_grad for x in part.parameters()):
                 raise InvalidArgument(
@@ -59,10 +61,10 @@ class Bias(Pytree, ABC):
         return tuple({id(x): x for x in tensors(self) if x.requires_grad}.values())
 
     def with_trained(self: B, tensors: tuple[Tensor, ...]) -> B:
-        """Return a copy of the bias with these tensors in place of ``trained``.
+        """Return a copy of the bias with ``trained`` replaced by these tensors.
 
         Attention uses this copy to compute a gradient inside another backward pass. The inner gradient must stop at
-        the bias, because a layer's queries may depend on the same table that the layer adds.
+        the bias, because a layer's queries may depend on the same table as its bias.
         """
         others = dict(zip(map(id, self.trained), tensors, strict=True))
         return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))
@@ -79,11 +81,12 @@ class Bias(Pytree, ABC):
         scores: Float[Tensor, "B H rows near"] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "#B H rows near"]:
-        """Return the bias for query rows ``first`` to ``last`` (excluded) and keys ``start`` to ``keys``
-        (excluded), in float32 or wider."""
+        """Return the bias for query rows ``first`` to ``last`` (exclusive) and keys ``start`` to ``keys``
+        (exclusive), in float32 or wider.
+        """
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """Return the extra channels of q and k in this dtype if q·k is multiplied by ``scale``; None if the bias
+        """Return the extra channels of q and k in this dtype, for the product ``scale``·q·k, or None if the bias
         has no such channels.
 
         Attention calls this method only if queries and keys are the same tokens and no query sees a later key.
@@ -115,12 +118,12 @@ class Bias(Pytree, ABC):
         return other
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
-        """Return the bias with this order of tokens; only biases that sum along the sequence need the order."""
+        """Return the bias for tokens in this order; only biases that sum along the sequence need the order."""
         return self
 
     def meeting(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
-        """Return the bias with these queries and keys, as they enter attention, and this scale of q·k; only biases
-        that read queries or keys need them.
+        """Return the bias for these queries and keys, as they enter attention, and for this scale of q·k; only
+        biases that read queries or keys need them.
         """
         return self
 
@@ -153,7 +156,7 @@ class CutBias(Bias):
 
 
 class SumBias(Bias):
-    """The sum of several biases, with the shortcuts that all of these biases have."""
+    """The sum of several biases, with the shortcuts that all of them have."""
 
     indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
 
@@ -247,14 +250,15 @@ def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S
 
 
 def side_by_side(tensors: list[Tensor]) -> Tensor:
-    """Expand the axes for the batch and for heads to the same sizes, and concatenate the channels."""
+    """Expand the batch and head axes of the tensors to the same sizes, and concatenate the channels."""
     batch, heads = (max(tensor.shape[axis] for tensor in tensors) for axis in (0, 1))
     return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
-    """Slice the tensors of an attribute along their last axes, which are named by ``axes``. Axes that broadcast
-    over the batch or heads are not sliced, and other values are returned unchanged."""
+    """Slice the tensors of an attribute along their last axes, which ``axes`` names. Axes that broadcast over the
+    batch or heads are not sliced. A value that contains no tensor is returned unchanged.
+    """
     if isinstance(attribute, Bias):
         b, h, q, k = (places[axis] for axis in "bhqk")
         return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)
@@ -280,8 +284,8 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
         return bool(inside)
     torch._assert_async(
         inside,
-        f"positions decrease from one token to the next, or span {span}; compiled attention and attention on a "
-        "GPU need increasing positions: pass backend='blocks' to attention",
+        f"positions decrease from one token to the next, or span {span} or more; compiled attention and attention "
+        "on a GPU need increasing positions: pass backend='blocks' to attention",
     )
     return True
 

@@ -75,7 +75,7 @@ class Entry:
 
     Args:
         make: the class of the encoding.
-        fresh: settings for a new transformer, if the class has no default or a different one.
+        fresh: settings for a new transformer for which the class has no default or a different one.
     """
 
     make: Callable[..., Encoding]
@@ -129,8 +129,8 @@ def encoding(
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
     the sizes of the model that you know. Each encoding uses only the sizes that it needs (see ``ModelShape``),
     so the same call works for every string. All other arguments are settings of the class. The pairing is
-    ``"half"`` unless you set it; for a checkpoint, set the pairing of its training. ``total_length`` is the
-    planned length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an
+    ``"half"`` unless you set it; for a checkpoint, set the pairing with which it was trained. ``total_length`` is
+    the planned length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an
     encoding whose parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
 
     Raises:
@@ -160,7 +160,8 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
         return _layers(recipe, shape, total_length)
     if recipe.name == "local":
         raise InvalidArgument(
-            f"{recipe} limits what a layer sees, which is allowed only in layers(…); write layers({recipe})"
+            f"{recipe} limits the keys that a layer sees, which is allowed only in layers(…); write "
+            f"layers({recipe})"
         )
     if recipe.name in REMAPS:
         return remap(recipe, *(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
@@ -170,13 +171,13 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
-    """Build ``Layers`` from a pattern. Each layer type is named by its string; ``local`` sets its window or
+    """Build ``Layers`` from a pattern. Each layer type is named after its string; ``local`` sets its window or
     chunk.
     """
     count = sum(n for _, n in recipe.parts)
     if count > MOST_LAYERS:
         raise InvalidArgument(
-            f"the pattern has {count} layers; it must have at most {MOST_LAYERS}, because it is repeated"
+            f"the pattern has {count} layers; it must have at most {MOST_LAYERS}; write only the part that repeats"
         )
     by_type = {str(canonical(part)): part for part, _ in recipe.parts}
     inner = {name: part.parts[0][0] if part.name == "local" else part for name, part in by_type.items()}
@@ -194,7 +195,7 @@ def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
     """Build the encoding with remapped positions that a recipe describes."""
     entry = Entry(load(REMAPS[recipe.name], Encoding, "posenc.Encoding"))
     if not rotary:
-        raise InvalidArgument(f"{recipe} needs the rotary encoding to remap; write {recipe.name}(rotary, …)")
+        raise InvalidArgument(f"{recipe} does not name the encoding to remap; write {recipe.name}(rotary, …)")
     given = named(replace(recipe, parts=()), entry)
     return entry.make(*rotary, **given)
 
@@ -223,7 +224,7 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
         with torch.device("meta"):
             numbers = sum(parameter.numel() for parameter in entry.make(**settings).parameters())
         if numbers > MOST_NUMBERS:
-            raise InvalidArgument(f"the setting {max(sizes)} creates {numbers} parameters; use a smaller value")
+            raise InvalidArgument(f"a size of {max(sizes)} creates {numbers} parameters; use a smaller value")
     return entry.make(**settings)
 
 

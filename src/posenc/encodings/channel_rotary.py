@@ -6,9 +6,9 @@ channels of a pair by different angles (V-JEPA 2).
 c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If both channels
 of a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, which applies RoPE (arXiv
 2104.09864) in two blocks. If angles are arranged for one pairing but channels are paired by the other pairing,
-the two channels of a pair have different angles. In such layouts, rotation changes lengths, and scores depend on
-both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL (in transformers)
-were trained with such layouts, so their weights need these layouts.
+the two channels of a pair have different angles. In such layouts, rotation changes the lengths of vectors, and
+scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL (in
+transformers) were trained with such layouts, so their weights need these layouts.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Channel(NamedTuple):
 
     Args:
         partner: the channel with which it forms a pair.
-        axis: the coordinate of the position by which the channel rotates.
+        axis: the coordinate of the position that sets the channel's angle.
         frequency_index, pairs: the frequency of the channel is base^(−frequency_index/pairs).
     """
 
@@ -63,8 +63,8 @@ def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) ->
 
 
 def _ernie_image(head_dim: int) -> list[Channel]:
-    """Return the layout in which three axes have 2/8, 3/8 and 3/8 of the head. Angles are arranged for interleaved
-    pairs, but channels are paired half a head apart.
+    """Return the layout in which three axes have 2/8, 3/8 and 3/8 of the head's channels. Angles are arranged for
+    interleaved pairs, but channels are paired half a head apart.
     """
     shares = (head_dim // 8, 3 * head_dim // 16, 3 * head_dim // 16)
     angles = [(axis, index, share) for axis, share in enumerate(shares) for index in range(share)]
@@ -72,8 +72,8 @@ def _ernie_image(head_dim: int) -> list[Channel]:
 
 
 def _hunyuan_vl(head_dim: int) -> list[Channel]:
-    """Return the layout in which each of four axes has a quarter of the head. One list of frequencies is used
-    twice, and channels are paired half a head apart.
+    """Return the layout in which each of four axes has a quarter of the head's channels. One list of frequencies is
+    used twice, and channels are paired half a head apart.
     """
     half = head_dim // 2
     return [Channel(_partner(c, head_dim, "half"), c // (half // 2), c % half, half) for c in range(head_dim)]
@@ -103,7 +103,8 @@ class PlacedChannelRotary(PlacedTables):
 
 @final
 class ChannelRotary(Encoding):
-    """Rotates queries and keys, exactly or approximately, as in a named family of checkpoints. No parameters.
+    """Rotates queries and keys as a named family of checkpoints does; some of these layouts are only approximate
+    rotations. Has no parameters.
 
     Args:
         head_dim: D, channels of one head.
@@ -112,7 +113,7 @@ class ChannelRotary(Encoding):
             authors' own code is ``Rotary(axes=chunked(16, 16, 16, 16))``).
         base: the base of the frequencies; by default that of the layout.
         signed: whether positions may be negative.
-        phases: ``"exact"``, or ``"float32"`` for the angles that the checkpoints were trained with.
+        phases: ``"exact"``, or ``"float32"`` for the angles with which the checkpoints were trained.
 
     ``isometric`` and ``relative`` are True if this layout is a rotation at this head_dim. For a new model, use
     ``Rotary(axes=axial(…))``, which is a rotation.

@@ -94,7 +94,8 @@ class Composed(Encoding):
 
 
 class PlacedStack(Placed):
-    """Placed encodings that are applied one after the other, with biases added and scales multiplied.
+    """Placed encodings that are applied one after the other. Their biases are added and their scales are
+    multiplied.
 
     The states of these encodings are concatenated along the middle axis, in order.
     """
@@ -118,8 +119,9 @@ class PlacedStack(Placed):
         scales = {(part.softmax_scale, part.softmax_factor) for part in parts} - {(None, 1.0)}
         if len(scales) > 1:
             raise InvalidArgument(
-                f"the encodings in this stack have (softmax_scale, softmax_factor) {sorted(scales, key=str)}; a "
-                "layer can use only one pair: build all encodings with the same settings"
+                "the encodings in this stack differ in (softmax_scale, softmax_factor): "
+                f"{sorted(scales, key=str)}; a layer can use only one pair: build all encodings with the same "
+                "settings"
             )
         self.softmax_scale, self.softmax_factor = next(iter(scales), (None, 1.0))
         self.remaps = tuple(remap for part in parts for remap in part.remaps)
@@ -131,7 +133,7 @@ class PlacedStack(Placed):
                 self.scale = part.scale if self.scale is None else self.scale * part.scale
 
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
-        """Return the stack with these placed encodings instead of its own."""
+        """Return the stack with its placed encodings replaced by these."""
         other = PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
         other.narrow(self.window, self.chunk)
         return other
@@ -174,8 +176,8 @@ class PlacedStack(Placed):
             return [None] * len(self.parts)
         if state.shape[1] != self.state_size:
             raise InvalidArgument(
-                f"state has {state.shape[1]} values per key; it must have {self.state_size}, as returned by "
-                "with_content of this stack"
+                f"state has {state.shape[1]} values per key; it must have {self.state_size}, as this "
+                "stack's with_content() returns"
             )
         pieces = iter(state.split([part.state_size for part in self.parts if part.state_size], dim=1))
         return [next(pieces) if part.state_size else None for part in self.parts]

@@ -4,9 +4,9 @@
     s_ij = q·k/√D,   p_ij = min(Σ_t σ(s_it), P − 1),   w = p_ij − ⌊p_ij⌋
 
 The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included. The
-position of a key is the number of keys, from that key to the query, that matter to the query. E has P rows of D
-numbers, which all heads share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before
-the gate. (Some implementations also count later keys, which leaks information from later tokens.)
+position of a key counts the keys that matter to the query, from that key to the query. E has P rows of D numbers,
+which all heads share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before the gate.
+(Some implementations also count later keys, which leaks information from later tokens.)
 
 Counting needs all scores of a row, so fused kernels cannot be used; attention computes a few rows at a time. CoPE
 uses the order of tokens, not their positions.
@@ -32,7 +32,7 @@ class CountedBias(Bias):
     Args:
         table: E, ``(P, D)``.
         heads: H.
-        order: the keys' places in their sequence; None until they are known.
+        order: the keys' indices in their sequence; None until they are known.
         products: the product of each query with the P rows; None until queries are known.
     """
 
@@ -65,7 +65,7 @@ class CountedBias(Bias):
         if scores is None or self.products is None or self.order is None:
             raise InvalidArgument(
                 "this bias is computed from scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) "
-                "first, and pass the block's scores to rows"
+                "first, and pass the block's scores to rows()"
             )
         counted = self._counted(scores.sigmoid(), start, keys).clamp(max=len(self.table) - 1)
         below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))
@@ -90,12 +90,12 @@ Counted = Annotated[int, at_least(2, ", to count beyond zero")]
 
 @final
 class CoPE(RelativeTable):
-    """Adds q·E[p] to the scores, where p is the counted position of the key.
+    """Adds q·E[p] to the scores; p is the key's counted position.
 
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        positions: P, the number of counted positions with a row; larger positions share the last row. 64 in the
+        positions: P, the number of rows, one per counted position; larger positions share the last row. 64 in the
             paper's language models.
         std: the table starts as N(0, std²).
     """

@@ -1,5 +1,5 @@
-"""DeBERTa's disentangled attention multiplies queries and keys by tables of the distance (He et al. 2021;
-2006.03654).
+"""DeBERTa's disentangled attention multiplies queries and keys by tables that are indexed by distance (He et al.
+2021; 2006.03654).
 
     score(q_i, k_j) = (q·k + q·K[h, δ(p_i − p_j)] + k·Q[h, δ(p_i − p_j)])·scale
 
@@ -57,7 +57,8 @@ class Signed(Rows):
 
 @final
 class DeBERTa(RelativeTable):
-    """Adds products of queries and keys with rows of learned tables, picked by distance, to the scores. Two-sided.
+    """Adds to the scores the products of queries and keys with rows of learned tables, which the distance picks.
+    Keys on both sides of the query get biases.
 
     Args:
         head_dim: D, channels of a head.
@@ -66,7 +67,7 @@ class DeBERTa(RelativeTable):
         max_distance: M; on each side, distances of at least M−1 share a bucket. 512 in DeBERTa-v3
             (``max_relative_positions``).
         std: tables start as N(0, std²).
-        softmax_scale: the factor of all three terms; 1/√D by default, 1/√(3D) in checkpoints.
+        softmax_scale: the factor that multiplies all three terms; 1/√D by default, 1/√(3D) in checkpoints.
     """
 
     name: ClassVar[str] = "deberta"

@@ -1,4 +1,4 @@
-"""Decomposed tables: each axis has a table, the offset on the axis picks its row, and queries are multiplied by
+"""Decomposed tables: each axis has a table, the offset along the axis picks a row, and queries are multiplied by
 these rows (MViTv2, Li et al. 2022, section 4.1; 2112.01526; also used in ViTDet and SAM).
 
     score(q, k) = q·k/√D + Σ_a q·R_a[Δ_a],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
@@ -31,7 +31,7 @@ class Decomposed(RelativeTable):
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        size: the number of places along every axis, rows before columns; (64, 64) in SAM's layers with global
+        size: the number of positions along every axis, rows before columns; (64, 64) in SAM's layers with global
             attention, (14, 14) in its windows.
         shared: whether all layers share the same tables; in released models, every layer has its own tables.
         std: tables start as N(0, std²).
@@ -58,8 +58,8 @@ class Decomposed(RelativeTable):
         self.reset_parameters()
 
     def resized(self, *size: int) -> "Decomposed":
-        """Return the encoding for another size, which interpolates the tables linearly with outer edges aligned,
-        as in SAM. The two encodings share parameters.
+        """Return the encoding for another size. Its tables are interpolated linearly with outer edges aligned, as
+        in SAM. The two encodings share parameters.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})

@@ -11,7 +11,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 
 class PlacedTable(Placed):
-    """The rows that are added to the token embeddings, one row per position."""
+    """The rows that are added to the token embeddings, one per position."""
 
     def __init__(self, q_positions: Positions, k_positions: KeyPositions, rows: Tensor, axes: int = 1) -> None:
         super().__init__(q_positions, k_positions, axes)

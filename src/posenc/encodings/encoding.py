@@ -66,8 +66,8 @@ class EncodingType(ABCMeta):
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
-    """A positional encoding. Encodings are final: add a new encoding in a new file, not as a subclass of another
-    encoding.
+    """A positional encoding. Do not subclass a concrete encoding: write a new encoding as a direct subclass in a
+    file of its own.
     """
 
     name: ClassVar[str]
@@ -142,7 +142,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """Return the encoding at these positions, which ``at`` has already checked, in float32 or wider."""
+        """Return the encoding at these positions, in float32 or wider. ``at`` has already checked the positions."""
 
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -157,7 +157,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             raise
         if not isinstance(placed, Placed):
             raise InvalidArgument(
-                f"place of {type(self).__name__} must return posenc.Placed(q_positions, k_positions, …), got "
+                f"{type(self).__name__}.place() must return posenc.Placed(q_positions, k_positions, …), got "
                 f"{form(placed)}"
             )
         if sharded and any(type(leaf).__name__ == "DTensor" for leaf in tree_leaves(placed)):
@@ -206,7 +206,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> "Encoding":
-        """Return the encoding with frequencies from this scaling, or without rotation if ``scaling`` is None.
+        """Return the encoding with the frequencies of this scaling, or without rotation if ``scaling`` is None.
 
         The two encodings share parameters. ``phases`` is kept unless you pass another value. An encoding without
         a scaling returns itself.
@@ -214,9 +214,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
-        """Return the encoding for an image of this size. If the tables cover every place in the image, the
-        result is the encoding itself. If the tables do not cover every place and a convention is set, the tables
-        are resized. The two encodings share parameters.
+        """Return the encoding for an image of this size. If the tables cover the whole image, the result is the
+        encoding itself; if not, and a resize convention is set, the tables are resized. The two encodings share
+        parameters.
         """
         return self
 
@@ -338,7 +338,7 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
             if not torch.equal(buffer.cpu(), numbers):
                 raise InvalidArgument(
                     f"the buffer {name} of {type(module).__name__} has lost its initial values, for example "
-                    "because a model was built on meta and only its weights were loaded; call "
+                    "because a model was built on the meta device and only its weights were loaded; call "
                     "encoding.reset_buffers() (in a transformers model, from _init_weights)"
                 )
         module._looked_at = looked_at  # type: ignore[assignment]

@@ -7,9 +7,9 @@ sees. If distances were divided by the length of the sequence, a token's bias wo
 and a full forward pass. c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀, the normaliser is
 constant and the bias is a function of the offset. Beyond this position, every row has its own normaliser.
 
-The network's input is one number, so the network is piecewise linear, and it has one more piece than hidden units.
-The piece for z is looked up, so no tensor needs an axis for the hidden units. Values and gradients are the same as
-from the network.
+The network is a piecewise linear function of one number, with one more piece than it has hidden units. The piece
+for z is looked up, so no tensor needs an axis for the hidden units. Values and gradients equal those of the
+network.
 """
 
 from math import inf
@@ -31,11 +31,11 @@ EPSILON = 1e-6
 
 
 class FireBias(Bias):
-    """The output of the network for the distances in every row, divided by the row's normaliser.
+    """The network's output for distances that are divided by the normaliser of their row.
 
     Args:
         c: the factor of distances inside the logarithm.
-        nearest: |m|·L₀, the smallest position by which distances in a row are divided.
+        nearest: |m|·L₀, the smallest position by which the distances in a row are divided.
         breaks: the values of z at which pieces of the network end, in ascending order.
         pieces: the value at z = 0 and the slope of every piece, for each head.
     """

@@ -1,14 +1,15 @@
-"""FoPE, Fourier positions, rotates each pair by learned mixtures of waves (Hua et al. 2024, arXiv 2412.17739).
+"""FoPE (Fourier position embedding) rotates each pair by learned mixtures of sinusoids (Hua et al. 2024, arXiv
+2412.17739).
 
     cos_i(p) = Σ_j cos(p·θ_j)·C[g, j, i],   sin_i(p) = Σ_j sin(p·θ_j)·S[g, j, i],   θ_j = base^(−2j/D) ≥ 2π/L
     (x, y) → (x·cos_i − y·sin_i,  x·sin_i + y·cos_i)
 
 (sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped. The
-pairs of dropped frequencies do not depend on position: as in the authors' training code, both cos and sin are 1.
-These pairs rotate by 45° and grow by √2, so their share of a score doubles. (Inference code that pads sin with 0
+pairs of dropped frequencies do not depend on position: as in the authors' training code, their cos and sin are both
+1. These pairs rotate by 45° and grow by √2, so their share of a score doubles. (Inference code that pads sin with 0
 differs from training.) C and S start as the identity plus ``spread`` times Xavier normal initialisation. Mixed
-cosines and sines are not on the unit circle, so rotation changes lengths, and scores depend on both positions, not
-only on the offset. Intern-S1-Pro uses FoPE.
+cosines and sines are not on the unit circle, so rotation changes the lengths of vectors, and scores depend on both
+positions, not only on the offset. Intern-S1-Pro uses FoPE.
 """
 
 import math
@@ -45,8 +46,8 @@ class FoPE(Rotation):
             one rotation within L.
         groups: the number of groups of consecutive heads, each with its own coefficients; a divisor of the number
             of key heads.
-        heads: H, query heads; required to slice heads for a rank if there are several groups.
-        spread: the size of the random part of initial coefficients; 0.5 in Intern-S1-Pro.
+        heads: H, query heads; ``slice_heads`` requires this number if there are several groups.
+        spread: the size of the random part of the initial coefficients; 0.5 in Intern-S1-Pro.
         shared: whether all layers share the same coefficients.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """

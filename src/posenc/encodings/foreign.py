@@ -27,11 +27,13 @@ def load(name: str, base: type, public: str) -> Any:
             f"module {module!r} has no class {attribute!r}; write the name as my_module:My{base.__name__}"
         ) from error
     if not (isinstance(custom, type) and issubclass(custom, base)):
-        raise InvalidArgument(f"{name} is not a {public}; derive its class from {public}")
+        raise InvalidArgument(f"{name} is not a {public}; derive the class from {public}")
     return custom
 
 
 def no_module(name: str) -> InvalidArgument:
     """Return the error for a ``module:Class`` whose module is not found."""
     module = name.partition(":")[0]
-    return InvalidArgument(f"{name!r}: no module {module!r} is found from here; run in the folder of its file")
+    return InvalidArgument(
+        f"{name!r}: module {module!r} is not found from here; run in the folder that contains it"
+    )

@@ -26,7 +26,7 @@ from posenc.kernels.attention.low_rank import Channels, of_sums
 
 
 class ForgetBias(Bias):
-    """The bias c_i − c_j from log gates ``(B, H, S)``, summed in the order of keys.
+    """The bias c_i − c_j, computed from log gates ``(B, H, S)`` that are summed in the order of keys.
 
     Args:
         gates: ln f of every key.
@@ -43,7 +43,7 @@ class ForgetBias(Bias):
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         """Sum gates in the order of tokens: sort the tokens, accumulate the gates, and look up the sum at each
-        query. Sums can be long, so they are computed in float64.
+        query. Sums can have many terms, so they are computed in float64.
         """
         B, H, S = self.gates.shape
         if self.k_sums is not None:
@@ -51,7 +51,7 @@ class ForgetBias(Bias):
         if k_order.shape[-1] != S:
             raise InvalidArgument(
                 f"the encoding has the gates of {S} keys, but attention got {k_order.shape[-1]} keys; pass the "
-                "state of the cached keys to with_content, or the state of all keys to with_state"
+                "state of the cached keys to with_content(), or the state of all keys to with_state()"
             )
         by_order, place = k_order.expand(B, S).sort(dim=-1)
         place = place[:, None].expand(B, H, S)
@@ -79,7 +79,7 @@ class ForgetBias(Bias):
 
 
 class PlacedFoX(Placed):
-    """The positions of queries and keys, and the gates of all keys after tokens have been read."""
+    """The positions of queries and keys and, once tokens have been read, the gates of all keys."""
 
     awaits_content = True
 

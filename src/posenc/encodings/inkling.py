@@ -3,8 +3,8 @@
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
-n is p_i − p_j, x_i is the token that enters attention, and r has ``basis`` numbers per head. P has one curve over
-the distance for each of these numbers; all heads share the curves. The model has no rotation. In layers without a
+n is p_i − p_j, x_i is the token that enters attention, and r has ``basis`` numbers per head. For each of these
+numbers, P has a curve over distance; all heads share the curves. The model has no rotation. In layers without a
 window, which set ``log_floor`` N, scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
 
 The model's own code computes the bias of all queries and keys in one step; here only r is stored, and the bias is
@@ -31,7 +31,7 @@ from posenc.encodings.wide import linear
 
 
 class PlacedInkling(Placed):
-    """The positions of queries and keys, and the coefficients of the curves after tokens have been read."""
+    """The positions of queries and keys and, once tokens have been read, the coefficients of the curves."""
 
     awaits_content = True
 
@@ -66,10 +66,11 @@ class Inkling(Encoding):
     Args:
         width: C, channels of the tokens that enter attention.
         heads: H, query heads.
-        extent: the number of distances with a bias: 1024 in Inkling's full layers, the width of the window in its
-            other layers.
+        extent: the number of distances with a bias: 1024 in Inkling's full-attention layers, the window's width in
+            its other layers.
         basis: the number of curves that a head combines; 16 in Inkling (``d_rel``).
-        log_floor: the position from which rows of scores are scaled (``log_scaling_n_floor``); None for no scaling.
+        log_floor: the position beyond which rows of scores are scaled (``log_scaling_n_floor``); None for no
+            scaling.
         log_amount: the strength of that scaling; 0.1 in Inkling (``log_scaling_alpha``).
         clip: the largest length of r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no
             limit.

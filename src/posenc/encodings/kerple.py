@@ -47,7 +47,8 @@ class Penalty(OffsetBias):
 
 @final
 class Kerple(Encoding):
-    """Adds a learned penalty on the distance to the scores. Two parameters per head; no largest position.
+    """Subtracts a learned function of the distance from the scores. Has two parameters per head and no maximum
+    position.
 
     Args:
         heads: H, query heads.

@@ -1,4 +1,4 @@
-"""``Layers`` is one object for the encodings of all layers in a model."""
+"""``Layers`` holds the encodings of all layers of a model."""
 
 import copy
 import re
@@ -56,19 +56,19 @@ class PlacedLayers(Placed):
 
 @final
 class Layers(Composed):
-    """One encoding per layer type, and the type of every layer, as in ``layer_types`` of transformers.
+    """One encoding per layer type, and the type of every layer, as in the ``layer_types`` of transformers' configs.
 
     Args:
-        encodings: one encoding per layer type; for a layer without positions pass ``NoPE()``, not None. An encoding
-            that declares ``per_layer`` is copied, so that every layer has its own parameters: the first layer of
-            the type keeps the parameters that you pass, and every other layer gets newly initialised parameters.
-            Other encodings are shared between layers and placed once.
+        encodings: one encoding per layer type; for a layer without positional encoding pass ``NoPE()``, not None.
+            An encoding that declares ``per_layer`` is copied, so that every layer has its own parameters: the first
+            layer of the type keeps the parameters that you pass, and every other layer gets newly initialised
+            parameters. Other encodings are shared between layers and placed once.
         layer_types: the type of every layer, first to last; the list is repeated if the model has more layers.
         windows: the window of each layer type with sliding-window attention; see ``Mask.window``.
             ``placed[layer]`` stores the window, and attention applies it.
-        chunks: the chunk length of each layer type whose tokens see only their own chunk; see ``Mask.chunk``.
+        chunks: the chunk length of each layer type in which tokens see only their own chunk; see ``Mask.chunk``.
         layers: the number of layers of the model; required if an encoding is ``per_layer``. A larger layer index is
-            then an error; with None, the types repeat without end.
+            then an error; with None, the types repeat indefinitely.
 
     ``by_name`` holds every module by its layer type, or by ``"type_i"`` if layer i has its own module.
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3; with
@@ -165,7 +165,7 @@ class Layers(Composed):
 
     @property
     def not_rerotatable(self) -> str:
-        return "every layer has its own; move those of layer i with encoding.layer(i)"
+        return "every layer has its own encoding; move the keys of layer i with encoding.layer(i)"
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
@@ -174,7 +174,7 @@ class Layers(Composed):
         return PlacedLayers(placed, self.name_of_layer, self.axes, (q_positions, k_positions), self.layers)
 
     def describe(self) -> str:
-        """Return one line for each run of equal layers, with the layers' numbers, type, encoding and window."""
+        """Return one line for each run of identical layers, with their numbers, type, encoding and window."""
         lines, first = [], 0
         for layer_type, run in groupby(self.type_of[name] for name in self.name_of_layer):
             last = first + len(list(run)) - 1

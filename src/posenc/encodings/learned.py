@@ -1,4 +1,4 @@
-"""Learned absolute positions (Gehring et al. 2017, arXiv 1705.03122; used by BERT and GPT-2).
+"""Learned absolute position embeddings (Gehring et al. 2017, arXiv 1705.03122; used by BERT and GPT-2).
 
     x_p + W[p],   W is a trained table of num_positions × C
 
@@ -25,9 +25,9 @@ class Learned(EmbeddingTable):
     Args:
         num_positions: the number of rows in the table; the last position is ``num_positions − 1``.
         width: C, channels of the token embeddings.
-        past_end: the treatment of positions past the end of the table: ``"error"`` (default) raises an error,
-            ``"clamp"`` uses the last row, for experiments. No check can detect rows that were not trained, such as
-            rows past the trained length.
+        past_end: what happens at positions past the end of the table: ``"error"`` (default) raises an error;
+            ``"clamp"`` uses the last row, for experiments. Rows that were not trained, such as rows past the
+            trained length, cannot be detected.
         std: rows start as N(0, std²); 0.02 as in GPT-2 and BERT.
     """
 

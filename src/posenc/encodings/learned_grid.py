@@ -1,4 +1,5 @@
-"""A learned table over rows and columns, resized to any image (ViT: Dosovitskiy et al. 2020, arXiv 2010.11929).
+"""A learned table over rows and columns, resized to any image size (ViT: Dosovitskiy et al. 2020, arXiv
+2010.11929).
 
     x_t + W[y, x],   or   x_t + R[y] + C[x]
 
@@ -25,7 +26,7 @@ GridTables = Literal["grid", "sum"]
 
 @final
 class LearnedGrid(EmbeddingTable):
-    """Adds a trained vector for each place in an image to the token embeddings; positions are rows and columns.
+    """Adds to every token embedding the trained vector of the token's row and column in its image.
 
     Args:
         num_positions: the number of rows of the table, and of its columns unless ``columns`` is given.
@@ -39,7 +40,7 @@ class LearnedGrid(EmbeddingTable):
         std: entries start as N(0, std²); 0.02 as in ViT.
 
     ``weight`` is ``(rows·columns, C)``, row by row, as in public checkpoints but without the entry of the class
-    token; for ``"sum"`` it is ``(rows + columns, C)``. After ``embed``, prepend tokens that have no place in the
+    token; for ``"sum"`` it is ``(rows + columns, C)``. After ``embed``, prepend tokens that have no position in the
     image, such as the class token and registers.
     """
 
@@ -77,7 +78,8 @@ class LearnedGrid(EmbeddingTable):
         how = self.resize if resize is None else named(resize)
         if how is None:
             raise InvalidArgument(
-                "resize=None must be the convention with which the checkpoint was trained, such as 'timm' or 'vit'"
+                "resize=None is not a convention; pass the one with which the checkpoint was trained, such as "
+                "'timm' or 'vit'"
             )
         rows, columns = at_least(1)(rows, "rows"), at_least(1)(columns, "columns")
         with torch.device("meta"):
@@ -98,13 +100,13 @@ class LearnedGrid(EmbeddingTable):
         rows, columns = self.picture
         return (
             f", but this table is for pictures of {rows} rows and {columns} columns; call resized(rows, columns) "
-            "with the picture's own"
+            "with the sizes of your picture"
         )
 
     def table(  # type: ignore[override]  # the whole image, not some positions
         self, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "rows columns C"]:
-        """Return the vector of every place in the image, in the wider of ``dtype`` and the parameter's dtype."""
+        """Return the vector of every position in the image, in the wider of ``dtype`` and the parameter's dtype."""
         compute_dtype = torch.promote_types(self.weight.dtype, dtype)
         if self.tables == "sum":
             rows, columns = self.weight.to(compute_dtype).split(self.shape)
@@ -113,7 +115,7 @@ class LearnedGrid(EmbeddingTable):
         return self._along(1, self._along(0, grid).transpose(0, 1)).transpose(0, 1)
 
     def _along(self, axis: int, table: Float[Tensor, "N *rest"]) -> Float[Tensor, "n *rest"]:
-        """Resize a table along its first axis, which corresponds to axis ``axis`` of the image."""
+        """Resize a table along its first axis, which is the image's axis number ``axis``."""
         if self.picture == self.shape or self.resize is None:
             return table
         weights = matrix(self.resize, self.picture[axis], self.shape[axis], table.device)

@@ -1,18 +1,18 @@
-"""Rotary positions with learned frequencies, as in RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section 3.2)
-and LeRoPE.
+"""Rotary position embedding with learned frequencies, as in RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section
+3.2) and LeRoPE.
 
     φ_i = Σ_a p_a·F[a, g, i]
 
 F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number
 of axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two
-axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has
-pairs/A frequencies, each used A times, in the directions of a random rotation's axes. With one axis, these are
-RoPE's frequencies; with two axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4
-(LeRoPE) store α and have one group; to load α, set F to θ·exp(α).
+axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has pairs/A
+frequencies, each of which is used A times, along the axes of a random rotation. With one axis, these are RoPE's
+frequencies; with two axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4 (LeRoPE) store
+α and have one group; to load α, set F to θ·exp(α).
 
 The authors multiply floating-point positions by F. At large positions, the product is wrong by whole rotations.
 In this class, F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that
-wraps around. The gradient of F is the exact p·∂φ.
+wraps around. The gradient of F is exactly p·∂φ.
 """
 
 from typing import Annotated, ClassVar, final
@@ -43,7 +43,7 @@ class LearnedRotary(Rotation):
         axes: A, the number of coordinates of a position; with A > 1, positions are ``(A, T)`` or ``(A, B, T)``.
         groups: the number of groups of consecutive heads, each with its own frequencies; a divisor of the number
             of key heads.
-        heads: H, query heads; required to slice heads for a rank if there are several groups.
+        heads: H, query heads; ``slice_heads`` requires this number if there are several groups.
         shared: whether all layers share one F (LeRoPE), instead of one F per layer (RoPE-Mixed).
         signed: whether positions may be negative.
 
@@ -81,8 +81,8 @@ class LearnedRotary(Rotation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise F with RoPE's frequencies for one axis, and along the axes of a random rotation for several
-        axes.
+        """Initialise F: with one axis, to RoPE's frequencies; with several axes, along the axes of a random
+        rotation.
         """
         A, G, pairs = self.frequencies.shape
         frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)
@@ -98,6 +98,8 @@ class LearnedRotary(Rotation):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
-        """Return cos and sin of every group, position and pair, differentiable with respect to the frequencies."""
+        """Return cos and sin for every group, position and pair; both are differentiable with respect to the
+        frequencies.
+        """
         angles = self.angles(positions, self.frequencies)
         return angles.cos().to(dtype), angles.sin().to(dtype)

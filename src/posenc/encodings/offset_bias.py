@@ -33,10 +33,10 @@ class OffsetBias(Bias):
             1.
         k_positions: the positions of the keys, in the same form.
         axes: the number of coordinates of a position.
-        bound: for one axis, the distance beyond which the value is constant, or None. With a bound, values
-            are tabulated without reading the positions.
-        attributes: the inputs of ``values``, stored under these names. Gradients flow to tensors in the
-            attributes, including tensors in tuples, lists and dicts.
+        bound: with one axis, the distance beyond which the value is constant, or None. With a bound, values are
+            tabulated without reading the positions.
+        attributes: the inputs of ``values``, stored under these names. Tensors in the attributes get gradients,
+            including tensors in tuples, lists and dicts.
 
     Raises:
         InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes, or an attribute has
@@ -91,8 +91,10 @@ class OffsetBias(Bias):
 
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
-        """Return the bias at these offsets (key position − query position), in float32 or float64, heads first. The
-        offsets are int64 and have any shape; if there are several axes, they are the first dimension."""
+        """Return the bias at these offsets (key position − query position), in float32 or float64, with heads as
+        the first axis. The offsets are int64 and have any shape; if there are several axes, the axes are the first
+        dimension.
+        """
 
     def derive(self) -> None:
         self.toeplitz, self._table = None, None
@@ -130,7 +132,7 @@ class OffsetBias(Bias):
         shape = self.heads, *offsets.shape[self.axes > 1 :]
         if not isinstance(values, Tensor) or tuple(values.shape) != shape or values.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"values of {type(self).__name__} must return (H, *offsets) = {shape}, in float32 or wider; got "
+                f"{type(self).__name__}.values() must return (H, *offsets) = {shape}, in float32 or wider; got "
                 f"{form(values)}"
             )
         return values

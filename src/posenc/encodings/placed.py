@@ -59,10 +59,11 @@ class Placed(Pytree):
     Args:
         q_positions: positions of the queries and of the token embeddings.
         k_positions: positions of the keys.
-        axes: the number of coordinates of a position; several coordinates are the leading axis of positions.
+        axes: the number of coordinates of a position; with more than one, the leading axis of positions lists the
+            coordinates.
         bias: added to the scores after they are scaled.
         scale: a factor for each query's row of scores, in addition to 1/√D.
-        softmax_scale: the factor of q·k in place of 1/√D.
+        softmax_scale: the factor of q·k, instead of 1/√D.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("stamps", "asked_by")
@@ -133,7 +134,7 @@ class Placed(Pytree):
         return self
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
-        """Add positions to the token embeddings. Call this method once, before the first layer."""
+        """Add the position vectors to the token embeddings. Call this method once, before the first layer."""
         return x
 
     def with_content(
@@ -152,7 +153,7 @@ class Placed(Pytree):
         return self
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)``. If q or k is None, its result is None. Values
+        """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)``. If q or k is None, so is its result. Values
         are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when decoding with a cache, or all S keys at
@@ -166,7 +167,7 @@ class Placed(Pytree):
         return k
 
     def narrow(self, window: int | None, chunk: int | None) -> None:
-        """Restrict the layer to this window and this length of chunks."""
+        """Restrict the layer to this window and this chunk length."""
         windows = [size for size in (window, self.window) if size is not None]
         self.window = min(windows) if windows else None
         self.chunk = chunk or self.chunk
@@ -185,8 +186,8 @@ class Placed(Pytree):
             )
 
     def slice_heads(self, first: int, last: int) -> "Placed":
-        """Return the encoding for the query heads ``first`` to ``last`` (excluded), for a rank of a tensor-parallel
-        model.
+        """Return the encoding for the query heads ``first`` to ``last`` (exclusive), for a rank of a
+        tensor-parallel model.
 
         ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, which are not the slopes of
         ``ALiBi(4)``. Call ``with_content`` before slicing; the state still contains all heads.
@@ -196,8 +197,8 @@ class Placed(Pytree):
         """
         if self.awaits_content:
             raise InvalidArgument(
-                "heads can be sliced only in a single layer, after it has read its tokens; call here, state = "
-                "placed[layer].with_content(x, state), and then here.slice_heads(first, last)"
+                "heads can be sliced only in a single layer, after it has read its tokens; run layer_placed, state "
+                "= placed[layer].with_content(x, state), and then layer_placed.slice_heads(first, last)"
             )
         if not 0 <= as_integer(first, "first") < as_integer(last, "last"):
             raise InvalidArgument(f"first={first} and last={last} must be query heads with 0 ≤ first < last")
@@ -215,8 +216,8 @@ class Placed(Pytree):
         return sliced
 
     def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
-        """Return whether k contains keys at the queries' positions: all keys, or the T new keys if a cache contains
-        the other keys.
+        """Return whether k contains the keys at the queries' positions: all keys, or only the T new keys if a cache
+        contains the others.
         """
         if self.k_positions is self.q_positions:
             return True
@@ -305,7 +306,7 @@ def check_bhtd(name: str, x: Any) -> None:
 
 
 def head_counts(placed: Placed) -> dict[str, int]:
-    """Return the number of heads of the bias and of the scale, unless the bias or the scale fits any number."""
+    """Return the head counts of the bias and the scale, omitting those that fit any number of heads."""
     counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
         counts["scale"] = placed.scale.shape[1]

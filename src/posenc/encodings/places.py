@@ -1,4 +1,4 @@
-"""Checks of a size in places per axis, and whether an image fits into a window of this size."""
+"""Checks that a size, in positions per axis, is valid, and whether an image fits into a window of this size."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ from posenc.errors import InvalidArgument
 
 
 def check_size(size: Sequence[int]) -> tuple[int, ...]:
-    """Return the size as a tuple; raise an error unless the size has at least two axes with at least one place per
-    axis.
+    """Return the size as a tuple; raise an error unless the size has at least two axes with at least one position
+    per axis.
     """
     size = tuple(size)
     if len(size) < 2 or any(type(places) is not int or places < 1 for places in size):
@@ -18,9 +18,9 @@ def check_size(size: Sequence[int]) -> tuple[int, ...]:
 
 
 def holds(size: tuple[int, ...], places: Sequence[int]) -> bool:
-    """Return whether a window of this size contains every place of an image with ``places`` places per axis."""
+    """Return whether a window of this size covers an image with ``places`` positions per axis."""
     if len(places) != len(size):
         raise InvalidArgument(
-            f"places={tuple(places)} must be {len(size)} numbers, one per axis of the table, whose size is {size}"
+            f"places={tuple(places)} must have {len(size)} numbers, one per axis of the table, whose size is {size}"
         )
     return all(n <= limit for n, limit in zip(places, size, strict=True))

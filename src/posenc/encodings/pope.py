@@ -1,4 +1,5 @@
-"""PoPE, polar positions, sets a channel's length by content and its angle by position (Gopalakrishnan et al. 2025).
+"""PoPE (polar position embedding) turns channels into vectors: content sets the length of a vector, and position
+sets its angle (Gopalakrishnan et al. 2025).
 
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
@@ -7,8 +8,8 @@
 own frequency, and content never changes the angle. Queries and keys are returned as real parts followed by
 imaginary parts, so they have 2D channels and the key cache doubles in size. Scores are still divided by √D. δ is
 learned for every query head and channel. The authors apply δ to keys; here it is applied to queries, so that
-query heads can still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which stops its gradient
-at the ends. This class does not clamp δ, so clamp the δ of a checkpoint once, when you load it.
+query heads can still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which zeroes its gradient
+outside this range. This class does not clamp δ, so clamp the δ of a checkpoint once, when you load it.
 """
 
 import math
@@ -56,14 +57,14 @@ class PlacedPoPE(PlacedTables):
         pope, tables = self.encoding, self.key_tables(q, k)
         if q is not None and q.shape[1] != len(self.delta):
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads but the encoding has angles for {len(self.delta)} heads; on a rank "
-                "with some of the heads, use placed.slice_heads(first, last)"
+                f"q has {q.shape[1]} heads but the encoding has angles for {len(self.delta)} heads; on a "
+                "tensor-parallel rank, use placed.slice_heads(first, last)"
             )
         wide_q = None if q is None else pope.polar(q, *self.q_tables, self.delta)
         return cast(tuple[Queries, Keys], (wide_q, None if k is None else pope.polar(k, *tables)))
 
     def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
-        """Return ln(e^μ − 1), where μ are the lengths of the keys' channels, rotated back to angle zero."""
+        """Return the keys before rotation, ln(e^μ − 1); μ is the length of a channel's vector."""
         n = self.added
         self.check_heads("k", k, self.q_positions, self.encoding.head_dim + n)
         cos, sin = (table / self.encoding.clock.frequencies.attention_factor**2 for table in self.q_tables)
@@ -73,8 +74,8 @@ class PlacedPoPE(PlacedTables):
 
 @final
 class PoPE(Encoding):
-    """Converts every channel of q and k to a vector of two components. The length of the vector is the softplus of
-    the channel, and its angle is set by the position. Queries and keys become wider.
+    """Converts every channel of q and k to a two-component vector. The vector's length is the softplus of the
+    channel, and its angle is set by the position. Queries and keys become wider.
 
     Args:
         head_dim: D, channels of one head, before q and k become wider.
@@ -83,7 +84,7 @@ class PoPE(Encoding):
         rotary_dim: the number of channels that become polar, at most head_dim; the rest pass through unchanged.
             Default: all.
         start: the authors' initialisation of δ: ``"zero"``, or ``"uniform"`` in −2π … 0.
-        scaling: how the frequencies are set; ``Default()`` changes nothing.
+        scaling: the rule that scales the frequencies; ``Default()`` does not change them.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
 

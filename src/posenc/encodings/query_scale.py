@@ -1,4 +1,5 @@
-"""Scales scores by the query's position, so that attention stays sharp over long contexts (Llama 4, 2025).
+"""Multiplies scores by a factor that grows with the query's position, so that attention stays sharp over long
+contexts (Llama 4, 2025).
 
     score(q, k) = factor(p_q)·q·k/√D
 
@@ -63,12 +64,12 @@ Floor = Annotated[
 
 @final
 class QueryScale(Encoding):
-    """Multiplies the scores of every query by a factor that depends on the query's position. No parameters.
+    """Multiplies the scores of every query by a factor that depends on the query's position. Has no parameters.
 
     Args:
-        rule: a name in the table above.
+        rule: a name in the table in the module's docstring.
         amount: the strength of the scaling; 0.1 in all models except Qwen 1.
-        floor: the length from which factors grow: 8192 in Llama 4, the original length in Ministral 3.
+        floor: the length beyond which factors grow: 8192 in Llama 4, the original length in Ministral 3.
     """
 
     name: ClassVar[str] = "query-scale"

@@ -1,6 +1,6 @@
 """Tables of relative positions. The offset picks a row, which is added to scores or multiplied by queries or keys.
 
-The module of each encoding defines which row an offset picks, and states the tables' names in checkpoints.
+The module of each encoding defines which row an offset picks, and lists the tables' names in checkpoints.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Grid(Rows):
 
 
 class TableBias(OffsetBias):
-    """A bias whose values are picked by the offset from one table ``(rows, H)``, or summed over one such table per
+    """A bias that looks up the row of the offset in a table ``(rows, H)``, or adds the rows from one such table per
     axis.
     """
 
@@ -60,8 +60,8 @@ class TableBias(OffsetBias):
 
 
 class RelativeTable(Encoding):
-    """The base class of encodings with learned tables. Tables are initialised from N(0, std²), and sizes become
-    attributes.
+    """The base class of encodings with learned tables. Tables are initialised from N(0, std²), and their sizes are
+    stored as attributes.
     """
 
     acts_on = ("bias",)

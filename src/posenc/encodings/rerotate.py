@@ -1,9 +1,9 @@
-"""Moves cached keys to other positions or to another encoding, without computing the keys from tokens again.
+"""Moves cached keys to other positions or to another encoding, without recomputing the keys from tokens.
 
 A cached key was rotated at its position. If this rotation can be undone, k = R(φ)⁻¹ R(φ)k, the key can be
-rotated again. The key gets other frequencies if a cache outgrows its planned length (dynamic NTK, LongRoPE), or
-another position if a context is shifted, a prefix is reused or a retrieved passage is moved. A cache can also
-store unrotated keys, which quantise better, and rotate the keys when they are read.
+rotated again. A key needs new frequencies if its cache outgrows the planned length (dynamic NTK, LongRoPE), and a
+new position if a context is shifted, a prefix is reused or a retrieved passage is moved. A cache can also store
+unrotated keys, which quantise better, and rotate the keys when they are read.
 """
 
 from itertools import product
@@ -36,7 +36,8 @@ def rerotate(
     to: Encoding,
     to_positions: Positions | None = None,
 ) -> Float[Tensor, "B K S E"]:
-    """Convert cached keys that ``from_`` rotated at ``positions`` to keys that ``to`` rotates at ``to_positions``.
+    """Convert cached keys, which ``from_`` rotated at ``positions``, to keys that are rotated by ``to`` at
+    ``to_positions``.
 
     Args:
         k: cached keys, ``(B, K, S, D)``.

@@ -1,6 +1,6 @@
 """Resizing of a learned table to another number of cells, with named conventions for the weights along one axis.
 
-Cell i of n is Σ_j w((j − c_i)/s)·T[j] over a table of N cells, where c_i is the position of its centre in the
+Cell i of the n new cells is Σ_j w((j − c_i)/s)·T[j] over a table of N cells. Its centre has the position c_i in the
 table:
 
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
@@ -32,8 +32,8 @@ class Resize:
         antialias: whether the kernel widens when the table shrinks. As in torch and Pillow, the cubic kernel has a
             = −1/2 with antialiasing and a = −3/4 without antialiasing.
         align_corners: whether the outermost cells keep their positions.
-        slack: added to the new number of cells before the ratio is computed; 0.1 in DINO's code, to guard against
-            rounding.
+        slack: a number added to the new number of cells before the ratio is computed; 0.1 in DINO's code, to guard
+            against rounding.
     """
 
     kernel: Literal["linear", "cubic"]

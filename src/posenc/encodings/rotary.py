@@ -1,12 +1,12 @@
-"""RoPE, rotary positions, rotates queries and keys by angles that depend on their positions (Su et al. 2021, arXiv
-2104.09864).
+"""RoPE (rotary position embedding) rotates queries and keys by angles that depend on their positions (Su et al.
+2021, arXiv 2104.09864).
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ),   φ = p·θ_i,  θ_i = base^(−2i/d)
 
 so ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score depends only on the offset, key − query. The *pairing* decides which two
 channels form pair i: (2i, 2i+1) if the pairing is ``"interleaved"``, as in the paper and GPT-J, or (i, i+d/2) if it
 is ``"half"``, as in Llama, GPT-NeoX and most public checkpoints. The two pairings differ by a fixed permutation of
-channels, so trained weights work only with the pairing of their training. Values are never rotated.
+channels, so trained weights work only with the pairing that was used in training. Values are never rotated.
 """
 
 from typing import ClassVar, final
@@ -43,29 +43,29 @@ def interleaved_from_half(rotary_dim: int) -> list[int]:
 
 @final
 class Rotary(Rotation):
-    """Rotates queries and keys in every layer. No parameters, no largest position.
+    """Rotates queries and keys in every layer. Has no parameters and no maximum position.
 
     Args:
         head_dim: D, channels of one head.
         pairing: ``"half"`` or ``"interleaved"``. This class has no default, because a checkpoint needs the pairing
-            of its training, and the other pairing gives wrong outputs without an error. In a string for
+            with which it was trained, and the other pairing gives wrong outputs without an error. In a string for
             ``posenc.encoding``, the default is half.
         base: 10000 in the paper; 500 000 in Llama 3. For a checkpoint, read it from the config.
         rotary_dim: the number of channels that rotate, even and at most head_dim; the rest pass through unchanged.
             Default: all.
-        scaling: how the frequencies are set; ``Default()`` changes nothing.
+        scaling: the rule that scales the frequencies; ``Default()`` does not change them.
         axes: the map from pairs to coordinates of a position, such as ``chunked(16, 24, 24)`` from
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for one-axis positions.
         signed: whether positions may be negative, such as coordinates relative to a centre.
-        backwards: whether pairs rotate in the other direction, φ = −p·θ_i, as in nanochat.
-        softmax_factor: the factor of attention's 1/√D; by default the factor of the scaling, which differs from
-            1 only for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores this factor. The
+        backwards: whether pairs rotate in the opposite direction, φ = −p·θ_i, as in nanochat.
+        softmax_factor: a number that multiplies attention's 1/√D; by default the scaling's factor, which differs
+            from 1 only for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores this factor. The
             ``scale=`` argument of attention overrides this factor.
         phases: ``"exact"``, or ``"float32"`` for the angles with which public checkpoints were trained.
         backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` give the same
             results, forward and backward; ``"auto"`` depends on the device (the native kernel if it was compiled
-            with the package), and ``explain()`` reports the choice and its reason. ``torch.compile`` gets
-            the formula, which it fuses.
+            with the package), and ``explain()`` reports the choice and its reason. Under ``torch.compile``, the
+            formula is used, and the compiler fuses it.
     """
 
     name: ClassVar[str] = "rotary"
@@ -137,7 +137,7 @@ class Rotary(Rotation):
         return (cos, -sin) if self.backwards else (cos, sin)
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
-        """Return the rotation of every channel. The two channels of a pair follow each other in the list."""
+        """Return the rotation of every channel. The two channels of a pair are adjacent in the list."""
         n = self.rotary_dim // 2
         axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]

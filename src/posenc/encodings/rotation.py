@@ -82,7 +82,7 @@ class Rotation(Encoding):
     def angles(
         self, positions: Positions, frequencies: Float[Tensor, "*shape pairs"]
     ) -> Float[Tensor, "#B groups T pairs"]:
-        """Return Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient to the frequencies F.
+        """Return Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient for the frequencies F.
 
         Args:
             positions: in the shapes that ``at`` accepts, or ``positions[axis]`` for frequencies of one axis.
@@ -126,7 +126,7 @@ class PlacedTables(Placed):
         if not self._fit(made, positions):
             parts = map(form, made if isinstance(made, tuple | list) else (made,))
             raise InvalidArgument(
-                f"tables of {type(self.encoding).__name__} must return cos and sin, both {self.dtype} on "
+                f"{type(self.encoding).__name__}.tables() must return cos and sin, both {self.dtype} on "
                 f"{positions.device}, of shape (T, pairs) = ({positions.shape[-1]}, at most "
                 f"{self.encoding.head_dim // self.channels}), (B, T, pairs) or (#B, groups, T, pairs); got "
                 f"{', '.join(parts)}"
@@ -184,7 +184,7 @@ class PlacedRotation(PlacedTables):
         cuts = first % size or last % size
         if cuts and first // size != (last - 1) // size:
             raise InvalidArgument(
-                f"first={first} and last={last} divide groups of {size} heads; slice whole groups, or heads "
+                f"first={first} and last={last} split groups of {size} heads; slice whole groups, or heads "
                 "within one group"
             )
         sliced.of_groups = slice(first // size, (last - 1) // size + 1)
@@ -193,10 +193,10 @@ class PlacedRotation(PlacedTables):
     def rotate(
         self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None
     ) -> tuple[Queries, Keys]:
-        """Rotate queries and keys, into new tensors or into ``out``. If q or k is None, its result is None.
+        """Rotate queries and keys, into new tensors or into ``out``. If q or k is None, so is its result.
 
         ``out=(q, k)`` rotates in place. ``out`` can also be other tensors of the same shapes and dtypes, such as
-        parts of a cache, even if they overlap q or k. Autograd supports both.
+        parts of a cache, even if they overlap q or k. Autograd supports both uses.
 
         Args:
             out: tensors for the queries and for the keys; None for new ones.

@@ -1,4 +1,4 @@
-"""Sandwich computes a bias like ALiBi's from products of sinusoidal positions (Chi et al. 2023; 2212.10356).
+"""Sandwich computes a bias like ALiBi's from products of sinusoidal position vectors (Chi et al. 2023; 2212.10356).
 
     score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
 
@@ -8,7 +8,7 @@ Subtracting C/2 makes the bias a penalty; softmax ignores the shift. The bias de
 of the distance, but not monotonically.
 
 The sum starts at i = 1 in the paper and in NeMo, and at i = 0 in attention-gym. For C = 64, the bias at distance 1,
-without the factor of the head, is −0.623 in the paper and −1.083 in attention-gym.
+without the head's factor, is −0.623 in the paper and −1.083 in attention-gym.
 """
 
 from typing import Annotated, ClassVar, final
@@ -28,7 +28,7 @@ from posenc.scaling.scaling import Base, falling
 
 
 class SandwichBias(Bias):
-    """A bias from sums of cosines, which are computed as products of the sinusoids at queries and at keys.
+    """A bias computed from sums of cosines, which are products of the sinusoids at queries and at keys.
 
     Args:
         factors: the factor H/(8h) of every head.
@@ -81,11 +81,12 @@ First = Annotated[int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, 
 
 @final
 class Sandwich(Encoding):
-    """Adds the dot product of two sinusoidal position vectors to the scores. No parameters, no largest position.
+    """Adds the dot product of two sinusoidal position vectors to the scores. Has no parameters and no maximum
+    position.
 
     Args:
         heads: H, query heads.
-        channels: C, channels of the sinusoids; even. 128 in attention-gym, the model's head_dim in NeMo.
+        channels: C, channels of the sinusoids, an even number. 128 in attention-gym, the model's head_dim in NeMo.
         base: the base of the frequencies; 10000 in the paper.
         first: the first i of the sum: 1 in the paper and NeMo, 0 in attention-gym.
     """

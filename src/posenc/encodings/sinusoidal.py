@@ -1,4 +1,5 @@
-"""Sinusoidal positions added to the token embeddings (Vaswani et al. 2017, section 3.5; arXiv 1706.03762).
+"""Sinusoidal position vectors, which are added to the token embeddings (Vaswani et al. 2017, section 3.5; arXiv
+1706.03762).
 
     PE(p, 2i) = sin(p·θ_i)    PE(p, 2i+1) = cos(p·θ_i)    θ_i = base^(−2i/C),  i = 0 … ⌈C/2⌉−1
 
@@ -51,7 +52,7 @@ def sinusoids(
 
 @final
 class Sinusoidal(EmbeddingTable):
-    """Adds rows of the sinusoidal table to the token embeddings. No parameters, no largest position.
+    """Adds rows of the sinusoidal table to the token embeddings. Has no parameters and no maximum position.
 
     Args:
         width: C, channels of the token embeddings; if C is odd, the last cosine is omitted.

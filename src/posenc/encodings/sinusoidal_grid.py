@@ -1,8 +1,9 @@
-"""Sinusoids of rows and columns added to the token embeddings (DETR: Carion et al. 2020, arXiv 2005.12872).
+"""Sinusoids of the row and the column, which are added to the token embeddings (DETR: Carion et al. 2020, arXiv
+2005.12872).
 
     PE(p, a, 2i) = sin(p_a·θ_i)    PE(p, a, 2i+1) = cos(p_a·θ_i)    θ_i = base^(−2i/C_a)
 
-Every axis a has C_a of the C channels and its own frequencies; rows and columns have half of the channels each.
+Every axis a has C_a of the C channels and its own frequencies; rows and columns each have half of the channels.
 """
 
 from itertools import groupby
@@ -23,7 +24,7 @@ from posenc.scaling.default import Default
 
 @final
 class SinusoidalGrid(EmbeddingTable):
-    """Adds sinusoids of several coordinates to the token embeddings. No parameters, no largest position.
+    """Adds sinusoids of several coordinates to the token embeddings. Has no parameters and no maximum position.
 
     Args:
         width: C, channels of the token embeddings, even.
@@ -37,7 +38,7 @@ class SinusoidalGrid(EmbeddingTable):
         signed: whether positions may be negative.
 
     DETR counts cells from 1 (``posenc.positions.grid(rows, columns, corner=1)``); MAE counts cells from 0.
-    DETR's ``normalize`` also adds 10⁻⁶ to the number of cells; this class omits this addition.
+    DETR's ``normalize`` also adds 10⁻⁶ to the number of cells; this class does not.
     """
 
     name: ClassVar[str] = "sinusoidal-grid"

@@ -5,7 +5,7 @@ rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
 rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings, axis maps
 stack(rotary, fox)                      several encodings in every layer
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
-layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers that see a window, or a chunk
+layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers limited to a window (or a chunk)
 self-extend(rotary, group=8, window=1024)       rotary at remapped positions: see posenc.remap
 my_module:Mine(width=3)                 a custom class; imported only when it is built
 """
@@ -60,7 +60,7 @@ class Recipe:
         name: a name of the catalogue, ``stack``, ``layers``, ``local`` (inside one of these), or ``module:Class``.
         settings: the name and value of every given setting, sorted by name; positional settings come first and are
             named "0", "1" ….
-        parts: for composed encodings, each part with the number of consecutive layers that have it.
+        parts: for composed encodings, each part with the number of consecutive layers that use it.
     """
 
     name: str
@@ -123,7 +123,7 @@ def value_text(value: Any) -> str:
 
 
 def parse(text: str) -> Recipe:
-    """Parse a string to a recipe. Parsing does not look up, import or evaluate anything.
+    """Parse a string into a recipe. Parsing does not look up, import or evaluate anything.
 
     Raises:
         InvalidArgument: the string does not follow the grammar; the message shows where.
@@ -137,8 +137,8 @@ def parse(text: str) -> Recipe:
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument(
-            f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write a string "
-            "such as rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
+            f"encoding {text!r} cannot be parsed ({error.args[0] if error.args else 'too deeply nested'}); write a "
+            "string such as rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
         ) from error
 
 
@@ -223,5 +223,5 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return FLAGS[node.id] if node.id in FLAGS else _name(node)
     raise InvalidArgument(
-        f"{_shown(node)!r} is not the value of a setting; write a number, a name, a tuple, or name(…)"
+        f"{_shown(node)!r} is not a valid value for a setting; write a number, a name, a tuple, or name(…)"
     )

@@ -1,13 +1,13 @@
-"""Transformer-XL's relative positions, as used in speech encoders (Dai et al. 2019, section 3.3; 1901.02860).
+"""Transformer-XL's relative positional encoding, as used in speech encoders (Dai et al. 2019, section 3.3;
+1901.02860).
 
     score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
 
 s(n) is the sinusoidal encoding of n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns; W maps s(n) to D numbers
 per head; u and v are two learned vectors per head. The authors compute scores by distance and shift the rows
-into place. The authors' method needs a table of the exact length and fails with padding and caches. Here, if
-positions count up by one, distances are looked up in a table; if not, sin and cos of a distance are computed
-from sin and cos of the two positions. Packed sequences, padded sequences and decoding with a cache therefore get
-equal scores.
+into place. Their method needs a table of the exact length and fails with padding and caches. Here, if positions
+count up by one, distances are looked up in a table; if not, sin and cos of a distance are computed from sin and cos
+of the two positions. Packed sequences, padded sequences and decoding with a cache therefore get equal scores.
 """
 
 from typing import Annotated, ClassVar, final
@@ -32,7 +32,7 @@ Waves = tuple[Tensor, Tensor]
 
 
 class WaveBias(Bias):
-    """A bias from products of queries and sinusoids of the distance, for any positions.
+    """A bias computed from products of queries with sinusoids of the distance, for any positions.
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 

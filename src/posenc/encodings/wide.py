@@ -1,5 +1,5 @@
-"""Linear maps in float32 or wider, without autocast, because in 16 bits neighbouring large offsets would become
-equal.
+"""Linear maps in float32 or wider, without autocast, because 16-bit dtypes cannot represent the difference between
+neighbouring large offsets.
 """
 
 from contextlib import AbstractContextManager, nullcontext

@@ -5,8 +5,8 @@
 
 Positions are the row and the column of a token in its window, ``(2, T)``; for video, positions can have more axes.
 T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x −
-1, as in checkpoints. A place outside the window has no row, so it raises an error. BEiT's tables have three more
-rows for the class token, which has no place in the window; BEiT's model code computes the bias of that token.
+1, as in checkpoints. A position outside the window has no row, so it raises an error. BEiT's tables have three more
+rows for the class token, which has no position in the window; BEiT's model code computes the bias of that token.
 """
 
 import math
@@ -24,11 +24,11 @@ from posenc.encodings.relative_table import Grid, RelativeTable
 
 @final
 class Window(RelativeTable):
-    """Adds one learned number per head and offset along every axis to the scores.
+    """Adds one learned number per head and multi-axis offset to the scores.
 
     Args:
         heads: H, query heads.
-        size: the number of places along every axis, rows before columns; (7, 7) in Swin, (14, 14) in BEiT.
+        size: the number of positions along every axis, rows before columns; (7, 7) in Swin, (14, 14) in BEiT.
         shared: whether all layers share one table; in released models, every layer has its own table.
         std: the table starts as N(0, std²).
     """

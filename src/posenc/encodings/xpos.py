@@ -1,5 +1,5 @@
-"""xPos rotates pairs like RoPE and shrinks their scores with distance, fast pairs sooner (Sun et al. 2023, arXiv
-2212.10554).
+"""xPos rotates pairs like RoPE and shrinks their scores with distance; fast pairs shrink sooner (Sun et al. 2023,
+arXiv 2212.10554).
 
     score(q, k) = Σ_i ζ_i^{(p_q − p_k)/s}·Re(q_i·conj(k_i)·e^{i(p_q − p_k)θ_i}) / √D
     ζ_i = (2i/D + γ)/(1 + γ),   θ_i = base^(−2i/D),   s = 512,  γ = 0.4
@@ -62,7 +62,7 @@ class PlacedXPos(PlacedRotation):
             if x is not None and attended_dtype(x) == torch.float16:
                 raise InvalidArgument(
                     f"{name} is {x.dtype} and attention computes in torch.float16, whose largest number is 65504; "
-                    f"keys of xPos grow up to e^{LARGEST:g}, so use torch.bfloat16, or torch.float32 without "
+                    f"xPos scales keys by up to e^{LARGEST:g}, so use torch.bfloat16, or torch.float32 without "
                     "autocast"
                 )
         return super().rotate(q, k, out=out)
@@ -79,7 +79,7 @@ Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a numbe
 
 @final
 class XPos(Rotation):
-    """Rotates queries and keys, and shrinks the scores of pairs with distance. No parameters.
+    """Rotates queries and keys, and shrinks the scores of pairs with distance. Has no parameters.
 
     The largest position is the position at which ζ^{p/s} of the fastest pair is e^−64: 26,156 with the paper's
     settings.

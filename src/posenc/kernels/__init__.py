@@ -1,1 +1,1 @@
-"""Fast implementations. Each implementation equals a specification, forward and backward."""
+"""Fast implementations. Each gives the same results as its specification, forward and backward."""

@@ -1,4 +1,4 @@
-"""The choice of an implementation of rotation for a device, with the reason for the choice."""
+"""Chooses the implementation of rotation for a device, and gives the reason for the choice."""
 
 from functools import cache
 from typing import Literal, get_args
@@ -27,8 +27,7 @@ def by_name(backend: str, device: str) -> str:
 
     Raises:
         UnknownName: no implementation has this name.
-        BackendUnavailable: the requested implementation does not work here; only ``"auto"`` uses another
-            implementation instead.
+        BackendUnavailable: the requested implementation does not work here; only ``"auto"`` falls back to another.
     """
     if backend == "auto":
         return "torch" if device != "cpu" else "eager" if native.lacking() else "native"
@@ -50,7 +49,7 @@ def explained(backend: str, device: str) -> str:
     if backend != "auto":
         return f"{served}: backend={backend!r} was requested"
     if served == "eager":
-        return f"{served}: blocks that stay in cache, nothing compiled; {native.lacking()}"
+        return f"{served}: blocks that stay in the CPU cache, without compiled code; {native.lacking()}"
     if served == "native":
         return f"{served}: one pass over memory, with {native.level()} instructions"
     return f"{served}: plain operators, which also run on {device}; torch.compile fuses them"

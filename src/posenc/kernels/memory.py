@@ -1,4 +1,4 @@
-"""Functions about the memory of tensors: whether two tensors share memory, and whether values can be read."""
+"""Functions that tell, for example, whether tensors share memory and whether their values can be read."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def is_concrete(*tensors: Tensor) -> bool:
 
 
 def is_transformed() -> bool:
-    """Return whether a function transform or a forward-mode derivative is active, which supports only basic
+    """Return whether a function transform or a forward-mode derivative is active; both support only basic
     operators.
     """
     return not torch.compiler.is_compiling() and (
@@ -52,7 +52,7 @@ def plain_bool(flag: bool) -> bool:
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Return whether elements of a and b share memory. The result is exact for tensors of the same dtype.
 
-    Slices of one projection to q, k and v are interleaved but share no elements. If the memory ranges of a and b
+    The q, k and v slices of one projection are interleaved but share no elements. If the memory ranges of a and b
     overlap, every element of a marks a byte, and the bytes of the elements of b are checked.
     """
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():

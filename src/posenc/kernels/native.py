@@ -57,7 +57,7 @@ def load() -> ctypes.CDLL:
     remedy = (
         "type: python tools/build_kernel.py"
         if sources
-        else "install a C compiler (Debian: apt install gcc) and install posenc again, from its source"
+        else "install a C compiler (Debian: apt install gcc) and reinstall posenc from source"
     )
     try:
         library = ctypes.CDLL(str(LIBRARY))
@@ -67,7 +67,8 @@ def load() -> ctypes.CDLL:
             raise BackendUnavailable(f"the native kernel is older than its source; {remedy}")
         if (read := library.posenc_job_size()) != (written := ctypes.sizeof(Job)):
             raise BackendUnavailable(
-                f"the native kernel expects jobs of {read} bytes, but posenc writes {written}; {remedy}"
+                f"the native kernel expects an argument structure of {read} bytes, but posenc passes {written}; "
+                f"{remedy}"
             )
     except (OSError, AttributeError) as error:
         state = "does not load on this system" if LIBRARY.exists() else "was not compiled with this installation"

@@ -89,7 +89,7 @@ class Report:
     def __str__(self) -> str:
         count = {outcome: sum(v.outcome == outcome for v in self.verdicts) for outcome in SIGNS}
         total = f"{count['kept']} laws kept, {count['broken']} broken, {count['error']} ended in an error"
-        others = f"{count['not owed']} do not apply, {count['not asked']} not asked"
+        others = f"{count['not owed']} do not apply, {count['not asked']} were not tested"
         return "\n".join([f"{self.name}: {total}, {others}", *map(str, self.verdicts)])
 
 

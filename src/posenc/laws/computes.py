@@ -47,23 +47,22 @@ def acts_where_it_declares(subject: Subject) -> None:
         )
         if state is not None:
             owed(
-                state.shape == (2, here.state_size, 9), f"a state of shape {tuple(state.shape)}; one value per key"
+                state.shape == (2, here.state_size, 9),
+                f"a state of shape {tuple(state.shape)}; expected one value per key",
             )
     owed(
         acting == set(encoding.acts_on),
-        f"acts_on={encoding.acts_on}, but the effects that act are {tuple(sorted(acting))}",
+        f"acts_on={encoding.acts_on}, but its actual effects are {tuple(sorted(acting))}",
     )
 
 
 @law()
 def sees_only_the_offset(subject: Subject) -> None:
-    """Shifting all positions changes no score of a relative encoding; absolute encodings set ``relative =
-    False``.
+    """Shifting all positions changes no score, unless an encoding declares ``relative = False``.
 
     Compute offsets or phases in integers before anything is rounded, as ``posenc.clock.Clock`` does. Angles in
-    float64 have an error of 1e-10 at position one million, so set ``position_limit`` to the range in which
-    angles are accurate enough. Declare ``relative = False`` if scores depend on positions and not only on
-    offsets.
+    float64 have an error of 1e-10 at position 1,000,000, so set ``position_limit`` to the range in which angles are
+    accurate enough. Declare ``relative = False`` if scores depend on positions and not only on offsets.
     """
     encoding = subject.build().double()
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -103,7 +102,7 @@ def _no_rotation(subject: Subject) -> str:
 
 @law(_no_rotation)
 def rotation_keeps_norms(subject: Subject) -> None:
-    """A rotation keeps the lengths of vectors, and at position 0 it returns vectors bit for bit.
+    """A rotation keeps the lengths of vectors, and at position 0 it returns vectors unchanged, bit for bit.
 
     Rotate both channels of a pair by the same angle; declare ``isometric = False`` if lengths change.
     """
@@ -188,7 +187,7 @@ def tells_orders_apart(subject: Subject) -> None:
 
 @law()
 def refuses_what_is_no_position(subject: Subject) -> None:
-    """Positions raise an error if they are floats, narrow integers, negative, too large or of a wrong shape.
+    """Positions that are floats, narrow integers, negative, too large or of a wrong shape raise an error.
 
     Set ``position_limit`` instead of overriding ``check``; if you override ``check``, call
     ``posenc.positions.check`` with your limit.
@@ -215,5 +214,5 @@ def refuses_what_is_no_position(subject: Subject) -> None:
                 encoding.at(*place)
             except PositionOutOfRange:
                 continue
-            owed(False, f"position {outside} of {lowest} … {encoding.position_limit - 1} was accepted")
+            owed(False, f"position {outside}, outside {lowest} … {encoding.position_limit - 1}, was accepted")
     encoding.at(torch.full_like(origin, encoding.position_limit - 1))

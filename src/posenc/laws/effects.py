@@ -30,9 +30,7 @@ def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> 
 
 
 class Whole(nn.Module):
-    """A module whose ``forward`` returns the embeddings and the attention output of every layer, with an
-    encoding.
-    """
+    """A module around an encoding; ``forward`` returns the embeddings and every layer's attention output."""
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
@@ -124,15 +122,15 @@ def effects(
 
 
 def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
-    """Return the bias for tokens in default order, after it got queries and keys as in attention."""
+    """Return the bias for tokens in default order, after it has received queries and keys as in attention."""
     assert placed.bias is not None
     orders = Mask().order(q.shape[2], k.shape[2], q.device)
     return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))
 
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
-    """Return the whole bias ``(#B, H, T, S)`` for tokens in default order. A bias that reads scores gets scores
-    of zero.
+    """Return the full bias ``(#B, H, T, S)`` for tokens in default order. A bias that reads scores gets scores of
+    zero.
     """
     (B, H, T, _), S, compute_dtype = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
     return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=compute_dtype))

@@ -1,4 +1,4 @@
-"""A law is a requirement on every encoding or model, with the function that tests the requirement."""
+"""A law is a requirement for every encoding or model, with the function that tests the requirement."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 
 
 class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
-    """The error for a broken law; its message contains the place, the result, the expected result and the
+    """The error for a broken law; its message contains the location, the result, the expected result and the
     tolerance.
     """
 
@@ -81,7 +81,7 @@ def owed(holds: bool, complaint: str) -> None:
 
 def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING, what: str = "") -> None:
     """Require that |got − want| ≤ bound in every element, that infinities are equal, and that there are no NaNs."""
-    owed(got.shape == want.shape, f"{what}: shape {tuple(got.shape)}, wanted {tuple(want.shape)}")
+    owed(got.shape == want.shape, f"{what}: shape {tuple(got.shape)}, expected {tuple(want.shape)}")
     got, want = got.detach().double(), want.detach().double()
     off = (got - want).abs().masked_fill(got == want, 0.0)
     excess = (off - bound).nan_to_num(math.inf)
@@ -99,5 +99,7 @@ def same(got: dict[str, Tensor], want: dict[str, Tensor], what: str = "") -> Non
     """Require that both results have equal names, dtypes and numbers."""
     owed(got.keys() == want.keys(), f"{what}: {sorted(got)} instead of {sorted(want)}")
     for name in want:
-        owed(got[name].dtype == want[name].dtype, f"{what}: {name} is {got[name].dtype}, wanted {want[name].dtype}")
+        owed(
+            got[name].dtype == want[name].dtype, f"{what}: {name} is {got[name].dtype}, expected {want[name].dtype}"
+        )
         near(got[name], want[name], 0.0, f"{what}: {name}")

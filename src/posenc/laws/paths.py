@@ -21,7 +21,7 @@ Way = tuple[str, Mask, float | None]
 
 
 def ways(subject: Subject, T: int, S: int) -> list[Way]:
-    """Return the masks that the encoding allows, with scales. With these masks, attention of the last T of S
+    """Return the masks that the encoding allows, with scales. With these masks, attention for the last T of S
     tokens uses every backend at least once.
     """
     mask = torch.ones(2, S, dtype=torch.bool)
@@ -43,7 +43,7 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 
 @law()
 def paths_are_scores(subject: Subject) -> None:
-    """Every path of attention computes softmax(scores)·v, also with a cache, a mask, gradients or a logsumexp.
+    """Every attention backend computes softmax(scores)·v, also with a cache, a mask, gradients or a logsumexp.
 
     ``rows`` and every shortcut of the bias must return the same numbers, and ``fall`` must not be steeper than the
     bias.
@@ -71,7 +71,7 @@ def paths_are_scores(subject: Subject) -> None:
 
 @law()
 def gradients_are_those_of_scores(subject: Subject) -> None:
-    """On every path, the float64 gradients of inputs and parameters equal the gradients of softmax(scores)·v.
+    """With every backend, the float64 gradients of inputs and parameters equal the gradients of softmax(scores)·v.
 
     Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from these tensors in
     ``derive``.

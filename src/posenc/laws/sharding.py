@@ -1,4 +1,4 @@
-"""Laws of sharding, for sequences that are sharded over ranks, permuted, in a ring or in a cache, and for heads
+"""Laws of sharding: for sequences that are sharded over ranks or permuted, in a ring or in a cache, and for heads
 that are sharded over ranks.
 """
 
@@ -40,7 +40,7 @@ def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
 
 
 def divisions(length: int) -> dict[str, Sequence[Tensor]]:
-    """Return several divisions of a sequence over ranks; a division lists the tokens of each rank in order."""
+    """Return several ways to divide a sequence over ranks; each lists the tokens of every rank in order."""
     parts = torch.arange(length).chunk(2 * RANKS)
     return {
         "in one piece": torch.arange(length).chunk(RANKS),
@@ -51,8 +51,7 @@ def divisions(length: int) -> dict[str, Sequence[Tensor]]:
 
 @law()
 def sharded_is_whole(subject: Subject) -> None:
-    """Queries that are sharded over ranks in any order, with gathered keys, give the outputs of the whole
-    sequence.
+    """Queries sharded over ranks in any order, with gathered keys, give the outputs of the whole sequence.
 
     Compute a bias from the ``q_positions`` and ``k_positions`` of its block. If the bias sums along the
     sequence, override ``Bias.ordered`` and use ``q_order`` and ``k_order``.

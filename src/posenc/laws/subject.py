@@ -104,7 +104,7 @@ class Subject:
 
     @property
     def period(self) -> int:
-        """The number of layers, counted from the first layer, that include every layer type."""
+        """The smallest number of initial layers that includes every layer type."""
         return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
 
     @cached_property
@@ -128,9 +128,7 @@ class Subject:
         return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
-        """Return the positions of tokens at these places. The first axis contains the places, and the other axes
-        contain other numbers.
-        """
+        """Return positions whose first axis is ``places`` and whose other axes contain other numbers."""
         axes = range(1, self.declared.axes)
         if not axes:
             return places
@@ -161,7 +159,7 @@ def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Place
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:
-    """Return a size of the model, from the settings of the encoding or of one of its parts."""
+    """Return a size of the model that is a setting of the encoding or of one of its parts."""
     modules = () if encoding is None else encoding.modules()
     facts = (getattr(module, name, None) for module in modules)
     return next((fact for fact in facts if type(fact) is int), None)

@@ -57,8 +57,14 @@ def survives_copies(subject: Subject) -> None:
     encoding, at = subject.build(), late(subject)
     want, state = effects(subject, encoding, at), encoding.state_dict()
     extra = set(state) ^ {name for name, _ in encoding.named_parameters()}
-    owed(not extra, f"state_dict holds {sorted(state)}; {sorted(extra)} should be parameters, or not in it")
-    owed(repr(encoding).startswith(type(encoding).__name__), f"its repr, {repr(encoding)[:40]!r}, hides its class")
+    owed(
+        not extra,
+        f"state_dict must contain exactly the parameters; it has {sorted(state)}, which differs in {sorted(extra)}",
+    )
+    owed(
+        repr(encoding).startswith(type(encoding).__name__),
+        f"its repr, {repr(encoding)[:40]!r}, does not name its class",
+    )
     for what, copied in COPIES.items():
         try:
             other = copied(subject, encoding)
@@ -77,7 +83,7 @@ def survives_meta(subject: Subject) -> None:
     there, at = subject.build().to("meta"), subject.plain(9)
     with torch.device("meta"):
         shapes = there.at(subject.plain(9).to("meta"))
-    owed(shapes.q_positions.is_meta, "placed at meta positions, it has tensors elsewhere")
+    owed(shapes.q_positions.is_meta, "placed at positions on meta, it has tensors on other devices")
     both = [there.to_empty(device="cpu"), subject.build()]
     for tensor in (
         *both[0].parameters(),
@@ -93,13 +99,12 @@ def survives_meta(subject: Subject) -> None:
         built = subject.make()
     if subject.constructs:
         on = {name for name, t in (*built.named_parameters(), *built.named_buffers()) if not t.is_meta}
-        owed(not on, f"built on meta, but {sorted(on)} have memory")
+        owed(not on, f"built on meta, but {sorted(on)} are allocated")
 
 
 @law()
 def survives_autocast(subject: Subject) -> None:
-    """Autocast may run attention in bf16, but not tables and biases, because their errors would grow with
-    distance.
+    """Autocast may run attention in bf16, but not tables and biases, whose errors would grow with distance.
 
     Autocast rounds only matrix products. Use elementwise products and sums, or disable autocast with
     ``torch.autocast(device, enabled=False)``.

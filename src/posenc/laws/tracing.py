@@ -32,7 +32,7 @@ def traceable(how: str) -> Iterator[None]:
     except Broken:
         raise
     except (RuntimeError, ValueError, TorchDynamoException) as error:
-        raise Broken(f"{how} gives up: {type(error).__name__}: {first_line(error)[:200]}") from error
+        raise Broken(f"{how} fails: {type(error).__name__}: {first_line(error)[:200]}") from error
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
@@ -43,14 +43,14 @@ def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
 
 
 def _lengths(subject: Subject) -> list[tuple[int, int]]:
-    """Return the lengths, each with another offset."""
+    """Return the lengths, each with a different offset."""
     limit = subject.declared.position_limit
     return [(T, min(i, limit - T)) for i, T in enumerate(LENGTHS) if limit >= T]
 
 
 @law(traces=True)
 def compiles_to_one_graph(subject: Subject) -> None:
-    """With causal and padding masks, one compiled graph equals eager at ten lengths, forward and backward.
+    """With causal and padding masks, one compiled graph equals eager mode at ten lengths, forward and backward.
 
     Do not branch on values or lengths, as with ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """
@@ -80,7 +80,7 @@ def compiles_to_one_graph(subject: Subject) -> None:
 
 @law(traces=True)
 def exports_to_one_graph(subject: Subject) -> None:
-    """A graph from torch.export with a dynamic length, saved and loaded, equals eager at ten lengths.
+    """A graph from torch.export with a dynamic length, saved and loaded, equals eager mode at ten lengths.
 
     Do not branch on values or lengths, as with ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """

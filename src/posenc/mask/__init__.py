@@ -1,5 +1,5 @@
-"""The class ``Mask`` determines the keys that a query may see. This package also checks the tensors of masks,
-and reads lengths of documents and padding from tensors.
+"""The class ``Mask`` determines which keys a query may see. This package also checks the tensors of masks, and
+reads the lengths of documents and padding from them.
 """
 
 from posenc.mask.fields import PER_KEY as PER_KEY

@@ -42,8 +42,8 @@ def per(axes: str) -> str:
 
 
 def copied(name: str, x: Tensor, row: Row) -> Tensor:
-    """Check that a tensor fits its field, and copy it to int64 or bool. In narrower integers, differences of
-    places could overflow.
+    """Check that a tensor fits its field, and copy it to int64 or bool. In narrower integers, differences could
+    overflow.
     """
     axes, truth = row["axes"], row.get("truth")
     if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):

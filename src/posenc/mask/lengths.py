@@ -17,7 +17,7 @@ Lengths = tuple[tuple[int, ...], ...]
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Map int64 numbers to 0 … 2S, so that order and equality between queries and keys are preserved."""
+    """Map int64 numbers to 0 … 2S, preserving order and equality between queries and keys."""
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
     ascending = k.sort().values
@@ -81,9 +81,10 @@ def documents_of_chunks(
     key_mask: Tensor | None,
     from_first_token: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Return the document of every query and key, if every chunk is a document. q and k are their places.
+    """Return the document of every query and key, if every chunk is a document. q and k are their indices in the
+    sequence.
 
-    Chunks start at place 0, or at the first real token of each document.
+    Chunks start at index 0, or at the first real token of each document.
     """
     S = k.shape[-1]
     q_names, k_names = torch.zeros_like(q), torch.zeros_like(k)

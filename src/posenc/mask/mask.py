@@ -1,9 +1,8 @@
-"""The mask of attention determines which keys each query sees. Build the mask once per forward pass.
+"""The attention mask determines which keys each query sees. Build the mask once per forward pass.
 
 A query sees a key unless the key comes later in the sequence (causal), is outside the window, is in another
-chunk or document, or is padding. Causality, windows and chunks depend on the *order* of tokens, which is a
-token's place in its sequence. Order differs from positions, because positions restart in packed documents and
-repeat in images.
+chunk or document, or is padding. Causality, windows and chunks depend on the *order* of tokens: the index of each
+token in its sequence. These indices differ from positions, which restart in packed documents and repeat in images.
 """
 
 from dataclasses import dataclass, field, replace
@@ -39,11 +38,11 @@ class Mask(Pytree):
 
     Args:
         causal: whether a query sees only itself and the keys before it in order.
-        q_order: int64 ``(T,)`` or ``(B, T)``, each query's place in its sequence. By default, the last query and
-            the last key are the same token, as with a growing cache, so query t has place t + (S − T). Pass
+        q_order: int64 ``(T,)`` or ``(B, T)``, each query's index in its sequence. By default, the last query and
+            the last key are the same token, as with a growing cache, so query t has index t + (S − T). Pass
             ``q_order`` for a shard, a permuted sequence or a preallocated cache.
-        k_order: each key's place in its sequence; by default ``q_order``.
-        window: a query sees only keys fewer than ``window`` places before it in order (including its own) and, if
+        k_order: each key's index in its sequence; by default ``q_order``.
+        window: a query sees only keys that are fewer than ``window`` tokens before it (including its own) and, if
             not causal, after it.
         q_segments: integers of the same shapes, the document of every query; a query sees only keys of its own
             document.
@@ -56,10 +55,10 @@ class Mask(Pytree):
             first real token of a document, or follow ``q_order`` and ``k_order`` if these are given.
         bidirectional_groups: integers ``(S,)`` or ``(B, S)``, the group of every key; the queries are the last T
             keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
-            causality and window, like the tokens of an image in PaliGemma and Gemma 3. Tokens without a group
-            have −1.
-        dense: bool ``(B|1, H|1, T, S)``, True if a query may see a key, for any other rule, such as a tree of
-            draft tokens. A dense mask needs T·S bytes, and attention skips no block of keys.
+            causality and window, like the tokens of an image in PaliGemma and Gemma 3. Pass −1 for tokens without a
+            group.
+        dense: bool ``(B|1, H|1, T, S)`` for any other rule, such as a tree of draft tokens: True if the query may
+            see the key. A dense mask needs T·S bytes, and attention skips no block of keys.
 
     All conditions apply together.
 
@@ -82,7 +81,7 @@ class Mask(Pytree):
     q_segments: Queries | None = field(default=None, metadata=PER_QUERY)
     k_segments: Keys | None = field(default=None, metadata=PER_KEY)
     key_mask: Bool[Tensor, "#B S"] | None = field(
-        default=None, metadata={**PER_KEY, "truth": "true at keys that may be seen: pass key_mask.bool()"}
+        default=None, metadata={**PER_KEY, "truth": "true for keys that may be seen; pass key_mask.bool()"}
     )
     document_lengths: Lengths | None = None
     left_padding: tuple[int, ...] | None = None
@@ -92,8 +91,8 @@ class Mask(Pytree):
         default=None,
         metadata={
             "axes": "bhqk",
-            "truth": "true where a query may see a key: for numbers that are added to scores pass dense == 0, for "
-            "one mask of all heads dense[:, None]",
+            "truth": "true if the query may see the key; for an additive mask, pass dense == 0; for one mask "
+            "for all heads, pass dense[:, None]",
         },
     )
 
@@ -106,7 +105,9 @@ class Mask(Pytree):
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if cls.sees is not Mask.sees:
-            raise InvalidArgument(f"{cls.__name__} overrides sees; override allows, which hides further keys")
+            raise InvalidArgument(
+                f"{cls.__name__} overrides sees(); override allows() instead, which hides further keys"
+            )
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:
@@ -160,7 +161,7 @@ class Mask(Pytree):
             raise InvalidArgument(
                 f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): use "
                 "posenc.Mask(causal=True, key_mask=…) for a tensor that marks padding, or posenc.Mask(dense=…) "
-                "for a tensor (B, H, T, S)"
+                "for a tensor of shape (B, H, T, S)"
             )
         if not isinstance(mask, cls):
             raise InvalidArgument(
@@ -181,7 +182,7 @@ class Mask(Pytree):
         window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
             raise InvalidArgument(
-                f"chunk={self.chunk} of the mask differs from chunk={chunk} of the layer; omit chunk in the mask"
+                f"the mask's chunk={self.chunk} differs from the layer's chunk={chunk}; omit chunk in the mask"
             )
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
@@ -189,8 +190,8 @@ class Mask(Pytree):
         return self.become(type(self), **whole(window=window, chunk=chunk))
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """Convert the mask to the class ``kind``, which may have other fields, with these attributes changed.
-        Both masks share tensors and the lengths that were read from tensors.
+        """Convert the mask to the class ``kind``, which may have other fields, and change these attributes. Both
+        masks share tensors and the lengths that were read from tensors.
         """
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # a compiler needs the constructor; this avoids a T×S copy
@@ -241,7 +242,7 @@ class Mask(Pytree):
         return alone.cut(row, tokens, tokens)
 
     def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
+        """Return the index of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
         if self.q_order is not None and self.k_order is not None:
             return self.q_order, self.k_order
         return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
@@ -260,7 +261,7 @@ class Mask(Pytree):
 
     @property
     def by_offset(self) -> bool:
-        """Whether it is known that only causality and a window, in the default order, hide keys."""
+        """Whether only causality and a window, in the default order, are known to hide keys."""
         if self.chunk is not None or self.has_own_rule:
             return False
         for name in self.rows:  # noqa: SIM110  asked in every call
@@ -269,7 +270,7 @@ class Mask(Pytree):
         return True
 
     def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
-        """Return the range of keys, first and last (excluded), that queries ``first`` to ``last`` (excluded) may
+        """Return the range of keys, first and last (exclusive), that queries ``first`` to ``last`` (exclusive) may
         see. If the order is not the default order, the range contains all keys.
         """
         if self.q_order is not None or self.bidirectional_groups is not None:
@@ -310,17 +311,17 @@ class Mask(Pytree):
         return reduce(torch.logical_and, conditions) if conditions else None
 
     def _allowed(self, at: dict[str, Tensor]) -> Tensor | None:
-        """Return the result of ``allows``, checked."""
+        """Return the checked result of ``allows``."""
         try:
             rule = self.allows(at)
         except KeyError as error:
             raise InvalidArgument(
-                f"allows of {type(self).__name__} reads at[{error}], but this mask has no such tensor; pass "
+                f"{type(self).__name__}.allows() reads at[{error}], but this mask has no such tensor; pass "
                 f"{error.args[0]}=…"
             ) from error
         if rule is not None and not (isinstance(rule, Tensor) and rule.dtype == torch.bool):
             raise InvalidArgument(
-                f"allows of {type(self).__name__} returns {form(rule)}; return a boolean tensor, which is "
+                f"{type(self).__name__}.allows() returns {form(rule)}; return a boolean tensor, which is "
                 "false for hidden keys"
             )
         return rule
@@ -345,7 +346,7 @@ class Mask(Pytree):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` see, computed
+        """Return which keys from ``start`` to ``keys`` (exclusive) the queries ``first`` to ``last`` see, computed
         from ``known``, which all blocks share; None if each query sees all these keys.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)

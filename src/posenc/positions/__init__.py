@@ -1,7 +1,7 @@
 """Functions that build position tensors for text, for grids, and for sequences of text, images and videos.
 
-Positions are int64, from 0 to 2^31−1. Positions never have the dtype of activations, and are never given as a
-length only. Caches, padding, packing and sharded sequences differ only in the positions that you pass.
+Positions are int64, from 0 to 2^31−1. Positions never have the dtype of activations, and are never given as just a
+length. Caches, padding, packing and sharded sequences differ only in the positions that you pass.
 """
 
 from posenc.positions.drawn import coupled as coupled

@@ -17,8 +17,8 @@ def randomised(
     """Return T different positions below ``up_to`` in ascending order. All sets of positions are equally likely.
 
     Ruoss et al. 2023, arXiv 2305.16843, section 3: draw new positions for every training sequence, so that all
-    distances below ``up_to`` occur, although few tokens have neighbouring positions. For evaluation, use random
-    positions or 0, 1, 2 …. For a batch, draw each row separately and combine the rows with ``torch.stack``.
+    distances below ``up_to`` occur, although few adjacent tokens have adjacent positions. For evaluation, use
+    random positions or 0, 1, 2 …. For a batch, draw each row separately and combine the rows with ``torch.stack``.
 
     Raises:
         InvalidArgument: ``up_to`` is below T or above 2^31.
@@ -39,12 +39,12 @@ def pose(
     """Return positions of T tokens in chunks, within which positions count up by one. There is a random gap
     before each chunk except the first.
 
-    PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the sequence is cut into chunks at random places, and
-    chunk i is shifted by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Neighbours within a chunk
-    keep neighbouring positions, and all distances below ``up_to`` occur. The paper uses chunks of a longer text.
+    PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the sequence is cut into chunks at random points, and chunk
+    i is shifted by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Adjacent tokens within a chunk
+    keep adjacent positions, and all distances below ``up_to`` occur. The paper uses chunks of a longer text.
 
-    The authors' code uses two chunks, of which the first is at most half of the sequence. Here all places for
-    cuts are equally likely.
+    The authors' code uses two chunks, of which the first is at most half of the sequence. Here all cut points are
+    equally likely.
 
     Raises:
         InvalidArgument: ``up_to`` is below T or above 2^31, or there are more chunks than tokens.

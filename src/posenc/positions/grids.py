@@ -22,8 +22,8 @@ def grid(
     Args:
         shape: the number of points along every axis, such as rows and columns, or frames, rows and columns.
         corner: the coordinates of the first point, one number for all axes or one number per axis, such as the
-            place of a crop in its image, or 1 if a model counts from 1. Negative coordinates need an encoding
-            that is ``signed``.
+            offset of a crop in its image, or 1 if a model counts from 1. Negative coordinates need an encoding that
+            is ``signed``.
         step: the step between neighbouring points, one number for all axes or one number per axis.
 
     The result is int64 ``(A, T)``; T is the product of the shape.
@@ -45,7 +45,7 @@ def centred(*shape: int, device: Device = None) -> Int[Tensor, "A T"]:
 
 
 def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A T"]:
-    """Return midpoints of the cells of an image that spans −1 to 1, in units of 1/parts (DINOv3).
+    """Return the midpoints of the cells of an image that spans −1 to 1, in units of 1/parts (DINOv3).
 
     Cell i of n is at (2i + 1 − n)/n, so the result is (2i + 1 − n)·parts/n. The result is exact, so ``parts``
     must be a multiple of the number of cells on every axis. For images of several sizes, use ``math.lcm`` of all
@@ -91,8 +91,8 @@ def _check_rows(rows: Sequence[Tensor]) -> None:
     tensors(**{f"rows[{i}]": row for i, row in enumerate(rows)})
     if not rows or any(row.dim() != 2 or row.shape[0] != rows[0].shape[0] for row in rows):
         raise InvalidArgument(
-            f"rows have shapes {[tuple(row.shape) for row in rows]}; expected at least one row, and each row (A, "
-            "T) with the same A"
+            f"rows have shapes {[tuple(row.shape) for row in rows]}; expected at least one row, all of shape "
+            "(A, T) with the same A"
         )
 
 

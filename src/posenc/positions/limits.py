@@ -23,17 +23,17 @@ def check(
     signed: bool = False,
     past_limit: str = "",
 ) -> None:
-    """Raise an error if positions have an invalid dtype or shape, or are outside 0 … limit − 1 (±(limit − 1) if
+    """Raise an error if positions have an invalid dtype or shape, or are outside 0 … limit − 1 (or ±(limit − 1) if
     signed).
 
-    If values cannot be read (traced, fake, or on a device on which reading would synchronise), values are
-    checked by an asynchronous assertion. ``past_limit`` is the end of the message for a position beyond the
-    limit; by default, the message states the last position.
+    If values cannot be read (they are traced or fake, or reading would synchronise with their device), an
+    asynchronous assertion checks them. ``past_limit`` is the end of the message for a position beyond the limit; by
+    default, the message states the last position.
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
-            f"{name}={positions!r} must be a tensor of integers (T,) or (B, T), such as positions.arange(length) "
-            "or torch.tensor([…])"
+            f"{name}={positions!r} must be an integer tensor of shape (T,) or (B, T), such as "
+            "positions.arange(length) or torch.tensor([…])"
         )
     if positions.dtype not in (torch.int64, torch.int32):
         raise InvalidArgument(f"{name} is {positions.dtype}; positions must be exact integers: pass int64 or int32")
@@ -43,8 +43,8 @@ def check(
     if axes > 1 and (positions.dim() not in (2, 3) or positions.shape[0] != axes):
         raise InvalidArgument(
             f"{name} has shape {tuple(positions.shape)}; this encoding has {axes} axes, so positions must be "
-            f"({axes}, T) or ({axes}, B, T); for plain text, repeat the positions with positions.expand({axes}, "
-            "-1)"
+            f"of shape ({axes}, T) or ({axes}, B, T); for plain text, repeat the positions with "
+            f"positions.expand({axes}, -1)"
         )
     lowest = 1 - limit if signed else 0
     if positions.numel() == 0 or positions.is_meta:

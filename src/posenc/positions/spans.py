@@ -38,8 +38,7 @@ class Counting:
         frames: the number of frames of a video's grid per token (``temporal_merge_size``).
         ids_per_second: the number of time ids per second of video (``tokens_per_second``,
             ``position_id_per_seconds``); None for one time id per frame.
-        whole_videos: whether a video is one span; if not, the frames of a video are images that are separated by
-            text.
+        whole_videos: whether a video is one span; if not, its frames are images that are separated by text.
     """
 
     merge: int = 2
@@ -107,8 +106,8 @@ class Video(Span):
     def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
         if not counting.whole_videos:
             raise InvalidArgument(
-                f"{self} cannot be one span, because this family has text with a time between frames; pass each "
-                "frame as Image(rows, columns) and the text between frames as Text(tokens)"
+                f"{self} cannot be one span, because this family puts text with a timestamp between frames; pass "
+                "each frame as Image(rows, columns) and the text between frames as Text(tokens)"
             )
         (frames,) = _merged(self, counting.frames, frames=self.frames)
         axes = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
@@ -141,9 +140,9 @@ def multimodal(
         start: the first position; to continue a conversation, pass the next position of the previous part.
 
     The time of a video token is the floor of the exact product of frame, seconds and ids per second; the code of
-    the families multiplies in float32. As in training, text after a video starts above the last time id of the
-    video. In transformers 5.23, this text starts above the larger side of the grid, which is inside a long
-    video.
+    the families multiplies in float32. As in training, the positions of text after a video start above the video's
+    last time id. In transformers 5.23, this text starts above the larger side of the grid, so its positions overlap
+    the time ids of a long video.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]

@@ -55,7 +55,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
     """
     lengths = [as_integer(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     if any(n < 1 for n in lengths):
-        raise InvalidArgument(f"lengths={lengths} must be numbers of at least 1; omit empty documents")
+        raise InvalidArgument(f"lengths={lengths} must all be at least 1; omit empty documents")
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
     segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
     starts = counts.cumsum(0) - counts
@@ -73,7 +73,7 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
     if cu_seqlens.dtype not in (torch.int32, torch.int64) or cu_seqlens.dim() != 1 or bounds[:1] != [0]:
         raise InvalidArgument(
             f"cu_seqlens is {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)} and starts with {bounds[:4]}; "
-            "it must be integers (N,) from 0 to the number of tokens"
+            "it must be integers of shape (N,), from 0 to the number of tokens"
         )
     if any(a >= b for a, b in itertools.pairwise(bounds)):
         at = next(i for i, (a, b) in enumerate(itertools.pairwise(bounds)) if a >= b)
@@ -87,12 +87,12 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
 def sharded(
     length: int, rank: int, ranks: int, *, zigzag: bool = False, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """Return the places of a rank's tokens in a sequence of ``length`` tokens that is sharded over ``ranks``
+    """Return the indices of a rank's tokens in a sequence of ``length`` tokens that is sharded over ``ranks``
     ranks.
 
-    By default, a rank has one contiguous piece. With ``zigzag``, a rank has piece ``rank`` from the front and
-    piece ``rank`` from the back, so that all ranks have equal work with a causal mask. Use the result as
-    positions, as ``Mask.q_order``, and to index tokens.
+    By default, a rank has one contiguous piece. With ``zigzag``, it has piece ``rank`` from the front and piece
+    ``rank`` from the back, so that all ranks have equal work with a causal mask. Use the result as positions, as
+    ``Mask.q_order``, and to index tokens.
     """
     length, rank, ranks = as_integer(length, "length"), as_integer(rank, "rank"), as_integer(ranks, "ranks")
     pieces = 2 * ranks if zigzag else ranks

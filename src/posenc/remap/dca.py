@@ -1,5 +1,5 @@
-"""Dual Chunk Attention, DCA, uses the place of a key in its chunk as its position (An et al. 2024, arXiv
-2402.17463, section 3).
+"""Dual Chunk Attention (DCA) uses a key's index in its chunk as its position (An et al. 2024, arXiv 2402.17463,
+section 3).
 
     s tokens per chunk, c = s + w:        key at p mod s
     keys of the query's chunk:            query at p mod s
@@ -28,7 +28,7 @@ class DCA(Remap):
     stores keys rotated to p mod ``chunk``.
 
     For earlier chunks, the authors' code sets the position of queries to c, not c − 1. The authors' code also
-    multiplies cos and sin by YaRN's factor for the request's length; here, pass a rotary with ``YaRN`` for this
+    multiplies cos and sin by YaRN's factor for the request's length; here, pass a ``Rotary`` with ``YaRN`` for this
     factor.
 
     Args:

@@ -1,4 +1,4 @@
-"""Remapped encodings, which are rotations with different positions for different ranges of distances."""
+"""Remapped encodings are rotations that use different positions for different ranges of distances."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class PlacedRemap(Placed):
 
 
 class Remap(Encoding):
-    """A rotation in which the positions of queries and keys depend on their distance. No parameters.
+    """A rotation in which the positions of queries and keys depend on their distance. Has no parameters.
 
     A subclass implements ``parts``, and also ``cached`` if keys have the same positions in all parts. The parts
     together must cover all distances. Positions have one axis, and masks must be causal.
@@ -82,8 +82,8 @@ class Remap(Encoding):
 
     @abstractmethod
     def longest(self, trained: int) -> float:
-        """Return the length of the longest sequence that uses no distance above ``trained`` − 1. The result is ∞
-        if there is no limit, and ``trained`` if the settings do not remap such short sequences.
+        """Return the length of the longest sequence that uses no distance above ``trained`` − 1. The result is ∞ if
+        there is no limit, and ``trained`` if the settings do not remap sequences that are this short.
         """
 
     def cached(self, positions: Tensor) -> Tensor | None:
@@ -103,7 +103,7 @@ class Remap(Encoding):
 
 def remapped(encoding: Encoding, text: str) -> Encoding:
     """Remap positions in the layers that a longer context affects, as in ``remapped(layers, "dca(rotary,
-    chunk=3072, local=384)")``. In this string, ``rotary`` stands for the rotary of each layer.
+    chunk=3072, local=384)")``. In this string, ``rotary`` stands for the ``Rotary`` of each layer.
 
     Raises:
         InvalidArgument: the encoding of an affected layer is not a ``Rotary`` with one axis.

@@ -3,7 +3,7 @@
     distance d < W:  p_q − p_k                          neighbours, as trained
     distance d ≥ W:  ⌊p_q/G⌋ + W − ⌊W/G⌋ − ⌊p_k/G⌋       groups of G tokens
 
-With the shift W − ⌊W/G⌋, the distances to groups continue at the end of the distances to neighbours.
+With the shift W − ⌊W/G⌋, the distances to groups continue where the distances to neighbours end.
 """
 
 from typing import ClassVar, final

@@ -1,5 +1,5 @@
-"""The types of the fields of scalings, annotated with their checks. Error messages name the field, its value,
-the range and the fix.
+"""The field types of scalings, annotated with checks. Error messages name the field, its value, the range and the
+fix.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,16 +23,16 @@ class Checked:
 
 
 def positive(fix: str) -> Callable[[Any, str], None]:
-    """Return a check that a value is a finite number above 0."""
+    """Return a function that checks that a value is a finite number above 0."""
     return such_that(lambda value: is_number(value) and value > 0, f"be a finite number above 0; {fix}")
 
 
 check_factor = such_that(
     lambda value: is_number(value) and value >= 1,
-    "be a finite number of at least 1: it is the new context length over the old; 1 changes nothing, and shorter "
-    "contexts need no scaling",
+    "be a finite number of at least 1: it is the new context length divided by the old; 1 changes nothing, and "
+    "shorter contexts need no scaling",
 )
-check_original_length = at_least(2, ": the length that the model was trained at")
+check_original_length = at_least(2, ": the length at which the model was trained")
 check_total_length = at_least(1, ": prompt and answer together, in tokens")
 
 

@@ -1,5 +1,5 @@
-"""The default is unscaled frequencies θ_i = base^(−2i/d) (Su et al. 2021, RoFormer, section 3.2.2; arXiv
-2104.09864).
+"""The default scaling leaves frequencies unscaled: θ_i = base^(−2i/d) (Su et al. 2021, RoFormer, section 3.2.2;
+arXiv 2104.09864).
 """
 
 from dataclasses import dataclass

@@ -21,11 +21,11 @@ class DynamicNTK(LengthScaling):
     """NTK with a base that depends on the length of the request.
 
     Args:
-        factor: f ≥ 1, the factor of T/L beyond the trained length.
-        original_length: L, the trained context in tokens.
+        factor: f ≥ 1, which multiplies T/L for requests beyond the trained length.
+        original_length: L, the trained context length in tokens.
 
     Cached keys become stale when a request outgrows its planned length, because scores of queries and keys that
-    were rotated under different plans are wrong. Plan for prompt plus answer, or convert the cache with
+    were rotated with different plans are wrong. Plan for prompt plus answer, or convert the cache with
     ``posenc.rerotate``. Hugging Face keeps the old keys when the base grows during generation. Hugging Face also
     computes the base from a float32 length, so the last bits may differ from the result of ``plan``.
     """

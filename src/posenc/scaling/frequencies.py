@@ -14,7 +14,7 @@ class Frequencies:
         exact: θ_i, radians per position, one per pair, as exact decimals (50 digits).
         float32: the frequencies that the code of public checkpoints computes in float32, bit for bit; they
             differ from ``exact`` only by float32 rounding.
-        attention_factor: a, a factor of both cos and sin, so scores are multiplied by a².
+        attention_factor: a, which multiplies both cos and sin, so scores are multiplied by a².
     """
 
     exact: tuple[Decimal, ...]

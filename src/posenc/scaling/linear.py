@@ -4,8 +4,8 @@
     θ'_i = θ_i / s
 
 Dividing frequencies by s is equivalent to dividing positions by s. No pair leaves the range of angles that the
-model has seen in training, but neighbouring tokens are s times closer. Quality is lower at every length until
-the model is fine-tuned for a short time.
+model has seen in training, but neighbouring tokens are s times closer. Quality is lower at every length until the
+model has been briefly fine-tuned.
 """
 
 from dataclasses import dataclass

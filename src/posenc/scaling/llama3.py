@@ -33,9 +33,9 @@ class Llama3(Scaling):
 
     Args:
         factor: s ≥ 1; 8 in Llama 3.1, 32 in Llama 3.2.
-        original_length: L, the trained context in tokens; 8192.
-        low_freq_factor: pairs that complete fewer turns than this number are interpolated; 1.
-        high_freq_factor: pairs that complete more turns than this number are kept; 4.
+        original_length: L, the trained context length in tokens; 8192.
+        low_freq_factor: pairs that complete fewer turns than this number are interpolated; 1 in Llama 3.1.
+        high_freq_factor: pairs that complete more turns than this number are kept; 4 in Llama 3.1.
     """
 
     factor: Factor = 8.0
@@ -68,7 +68,7 @@ class Llama3(Scaling):
         return mix(frequencies, keep, Decimal(self.factor))
 
     def _float32(self, inverse: Float[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
-        """Compute the ramp in float32, with the order of operations in the released code."""
+        """Compute the ramp in float32, with the released code's order of operations."""
         low, high, length = self.low_freq_factor, self.high_freq_factor, self.original_length
         wavelength = 2 * math.pi / inverse
         scaled = torch.where(wavelength > length / low, inverse / self.factor, inverse)

@@ -1,4 +1,4 @@
-"""LongRoPE divides the frequency of each pair by a factor that was found by a search (Ding et al. 2024, arXiv
+"""LongRoPE divides the frequency of each pair by a factor that was found by search (Ding et al. 2024, arXiv
 2402.13753; Phi-3).
 
     θ'_i = θ_i / f_i,  f is the short list up to the trained length L, the long list beyond it
@@ -32,7 +32,7 @@ class PerPair(Scaling):
 
     Args:
         factors: f_i > 0, one per pair.
-        attention_factor: a, a factor of cos and sin.
+        attention_factor: a, which multiplies cos and sin.
     """
 
     factors: Factors
@@ -59,7 +59,7 @@ class LongRoPE(LengthScaling):
     Args:
         short_factors: f_i for lengths up to and including ``original_length``.
         long_factors: f_i for longer requests.
-        original_length: L, the trained context in tokens.
+        original_length: L, the trained context length in tokens.
         factor: s ≥ 1, the longest length divided by the trained length; it determines the attention factor.
         attention_factor: a; by default √(1 + ln s / ln L).
 

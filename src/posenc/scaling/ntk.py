@@ -1,9 +1,9 @@
-"""NTK-aware scaling uses a larger base, which slows down slow pairs and hardly changes fast pairs.
+"""NTK-aware scaling uses a larger base, which slows the slow pairs and hardly changes the fast pairs.
 
 ``form="base"`` (bloc97 2023; YaRN, arXiv 2309.00071, appendix A.1): θ'_i = b'^(−2i/d), b' = b·s^(d/(d−2)). The
-first frequency is unchanged, and the last frequency is divided by exactly s. Nearly all slow pairs leave the
-range of angles that the model has seen in training: for d = 128, L = 4096 and s = 8, 17 of the 18 pairs that
-never complete a turn.
+first frequency is unchanged, and the last frequency is divided by exactly s. Nearly all slow pairs leave the range
+of angles that the model has seen in training: for d = 128, L = 4096 and s = 8, 17 of the 18 pairs that never
+complete a turn in training do.
 
 ``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last frequency is also divided
 by s, and the first frequency is divided by s^(2/d). The ratio of neighbouring frequencies is the ratio for base

@@ -4,7 +4,7 @@
 
 Frequencies and pairs are the same as if the whole head rotated; with half pairing, the pairs are (i, i+D/2).
 Partial rotation is different: ``Rotary(rotary_dim=r)`` rotates the first r channels with the frequencies
-b^(−2i/r). Trained weights work only with the method of their training.
+b^(−2i/r). Trained weights work only with the method that was used in training.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from posenc.scaling.scaling import Scaling, exact, powers_float32, unscaled_freq
 Fraction = Annotated[
     float,
     such_that(
-        lambda p: is_number(p) and 0 <= p <= 1, "be in 0 … 1: the share of pairs that rotate (Gemma 4: 0.25)"
+        lambda p: is_number(p) and 0 <= p <= 1, "be between 0 and 1: the share of pairs that rotate (Gemma 4: 0.25)"
     ),
 ]
 

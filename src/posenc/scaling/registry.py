@@ -47,13 +47,13 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
 def method(
     name: str, factor: float, original_length: int, *, beta_fast: float | None = None
 ) -> Scaling | LengthScaling:
-    """Return the scaling by which an extension method reaches ``factor`` times the trained length.
+    """Return the scaling with which an extension method reaches ``factor`` times the trained length.
 
     Args:
         name: a name in ``METHODS``; ``"default"`` means ``"none"``. LongRoPE is not in ``METHODS``, because its
-            lists of factors are found by a search.
+            lists of factors are found by search.
         factor: s, the longer length divided by the trained length. As in Hugging Face's configs, dynamic NTK
-            gets the same factor, so at s times the trained length dynamic NTK equals NTK with factor s² − s + 1.
+            gets the same factor, so at s times the trained length, dynamic NTK equals NTK with factor s² − s + 1.
         original_length: L, the trained length, if the method depends on it.
         beta_fast: YaRN's ``beta_fast``, if it is not 32.
     """

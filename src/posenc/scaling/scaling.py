@@ -41,7 +41,7 @@ class Scaling(Checked, ABC):
 
     @property
     def softmax_factor(self) -> float:
-        """An additional factor of attention's 1/√D, from YaRN's ``mscale_all_dim``; 1 for all other scalings."""
+        """A factor on attention's 1/√D, set by YaRN's ``mscale_all_dim``; 1 for all other scalings."""
         return 1.0
 
 
@@ -58,7 +58,7 @@ class LengthScaling(Checked, ABC):
         """Return the fixed scaling for a request of ``total_length`` tokens."""
 
     def stale(self, planned_length: int, total_length: int) -> bool:
-        """Return whether keys that were cached under one length's plan are stale under another length's plan."""
+        """Return whether keys that were cached with the plan for one length are stale with the plan for another."""
         return self.plan(planned_length) != self.plan(total_length)
 
 
@@ -105,7 +105,7 @@ Base = Annotated[float, check_base]
 
 def exact(formula: Callable[P, R]) -> Callable[P, R]:
     """Decorate a decimal formula so that it is computed with 50 digits in any decimal context, and with plain
-    tensors in a model of fake tensors.
+    tensors even under a fake-tensor mode.
     """
 
     @wraps(formula)
@@ -119,9 +119,7 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
 
 @exact
 def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tuple[Decimal, ...]:
-    """Return the exact base^(−i/divisor) for every index i, as powers of one ratio with guard digits before
-    rounding.
-    """
+    """Return the exact base^(−i/divisor) for every index i, computed as powers of one ratio with guard digits."""
     with localcontext() as context:
         context.prec = DIGITS + 10
         ratio = (-Decimal(base).ln() / divisor).exp()
@@ -144,8 +142,8 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
     """Return base^(2i/d) in float32 for all pairs, or the first ``pairs`` pairs. These powers are the first step
     of every float32 recipe.
 
-    The last bit of a power depends on the length of its vector, because full SIMD registers and the remainder
-    are computed differently. A recipe for fewer pairs must therefore compute a shorter vector.
+    The last bit of a power depends on the length of the vector that is computed, because full SIMD registers and
+    the remainder are computed differently. A recipe for fewer pairs must therefore compute a shorter vector.
     """
     stop = rotary_dim if pairs is None else 2 * pairs
     exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
@@ -153,8 +151,8 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
 
 
 def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-    """Return the unscaled frequencies in float32, with the order of operations with which public checkpoints
-    were trained.
+    """Return the unscaled frequencies in float32, in the order of operations with which public checkpoints were
+    trained.
     """
     return 1.0 / powers_float32(rotary_dim, base)
 

@@ -12,8 +12,8 @@ g_i = 1 − clip((i − low)/(high − low), 0, 1). The frequencies of the two r
 cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores are multiplied by a² and attention
 becomes sharper. DeepSeek's configs have two numbers, mscale and mscale_all_dim. With these numbers, the
 attention factor is a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and the softmax scale is multiplied
-by (0.1·mscale_all_dim·ln s + 1)². This factor of the softmax scale is ``softmax_factor``, which a placed
-encoding passes to attention.
+by (0.1·mscale_all_dim·ln s + 1)². The factor of the softmax scale is ``softmax_factor``, which a placed encoding
+passes to attention.
 """
 
 import math
@@ -49,11 +49,11 @@ class YaRN(Scaling):
 
     Args:
         factor: s ≥ 1, the target length divided by the trained length.
-        original_length: L, the trained context in tokens.
-        beta_fast: pairs that complete more turns within L are kept; 32. At small L, this number can exceed L/2π,
-            the turns of the fastest pair, so that every pair is scaled; then pass a smaller number.
-        beta_slow: pairs that complete fewer turns within L are fully interpolated; 1. In Kimi K2, beta_fast and
-            beta_slow are 1, so the ramp is one pair wide.
+        original_length: L, the trained context length in tokens.
+        beta_fast: pairs that complete more turns within L are kept; 32 in the paper. If L is small, this number can
+            exceed L/2π, the turns of the fastest pair, so that every pair is scaled; then pass a smaller number.
+        beta_slow: pairs that complete fewer turns within L are fully interpolated; 1 in the paper. In Kimi K2,
+            beta_fast and beta_slow are 1, so the ramp is one pair wide.
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; False in GPT-OSS.
         attention_factor: a; by default 0.1·ln s + 1, or the ratio from ``mscale`` and ``mscale_all_dim``.
@@ -104,9 +104,7 @@ class YaRN(Scaling):
 
     @property
     def softmax_factor(self) -> float:
-        """An additional factor of attention's 1/√D, from DeepSeek's ``mscale_all_dim``; 1 if ``mscale_all_dim``
-        is None.
-        """
+        """A factor on attention's 1/√D, set by DeepSeek's ``mscale_all_dim``; 1 if that is None."""
         return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
 
     def _sharpening(self, weight: float) -> float:
@@ -129,7 +127,7 @@ class YaRN(Scaling):
 
         Raises:
             InvalidArgument: the ends of the ramp are in the wrong order, because all pairs complete more than
-                beta_fast turns or no pair completes beta_slow turns. For such settings, the ramp of the authors'
+                beta_fast turns or no pair completes beta_slow turns. With such settings, the ramp in the authors'
                 code is reversed or wrong.
         """
         low, high = self._ends(rotary_dim, base)
@@ -137,8 +135,8 @@ class YaRN(Scaling):
 
     @exact
     def _ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
-        """Return the exact ``ends``. An end of the ramp in float64 has an error of 1e-16, which changes angles
-        by 6e-8 rad at position 2^31.
+        """Return the exact ``ends``. Computed in float64, an end of the ramp has an error of 1e-16, which changes
+        angles by 6e-8 rad at position 2^31.
         """
         length, log_base = self.original_length, Decimal(base).ln()
         low, high = (
@@ -156,7 +154,7 @@ class YaRN(Scaling):
         return low, high + Decimal("0.001") if low == high else high
 
     def _float32(self, rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-        """Compute the dimension ramp in float32, with the order of operations in the released code."""
+        """Compute the dimension ramp in float32, with the released code's order of operations."""
         low, high = self.ends(rotary_dim, base)
         powers = powers_float32(rotary_dim, base)
         extrapolated, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)

@@ -1,9 +1,9 @@
-"""Gradients of a learned bias along a line of offsets, which are sums of the scores' gradients along diagonals.
+"""Gradients of a learned bias along a line of offsets: sums of the scores' gradients along diagonals.
 
 Rows are reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. Each row of the
-scores' gradients is padded with as many zeros as there are rows. If the result is read with rows that are
-shorter by one, each diagonal becomes a column. Matrix products are computed in float32 or wider, in memory that
-all blocks share.
+scores' gradients is padded with as many zeros as there are rows. If the padded memory is read with rows that are
+one element shorter, each diagonal becomes a column. Matrix products are computed in float32 or wider, in memory
+that all blocks share.
 """
 
 import torch
@@ -14,8 +14,8 @@ from posenc.kernels.attention.softmax import Block, split
 
 
 class Diagonals:
-    """Gradients for blocks of at most ``rows`` rows. ``line`` accumulates the gradient of the bias's line, ``(H,
-    S+T−1)``.
+    """Gradients for blocks of at most ``rows`` rows. ``line`` accumulates the gradient of the bias along the line
+    of offsets, ``(H, S+T−1)``.
     """
 
     def __init__(

@@ -3,7 +3,7 @@ fully hidden.
 
     y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
 
-FlexAttention is used on CUDA devices, in place of blocks of rows. On the CPU, FlexAttention has no backward pass
+FlexAttention is used on CUDA devices, instead of blocks of rows. On the CPU, FlexAttention has no backward pass
 (torch 2.13). Tests compare FlexAttention with the specification, uncompiled on the CPU and compiled on a GPU
 (tests/test_cuda.py).
 """

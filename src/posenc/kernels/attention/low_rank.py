@@ -54,9 +54,9 @@ def linear(
     """Return channels for m_h·(p_k − p_q)/scale, for positions less than ``SPAN`` from the first position of their
     row.
 
-    Slopes are split into three pieces of 8 bits. A position is one number in float32 and two digits of base 256
-    in 16-bit dtypes. The query's term m·p_q is constant along a row, so rounding does not change attention; the
-    only purpose of this term is to cancel the large terms.
+    Slopes are split into three pieces of 8 bits. A position is one number in float32 and two base-256 digits in
+    16-bit dtypes. The query's term m·p_q is constant along a row, so rounding does not change attention; the only
+    purpose of this term is to cancel the large terms.
     """
     start = k_positions.amin(-1, keepdim=True)
     q_at, k_at = ((at - start).double() / UNIT for at in (q_positions, k_positions))
@@ -98,7 +98,7 @@ def of_sums(
 def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor, Tensor, Tensor]:
     """Prepend these channels to q and k, and pad v with zeros to the same width.
 
-    Heads that share keys remain grouped if all heads have the same channels of keys.
+    Heads that share keys remain grouped if all heads have the same extra key channels.
     """
     B, H, more_q, more_k = q.shape[0], q.shape[1], *channels
     # GPU kernels need widths that are multiples of 8.
@@ -111,7 +111,7 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 
 
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether attention on this device sums channels of this dtype exactly enough, tested once per
+    """Return whether attention on this device sums channels of this dtype accurately enough. Tested once per
     process.
     """
     # Settings that a process may change and that affect how products are summed.

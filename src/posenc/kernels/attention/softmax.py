@@ -96,8 +96,8 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
     """Return exp(scores − lse) divided by its sum along the row. A row that sees no key is zero.
 
-    The sum is 1 up to the rounding error of lse, which can be large, because far from all keys ALiBi's lse is in
-    the thousands.
+    Before the division, this sum is 1 up to the rounding error of lse, which can be large: far from all keys, the
+    magnitude of ALiBi's lse is in the thousands.
     """
     weights = (scores - finite(lse)[..., None]).exp()
     total = weights.sum(-1, keepdim=True)
@@ -130,7 +130,7 @@ def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr 
 
 
 def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Float[Tensor, "B H rows m"]:
-    """Return x @ y. Every head of x is multiplied by the head of y that its group shares."""
+    """Return x @ y. Each head of x is multiplied by the head of y that belongs to its group."""
     return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
 
 
@@ -140,7 +140,7 @@ def repeat_kv(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n
 
 
 def finite(lse: Tensor) -> Tensor:
-    """Replace −∞, which belongs to a row that sees no key, by zero, so that weights are exp(−∞) = 0 and not NaN."""
+    """Replace −∞, the value of a row that sees no key, with zero, so that weights are exp(−∞) = 0 and not NaN."""
     return lse.masked_fill(lse == -math.inf, 0.0)
 
 
@@ -165,10 +165,10 @@ def attended(
     is_causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
-    """Compute attention with one call of torch's attention, with grouped queries.
+    """Compute attention with one call to torch's attention, with grouped queries.
 
     If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
-    product reads their keys once. In bfloat16, this product takes a tenth of the time of products with vectors.
+    product reads their keys once. In bfloat16, this product takes a tenth of the time of matrix–vector products.
     """
     heads, groups = q.shape[1], k.shape[1]
     # Branches, since torch does not accept a symbolic flag from a compiler.

@@ -32,8 +32,8 @@ SHARE = 1 << 18
 def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
     """Rotate x by the tables, into new memory or into ``out``, which may be x itself.
 
-    The specification is used if the kernel cannot read the tensors, such as tables wider than x, non-contiguous
-    channels or vmapped axes, and under modes of torch, which see operators only.
+    The specification is used if the kernel cannot read the tensors (tables wider than x, non-contiguous channels,
+    vmapped axes), and under torch's dispatch modes, which see only operators.
     """
     y = torch.empty_like(x) if out is None else out
     tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
@@ -100,7 +100,7 @@ def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step
 def _jobs(
     kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
 ) -> ctypes.Array[Job] | None:
-    """Return the kernel calls of a step without tables, or None if the kernel cannot rotate q or k."""
+    """Return the kernel calls of a step, without their tables, or None if the kernel cannot rotate q or k."""
     jobs: list[Job] = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(

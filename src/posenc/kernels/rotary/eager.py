@@ -3,8 +3,8 @@
 Results equal the specification's results bit for bit.
 
 Allocating an output takes longer than the arithmetic, because the pages of the output must be mapped. To save
-passes over memory, a block is copied once into the output (or to float32 if the input is narrower) and rotated
-in the copy.
+passes over memory, a block is copied once, into the output (or to float32 if the input is narrower), and the copy
+is rotated in place.
 """
 
 import torch

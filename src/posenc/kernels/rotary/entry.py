@@ -1,5 +1,5 @@
-"""``rotate_both``, the entry point of rotation. The function selects the backend, decides whether q and k need
-one call or two calls, and handles ``out``.
+"""``rotate_both``, the entry point of rotation. It selects the backend, decides whether q and k are rotated in one
+call or two, and handles ``out``.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def rotate_both(
     unchanged.
 
     Args:
-        q, k: queries and keys; if one of them is None, its result is None.
+        q, k: queries and keys; if one of them is None, so is its result.
         q_tables, k_tables: cos and sin; the same object if q and k share tables.
         backend: see ``posenc.kernels.backend``. Neither the choice of the backend nor the results depend on
         whether gradients are enabled.
@@ -112,7 +112,8 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Return whether one call may rotate q and k. A result must require gradients only if its own input does.
+    """Return whether one call may rotate both q and k. A result must not require gradients unless its own input
+    does.
 
     Only the cos tables are compared, because torch 2.8 cannot compare named tuples under ``torch.compile``.
     """
@@ -123,7 +124,7 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """Return the name of the implementation; ``"torch"`` is the specification.
 
-    ``torch.compile`` and ``torch.export`` get the formula, which a compiler fuses. Tables that require gradients
+    ``torch.compile`` and ``torch.export`` use the formula, which a compiler fuses. Tables that require gradients
     need the specification.
     """
     if backend == "torch":
@@ -154,7 +155,9 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
                 "share memory; pass a tensor without overlap: x.clone()"
             )
     if len(out) == 2 and (out[0] is out[1] or (is_concrete(*out) and overlap(*out))):
-        raise InvalidArgument("out has two tensors that share memory; pass separate tensors for queries and keys")
+        raise InvalidArgument(
+            "out contains two tensors that share memory; pass separate tensors for queries and keys"
+        )
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:

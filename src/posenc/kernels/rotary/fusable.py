@@ -1,7 +1,7 @@
 """Rotation under compilers: the specification, which compilers fuse with neighbouring operators.
 
-Like every engine, ``fusable`` is called through ``Rotate``. A backward pass that a compiler derives takes 1.6 to
-3.5 times as long as a rotation back.
+Like every engine, ``fusable`` is called through ``Rotate``, because a compiler-derived backward pass takes 1.6 to
+3.5 times as long as the inverse rotation.
 """
 
 from typing import cast

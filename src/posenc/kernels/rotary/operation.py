@@ -1,6 +1,6 @@
 """Rotation as one differentiable operation that any engine can compute.
 
-A rotation is linear in x, and its transpose is the rotation back. An engine therefore only needs to rotate: by φ
+A rotation is linear in x, and its transpose is the inverse rotation. An engine therefore only needs to rotate: by φ
 in the forward pass, by −φ in the backward pass, and again for second derivatives. The tables are constants. The
 specification is used instead if tables require gradients, and inside function transforms and forward-mode
 derivatives.
@@ -24,8 +24,8 @@ be x or not overlap x.
 class Rotate(torch.autograd.Function):
     """y = R(φ) x for q and k, with the backward pass g ↦ R(−φ) g. If k is None, only q is rotated.
 
-    ``inplace`` overwrites q and marks it as changed; autograd allows only one changed view, which must be the
-    first argument.
+    With ``inplace``, q is overwritten and marked as changed. Autograd allows only one changed view, which must be
+    the first argument.
     """
 
     @staticmethod
