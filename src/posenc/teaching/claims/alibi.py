@@ -85,8 +85,8 @@ def sign_of_the_bias() -> Evidence:
 
 @claim(
     statement="ALiBi is added to the scores q·k.",
-    precise="It is added after they are divided by √D, so with equal keys a step costs exactly the slope, for "
-    "any head size.",
+    precise="It is added after they are divided by √D, so with equal keys each step lowers the score by "
+    "exactly the slope, for any head size.",
     verdict=Verdict.WHEN,
     source=PRESS,
 )

@@ -29,7 +29,7 @@ def order_error(encoding: str, causal: bool) -> float:
 
 
 @claim(
-    statement="Without positions, self-attention only shuffles its outputs when the inputs are shuffled.",
+    statement="Without positional encoding, self-attention only shuffles its outputs when the inputs are shuffled.",
     precise="f(PX) = P f(X) for every permutation P (equivariance), if there is no causal mask.",
     verdict=Verdict.WHEN,
     source="Vaswani et al. 2017, section 3.5; Zaheer et al. 2017",
@@ -91,8 +91,8 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 @claim(
     statement="Every encoding lets a model without a mask distinguish orders.",
     precise="Every encoding in the catalogue that acts on embeddings, queries and keys, or scores breaks "
-    "equivariance. NoPE and scales that affect only far queries do not break equivariance. Encodings that require "
-    "a causal mask were not tested.",
+    "equivariance. NoPE and scales that affect only distant queries do not break equivariance. Encodings that "
+    "require a causal mask were not tested.",
     verdict=Verdict.WHEN,
     source=VASWANI,
 )
@@ -114,7 +114,7 @@ def attend(x: Tensor) -> Tensor:
 
 
 @claim(
-    statement='Without positions, "cat ate fish" and "fish ate cat" give the same vectors in a different order.',
+    statement='Without positional encoding, "cat ate fish" and "fish ate cat" give the same vectors, reordered.',
     precise="Each word has the same output vector in both sentences.",
     verdict=Verdict.HOLDS,
     source=VASWANI,

@@ -39,7 +39,7 @@ def losses(encoding: str) -> tuple[float, float]:
 
 
 @claim(
-    statement="RoPE and sinusoidal positions generalise past the trained length, and ALiBi even improves there.",
+    statement="RoPE and sinusoidal codes generalise past the trained length, and ALiBi even improves there.",
     precise="On fixed targets, ALiBi stays level, and RoPE and sinusoidal codes get worse. The gain that "
     "papers report for ALiBi comes mostly from later tokens of a window, which have more context.",
     verdict=Verdict.FAILS,
@@ -112,9 +112,9 @@ def stretched(name: str) -> tuple[float, float]:
 
 
 @claim(
-    statement="Without tuning, a RoPE model reads past its trained length best with scaled frequencies.",
-    precise="At 8 times its trained length, a small model's loss is 1.8 to 1.9 nats per byte under three "
-    "remappings of positions and 2.3 under the best scaling. Remappings do not increase the loss on short texts. "
+    statement="Without tuning, scaled frequencies are the best way to run a RoPE model past its trained length.",
+    precise="At 8 times its trained length, a small model's loss is 1.8 to 1.9 nats per byte with three remappings "
+    "of positions and 2.3 with the best scaling. Remappings do not increase the loss on short texts. "
     "STRING, which reaches less than twice the trained length, is no better at 8 times this length than no "
     "scaling.",
     verdict=Verdict.FAILS,
@@ -137,7 +137,7 @@ def remapping_beats_scaling() -> Evidence:
 
 @claim(
     statement="A model whose loss stays low far past its trained length uses distant text.",
-    precise="Under the remapping with the lowest loss at 8 times the trained length, the last 128 bytes are "
+    precise="With the remapping that has the lowest loss at 8 times the trained length, the last 128 bytes are "
     "predicted no better than without any earlier text.",
     verdict=Verdict.FAILS,
     source="measured here: the same model",

@@ -26,7 +26,7 @@ def neighbours(encoding: str) -> tuple[float, ...]:
 
 @claim(
     statement="Past the trained length, every encoding loses order.",
-    precise="FoX fades distant tokens by gates, KERPLE by the logarithm of the distance. With every seed, both "
+    precise="FoX fades distant tokens with gates, KERPLE with the logarithm of the distance. With every seed, both "
     "encodings judge sequences of eight times the trained length as well as short sequences. RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
@@ -69,8 +69,8 @@ def reading_order_is_no_place() -> Evidence:
 
 @claim(
     statement="For an image, it does not matter how M-RoPE's pairs are divided among time, rows and columns.",
-    precise="If the fast pairs go to time, which is constant in an image, a model does not learn in 500 steps to "
-    "find neighbours. If the axes are interleaved, the model learns to find neighbours.",
+    precise="If the fast pairs are assigned to time, which is constant in an image, a model does not learn to find "
+    "neighbours within 500 steps. With interleaved axes, it does.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,
