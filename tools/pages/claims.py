@@ -10,7 +10,7 @@ from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 HEAD = """# Claims
 
 This page lists common statements about positional encodings, with verdicts. `posenc verify` tests them and exits
-with status 1 if a verdict changes; `--only NAME` tests one statement, `--slow` adds statements that train a model.
+with status 1 if a verdict changes; `--only NAME` tests one statement, and `--slow` adds those that train a model.
 The lab's `/claims` page asks for your guess first. *Holds conditionally*: true only under the conditions given.
 `make pages` writes this page.
 """
@@ -28,10 +28,7 @@ def page() -> str:
 def _claim(claim: Claim) -> str:
     slow = " Needs `--slow`." if claim.slow else ""
     verdict = claim.verdict.value.replace("when", "conditionally").capitalize()
-    return (
-        f'\n### {claim.name}\n\n"{claim.statement}"\n\n'
-        f"**{verdict}.** {claim.precise} ({claim.source}){slow}\n"
-    )
+    return f'\n### {claim.name}\n\n"{claim.statement}"\n\n**{verdict}.** {claim.precise} ({claim.source}){slow}\n'
 
 
 def kept() -> str:

@@ -27,7 +27,7 @@ def neighbours(encoding: str) -> tuple[float, ...]:
 @claim(
     statement="Past the trained length, every encoding loses order.",
     precise="FoX fades distant tokens with gates, KERPLE with the logarithm of the distance. With every seed, both "
-    "encodings judge sequences of eight times the trained length as well as short sequences. RoPE does not.",
+    "encodings judge sequences of eight times the trained length as accurately as short ones. RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
     slow=True,
@@ -42,7 +42,7 @@ def order_is_kept_by_what_fades() -> Evidence:
 
 @claim(
     statement="One seed shows which encoding keeps order past the trained length.",
-    precise="RoPE's accuracy at eight times the trained length differs by more than 0.3 between three seeds.",
+    precise="RoPE's accuracy at eight times the trained length differs by more than 0.3 among three seeds.",
     verdict=Verdict.FAILS,
     source="measured here: the same models as above",
     slow=True,
