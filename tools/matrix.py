@@ -37,12 +37,11 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-The table shows whether releases compute the positions of published configs. *equal*: yes (lengths are not
-compared). *cos …*: no, with the largest error of cos up to four times the trained length. A cell that names a field
-means that this field differs.
-*refused*: the release does not run the config. *not read*: posenc has no rules for it.
-*not asked*: its model file was not run. `python -m tools.matrix` writes this page
-([how releases are tested](one-config.md#programs)).
+The table shows whether releases compute the encoding that published configs specify. *equal*: yes (lengths are not
+compared). *cos …*: no, with the largest error of cos up to four times the trained length. *window* or another
+field: this field differs. *refused*: the release does not run the config. *not read*: posenc has no rules for this
+model. *not asked*: the program's model file was not run. Below the table, *all* means all layers.
+`python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
 
 """
 

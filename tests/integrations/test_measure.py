@@ -153,7 +153,7 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
         (
             "ultrabert",
             {"windows": replace(FAMILIES["ultrabert"].windows, counts="back")},
-            "itself included, is 5 in what was read, 6 in the measured model",
+            "including the token itself, is 5 in what was read, 6 in the measured model",
         ),
         pytest.param(
             "t5gemma2_text",

@@ -10,8 +10,8 @@ from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 HEAD = """# Claims
 
 This page lists common statements about positional encodings, with verdicts. `posenc verify` tests them and exits
-with status 1 if a verdict changes; `--only NAME` tests one statement, `--slow` adds statements that train a model.
-The lab's `/claims` page asks for your guess first. *Holds when* marks statements that hold only under conditions.
+with status 1 if a verdict changes; `--only NAME` tests one statement, and `--slow` adds those that train a model.
+The lab's `/claims` page asks for your guess first. *Holds conditionally*: true only under the conditions given.
 `make pages` writes this page.
 """
 
@@ -27,10 +27,8 @@ def page() -> str:
 
 def _claim(claim: Claim) -> str:
     slow = " Needs `--slow`." if claim.slow else ""
-    return (
-        f'\n### {claim.name}\n\n"{claim.statement}"\n\n'
-        f"**{claim.verdict.value.capitalize()}.** {claim.precise} ({claim.source}){slow}\n"
-    )
+    verdict = claim.verdict.value.replace("when", "conditionally").capitalize()
+    return f'\n### {claim.name}\n\n"{claim.statement}"\n\n**{verdict}.** {claim.precise} ({claim.source}){slow}\n'
 
 
 def kept() -> str:

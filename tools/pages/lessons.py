@@ -8,7 +8,7 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-Each row links to pages, claims, stages of the lab (`posenc lab`) and exercises. *Careful* marks errors and
+Each entry links to pages, claims, stages of the lab (`posenc lab`) and exercises. *Careful* marks errors and
 statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
 """
 
@@ -44,7 +44,7 @@ def _row(fact: Fact, entry: Entry) -> str:
         *(_stage(stage) for stage in entry.stages),
         *map(_page, entry.exercises),
     ]
-    return f"- {what}: {', '.join(links)}\n" if links else f"- {what}\n"
+    return f"- {what} ({', '.join(links)})\n" if links else f"- {what}\n"
 
 
 def questions_page() -> str:

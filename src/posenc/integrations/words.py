@@ -205,7 +205,7 @@ PHRASES: Mapping[str, Phrase] = {
     ),
     "backwards": Phrase(lambda layer, table: "; pairs rotate backwards, by −p·θ", "pairs rotate backwards:"),
     "signed": Phrase(lambda layer, table: "; positions may be negative", "positions may be negative:"),
-    "window": Phrase(_window, "the window, the token itself included, is"),
+    "window": Phrase(_window, "the window, including the token itself, is"),
     "window_after": Phrase(differs="the window after the token is"),
     "chunk": Phrase(
         lambda layer, table: f"; a token sees only its chunk of {count(layer.chunk)}", "tokens of a chunk:"

@@ -145,7 +145,7 @@ FORMULA = re.compile(r"Math\.(sin|cos|tan|atan2?|exp|expm1|log\w*|pow|sqrt|hypot
 
 def test_a_stage_says_which_questions_of_the_lessons_it_answers() -> None:
     html = page.room_page(rooms.BY_NAME["rotation"], {})
-    assert "Shifting both positions under RoPE: 1.700 and −1.100" in html
+    assert "Shifting both positions with RoPE: 1.700 and −1.100" in html
     assert 'href="/check?card=shift"' in html
     assert "posenc verify --only shift-by-five --only widget-numbers" in html
     assert '<a href="/lessons#lesson-0-7">Position, three ways, Shift widget</a>' in html

@@ -70,7 +70,7 @@ def two_ways_past_the_end() -> Evidence:
 @claim(
     statement="A learned table has parameters; a sinusoidal code has none.",
     precise="A 512 × 768 table has 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Only "
-    "encodings that learn maps as wide as the model, or a number for every offset in a window, have at least a "
+    "encodings that learn model-width maps, or a number for every offset in a window, have at least a "
     "tenth as many parameters.",
     verdict=Verdict.HOLDS,
     source=GEHRING,

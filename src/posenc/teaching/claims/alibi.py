@@ -15,7 +15,7 @@ CODE = "Press et al. 2022, authors' code"
 
 @claim(
     statement="ALiBi's slopes are 1/2, 1/4, … 1/256.",
-    precise="With 8 heads they are. With n = 2^k heads, the slopes are 2^(−8h/n); other head counts use two "
+    precise="This is true for 8 heads. With n = 2^k heads, the slopes are 2^(−8h/n); other head counts use two "
     "series.",
     verdict=Verdict.WHEN,
     source=f"{PRESS}; {CODE}",
@@ -38,7 +38,7 @@ def slopes_by_head_count() -> Evidence:
 
 @claim(
     statement="ALiBi's slopes form one geometric series.",
-    precise="If the number of heads is a power of two, they do; 12 heads use the slopes of 8 heads and then "
+    precise="They do if the number of heads is a power of two; 12 heads use the slopes of 8 heads and then "
     "every other slope of 16.",
     verdict=Verdict.WHEN,
     source=CODE,
@@ -85,8 +85,8 @@ def sign_of_the_bias() -> Evidence:
 
 @claim(
     statement="ALiBi is added to the scores q·k.",
-    precise="It is added after they are divided by √D, so with equal keys a step costs exactly the slope, for "
-    "any head size.",
+    precise="It is added after the scores are divided by √D, so with equal keys each step lowers the score by "
+    "exactly the slope, for any head size.",
     verdict=Verdict.WHEN,
     source=PRESS,
 )
@@ -131,7 +131,7 @@ def mirror_error(encoding: str, causal: bool) -> float:
 
 @claim(
     statement="ALiBi lets a model without a causal mask know order.",
-    precise="It gives distances without directions, so a sequence and its mirror image look the same. A causal "
+    precise="ALiBi sees distances without directions, so a sequence and its mirror image look the same. A causal "
     "mask distinguishes these sequences, and so does RoPE, whose angle has a sign.",
     verdict=Verdict.WHEN,
     source="direct calculation",

@@ -91,8 +91,8 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 @claim(
     statement="Every encoding lets a model without a mask distinguish orders.",
     precise="Every encoding in the catalogue that acts on embeddings, queries and keys, or scores breaks "
-    "equivariance. NoPE and scales that affect only far queries do not break equivariance. Encodings that require "
-    "a causal mask were not tested.",
+    "equivariance. NoPE and scales that affect only distant queries do not break equivariance. Encodings that "
+    "require a causal mask were not tested.",
     verdict=Verdict.WHEN,
     source=VASWANI,
 )

@@ -97,7 +97,7 @@ def desiderata() -> Evidence:
 
 
 @claim(
-    statement="An encoding is absolute or relative, and either kind tells a model the order.",
+    statement="An encoding is absolute or relative, and either kind encodes order.",
     precise="Each encoding declares what it acts on and whether its scores depend only on the offset, and "
     "measurements agree for the whole catalogue. NoPE is neither absolute nor relative, and does not encode "
     "order.",

@@ -114,8 +114,8 @@ def first_pair_is_faster_than_the_widget() -> Evidence:
 
 @claim(
     statement="Rotary scores decay with distance.",
-    precise="Only a bound for aligned vectors falls, and not monotonically. The scores of random vectors do not "
-    "decay, and for any distance there is a key that scores highest there.",
+    precise="Only an upper bound for aligned vectors falls, and not monotonically. The scores of random vectors do "
+    "not decay, and for any distance there is a key that scores highest there.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
 )

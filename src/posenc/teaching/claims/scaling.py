@@ -167,7 +167,7 @@ def partial_is_not_proportional() -> Evidence:
 
 
 @claim(
-    statement="With remapped positions, a model reads text of any length at distances that it was trained on.",
+    statement="With remapped positions, a model sees only trained distances, in texts of any length.",
     precise="ReRoPE and DCA do this at any length, Self-Extend up to a length that depends on its settings, "
     "and STRING up to less than twice the trained length.",
     verdict=Verdict.WHEN,

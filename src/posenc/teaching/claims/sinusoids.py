@@ -198,7 +198,8 @@ def unique_and_bounded() -> Evidence:
 @claim(
     statement="There is no particular reason for the base 10 000.",
     precise="With base 100, the slowest pair turns once in 617 positions, and every pair repeats beyond that. With "
-    "base 10 000, 75 of 256 pairs complete no turn in 4096 positions, and these pairs distinguish far positions.",
+    "base 10 000, 75 of 256 pairs complete no turn in 4096 positions, and these pairs distinguish "
+    "distant positions.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
