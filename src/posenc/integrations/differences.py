@@ -163,7 +163,7 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
 
 
 def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
-    """Return whether a field is equal in both layers, or cannot be compared because a file does not state it."""
+    """Return whether a field is equal in both layers, or cannot be compared because one of them is unknown."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
     incomparable = (

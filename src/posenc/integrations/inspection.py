@@ -45,8 +45,8 @@ class Inspection:
         answer: a summary in one sentence.
         facts: one sentence per fact.
         risks: what can go wrong, with reasons; may be empty.
-        positions: the positions read from the config.
-        table: the effective positions, which the facts describe.
+        positions: the position settings read from the config.
+        table: the effective position settings, which the facts describe.
     """
 
     answer: str
@@ -108,8 +108,8 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """Measure a small random model of the config at ``path``, and compare the measured positions with the
-    positions that ``read`` returns.
+    """Measure a small random model of the config at ``path``, and compare the measured positional encoding with the
+    settings that ``read`` returns.
 
     Returns:
         The comparison in words, and whether the results differ.

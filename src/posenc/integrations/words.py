@@ -22,9 +22,9 @@ class Phrase:
     """The words for a field of a table.
 
     Args:
-        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words with a
-            capital letter at the start form a sentence, and other words continue a line. A field that the phrase
-            of another field covers has no words.
+        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words that
+            start with a capital letter form a sentence of their own, and other words continue a line. A field has
+            no words if the phrase of another field covers it.
         differs: the words before the two values in ``diff``; empty if the field does not affect numbers.
     """
 
@@ -65,7 +65,7 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe an encoding by the words of its class or by its settings; return other text unchanged."""
+    """Describe an encoding in the words of its class or by its settings; return other text unchanged."""
     if " " in text.partition("(")[0]:
         return text
     encoding = build(parse(text), ModelShape())
@@ -97,7 +97,8 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:
-    """Return the layer, without a window that is as wide as the longest input. A length of 0 means unknown."""
+    """Return the layer, without its window if the window is as wide as the longest input. A length of 0 means
+    unknown."""
     return replace(layer, window=None) if layer.window and 0 < length <= layer.window else layer
 
 

@@ -4,7 +4,7 @@ The file runs in a separate process with limits on time and memory, in an empty 
 trust. Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
 (T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all of these
 functions are tried. Every layer type of a model is tested. If the function takes a layer, it is called for all
-layers of the type, and for all layers without positions.
+layers of the type, and for all layers without positional encoding.
 """
 
 import inspect
@@ -231,7 +231,7 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
     """Group the layers of this type for which the port computes the same numbers, and return the searches of each
     group by its layer numbers.
 
-    Layers without positions that the port rotates come first.
+    Layers that the port rotates although they have no positional encoding come first.
     """
     if not asked.indices or not any(
         takes(function, "layer", needs=False) for function in functions_of(names, name)
@@ -267,7 +267,7 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """Return the search for a port's return value, whose meaning is recognised by its shape."""
+    """Return the search for a port's return value, whose meaning is recognised from its shape."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
     array, *others = (torch.as_tensor(part).detach() for part in parts)

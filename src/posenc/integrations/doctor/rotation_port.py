@@ -1,4 +1,4 @@
-"""Ports of rotations: the arrays that a port may give, the rows of these arrays, and words for mistakes."""
+"""Ports of rotations: the arrays that a port may return, the rows of these arrays, and descriptions of mistakes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -200,4 +200,4 @@ UNTURNED = replace(
         ("multiple", "factor"), lambda port, right: "rotated, although the model gives them no positions"
     ),
 )
-"""A port of values, or of layers without positions."""
+"""A port of values, or of layers without positional encoding."""

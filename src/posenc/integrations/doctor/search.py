@@ -1,8 +1,8 @@
-"""The search behind `posenc doctor` for the shortest description that gives a port's numbers.
+"""The search behind `posenc doctor` for the shortest description that reproduces a port's numbers.
 
 A description is a frozen dataclass in which each field is a decision that a port can get wrong. The right
-description is tried first, then all descriptions with one named change, then all descriptions with two changes.
-An answer names the changed fields, and so states only what was tried.
+description is tried first, then all descriptions with one named change, then all descriptions with two changes. An
+answer names the changed fields, and so claims only what was tried.
 """
 
 import itertools
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 Rows = Mapping[str, Array]
 """Numbers of a port, one row per position, pair, head or offset: arrays of equal length, by name.
 
-The first array numbers the rows, ``y`` has the port's numbers, and ``step`` is the relative error of 16-bit
+The first array numbers the rows, ``y`` contains the port's numbers, and ``step`` is the relative error of 16-bit
 arithmetic. A description computes ``y`` from the other arrays.
 """
 Change = dict[str, Any]
@@ -49,7 +49,7 @@ class Diagnosis:
     Args:
         right: whether the right description gives these numbers.
         causes: the mistakes, in words. There are several causes if the numbers cannot tell them apart, and no cause
-            if nothing that was tried gives the numbers.
+            if no description that was tried gives the numbers.
         text: the answer, in one or two sentences.
     """
 
@@ -63,16 +63,16 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Expected:
-    """The positions that a port should compute.
+    """The positional encoding that a port should compute.
 
     Args:
         recipe: the encoding, with all its settings.
         free: settings that a port may choose.
         ladders: base and frequencies of all layer types of the model, by name.
-        lengths: the lengths that the model's config states; the admitted length is last.
+        lengths: the lengths in the model's config; the longest allowed input is last.
         layer_type, indices: the type and the numbers of the layers with this encoding; empty if there is no model.
-        unrotated: the numbers of the layers without positions.
-        rotates: whether vectors are rotated, as queries and keys are in layers with positions.
+        unrotated: the numbers of the layers without positional encoding.
+        rotates: whether vectors are rotated, as queries and keys are in rotary layers.
     """
 
     recipe: Recipe
@@ -90,15 +90,17 @@ class Kind:
     """A kind of port, with the functions for finding its mistakes.
 
     Args:
-        right: a function of what is expected and the port's numbers, which may state sizes, that returns the right
-            description. A description's ``predict`` is a function of rows that returns ``y`` and its tolerance.
-        forms: functions that make rows, by the names of the arrays that a port may give together.
+        right: a function that returns the right description, given the ``Expected`` and the port's numbers, whose
+            shapes may determine sizes. A description's ``predict`` is a function of rows that returns ``y`` and its
+            tolerance.
+        forms: functions that make rows, by the names of the arrays that a port may return together.
         probe: a function that returns rows for which any two different descriptions give different numbers.
-        mistakes: a function that returns every single change of the right description for a port with these rows.
-        phrases: for each field, in the order of a sentence, a function of the wrong and the right description.
+        mistakes: a function that returns all single changes to the right description for a port with these rows.
+        phrases: for each field, in the order in which a sentence names them, a function that returns words, given
+            the wrong and the right description.
         wanted: what else to pass if the numbers cannot tell two mistakes apart.
-        free: settings that a port may choose if an encoding's string does not state them: the field, and a function
-            of its value and the right description that says whether the value is allowed.
+        free: settings that a port may choose if the encoding's string omits them: the field, and a function that
+            returns whether its value is allowed, given the value and the right description.
         outer, possible: fields, and a quick test of whether a description that differs in these fields can give
             the numbers for some values of its other fields.
     """
@@ -126,7 +128,8 @@ class Search:
         expected: the encoding.
         numbers: the port's numbers in float64, by name.
         note: a remark for answers, such as the order of axes.
-        part: ``queries``, ``keys`` or ``values`` if a port returns several, and only one is searched; else empty.
+        part: ``queries``, ``keys`` or ``values`` if a port returns several of these and only one is searched; else
+            empty.
     """
 
     def __init__(
@@ -162,8 +165,8 @@ class Search:
         return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
-        """Return whether the port with this change gives the numbers. A few rows refute most changes, so they are
-        tried first.
+        """Return whether a port with this change reproduces the numbers. A few rows refute most changes, so they
+        are tried first.
         """
         outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
@@ -182,7 +185,7 @@ class Search:
         return list(filter(self.fits, disjoint))
 
     def minimal(self, change: Change) -> bool:
-        """Return whether the change explains the numbers only with all its fields."""
+        """Return whether the change needs all its fields to explain the numbers."""
         return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
 
     def same(self, change: Change, other: Change) -> bool:
@@ -274,6 +277,7 @@ def rounded(values: Array, dtype: str) -> Array:
 
 
 def step(values: Array) -> Array:
-    """Return the relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits, else 0."""
+    """Return the relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits, and 0 for other
+    rows."""
     steps = [(rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items()]
     return ROUNDINGS * np.maximum(*steps)

@@ -1,4 +1,4 @@
-"""Descriptions of ports of ALiBi's bias, sinusoidal codes and T5's buckets, with their possible mistakes."""
+"""Descriptions of ports of ALiBi's bias, sinusoidal embeddings and T5's buckets, with their possible mistakes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class Slopes:
     def bias(self, bias: Array) -> Rows:
         """Return a row for every head, with a slope for every pair of a query and an earlier key.
 
-        A constant per query does not change attention, because softmax removes the constant.
+        A constant per query does not change attention, because softmax removes it.
         """
         T = bias.shape[-1]
         if T < 2 or bias.shape[1:] not in ((T, T), (1, T)):
@@ -88,7 +88,7 @@ class Slopes:
         return ours, CLOSE * np.abs(ours) + rows["room"] + 1e-12
 
     def mistakes(self, rows: Sequence[Rows], expected: Expected) -> list[Change]:
-        """Return every single mistake."""
+        """Return all single mistakes."""
         measured = [float(f"{rows[0]['y'][0, -1] / self.slopes[0]:.{digits}g}") for digits in (2, 4, 8)]
         return each(
             ahead=(1, -1), factor=[-1.0, *(d**0.5 for d in (32, 64, 80, 96, 128)), *measured], series=SERIES
@@ -119,7 +119,7 @@ ALIBI = Kind(
 
 
 def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
-    """Return sinusoidal codes as a rotation: (sin, cos) is (0, 1), rotated backwards."""
+    """Return sinusoidal embeddings as a rotation: (sin, cos) is (0, 1), rotated backwards."""
     recipe, width = expected.recipe, numbers["table"].shape[1]
     return Rotation(
         head_dim=width,
@@ -166,7 +166,7 @@ class Buckets:
 
     Args:
         buckets, max_distance: as in ``posenc.T5``.
-        two_sided: whether keys ahead have buckets of their own.
+        two_sided: whether keys after the query have buckets of their own.
         sign: −1 if offsets are i − j.
         first: the number of the first bucket.
     """

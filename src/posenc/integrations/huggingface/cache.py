@@ -68,7 +68,7 @@ class MovableCache(Cache):
 
     @property
     def _is_user_defined(self) -> bool:
-        """``generate`` sets this attribute, which is an error if tokens were dropped."""
+        """``generate`` sets this attribute; this is an error if tokens were dropped."""
         return True
 
     @_is_user_defined.setter
@@ -139,9 +139,10 @@ class RingCache(Cache):
             STRING use only distances; other remappings count groups and chunks from position 0, which a ring drops.
         slots: S, the number of keys; at most the trained length.
         sinks: the number of first tokens, which are never dropped; 4 in the paper.
-        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. If ``wrap`` is None, positions
-            count all tokens, as in ``generate``, and float32 angles have an error of about p·2⁻²⁴ at position p. A
-            model whose frequencies depend on the length needs a ``wrap`` of at most its trained length.
+        wrap: a position, at least 2·S, at which all positions are reset to 0 … S − 1. If ``wrap`` is None,
+            positions count all tokens, as in ``generate``, and float32 angles have an error of about p·2⁻²⁴ at
+            position p. A model whose frequencies depend on the length needs a ``wrap`` of at most its trained
+            length.
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved, its scores depend on more than distances, ``slots`` is

@@ -85,7 +85,7 @@ ON_HUB = {
     "bailing_moe_v2": "glm4_moe",  # Ling 2.0 and Ring
     "kimi_k2": "deepseek_v3",
 }
-"""Model types with code on the Hub, and the types in transformers with the same positions."""
+"""Model types with code on the Hub, and the types in transformers with the same positional encoding."""
 
 READ_AS = {
     **ON_HUB,
@@ -105,7 +105,7 @@ NOT_IN_CONFIG = {
     "hrm_text": "runs the same layers many times",
     "neomme": "alternates two windows within one kind of layer",
 }
-"""Families whose positions are not in their config, and descriptions of those positions."""
+"""Families whose positional encoding is not in their config, and descriptions of it."""
 
 
 def family_of_type(model_type: str) -> Family:

@@ -28,8 +28,7 @@ ELSEWHERE = {
     "n_embed": "hidden_size",
     "model_max_length": "max_position_embeddings",
 }
-"""Names that other families use for a key. A config may state such a name if its value equals the value of the
-key.
+"""Names that other families use for a key. A config may use such a name if its value equals the value of the key.
 """
 OUTSIDE = {
     "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
@@ -39,7 +38,8 @@ OUTSIDE = {
 
 
 def plain(key: str) -> str:
-    """Return a key in snake case; ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` give one result."""
+    """Return a key in snake case; ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` give the same
+    result."""
     return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", key).lower().replace("-", "_").replace(" ", "_")
 
 

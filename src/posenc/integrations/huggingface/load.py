@@ -1,4 +1,4 @@
-"""Scores text with a local Hugging Face model (a folder with safetensors, or a GGUF file) under any scaling.
+"""Scores text with a local Hugging Face model (a folder with safetensors, or a GGUF file) and any scaling.
 
 Long texts are read in pieces with a cache, so that neither masks nor activations grow with the square of the
 length. The logits of a piece are freed before the next piece is read.
@@ -33,7 +33,7 @@ PIECE = 512
 
 
 def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
-    """Return the positions of a model from a GGUF file, with the scaling and the lengths that the file states."""
+    """Return the position settings of a model from a GGUF file, with the scaling and the lengths in the file."""
     from posenc.integrations.programs import llama_cpp
 
     try:
@@ -56,7 +56,7 @@ class Pretrained:
 
     Raises:
         StudyError: weights are missing, truncated or incomplete, or there is no tokenizer.
-        InvalidArgument: the model has no rotary positions, or ``read`` or transformers refuses its config.
+        InvalidArgument: the model does not use RoPE, or ``read`` or transformers refuses its config.
     """
 
     unit = "token"
@@ -127,7 +127,7 @@ class Pretrained:
         tick: Callable[[float], None] = lambda share: None,
     ) -> Float[Tensor, " T"]:
         """Return the loss of every token in ``tokens[1:]`` in nats; a token is predicted from all earlier tokens.
-        If ``encoding`` is None, the model keeps its own positions.
+        If ``encoding`` is None, the model keeps its own encoding.
 
         ``tick`` is called after each piece with its share of the work.
         """
@@ -157,7 +157,7 @@ class Pretrained:
         return bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """Return the model's positions for a request of this length, with this scaling in the stretched layers.
+        """Return the model's encoding for a request of this length, with this scaling in the stretched layers.
 
         Angles are float32, as transformers and the servers compute them from the config.
         """
@@ -194,7 +194,7 @@ class Pretrained:
     def save(
         self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
     ) -> None:
-        """Write these weights with a scaling up to a length into a folder that transformers opens.
+        """Write these weights, with a scaling up to a length, into a folder that transformers can load.
 
         Raises:
             StudyError: the folder cannot be written.

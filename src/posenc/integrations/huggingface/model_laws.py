@@ -1,4 +1,4 @@
-"""Laws of positions that a loaded transformers model must obey. ``check`` tests these laws."""
+"""Laws of positional encoding that a loaded transformers model must obey. ``check`` tests these laws."""
 
 import copy
 import inspect
@@ -90,7 +90,7 @@ class LoadedModel:
 
     @cached_property
     def positions(self) -> Any:
-        """The positions of the model's config, or the reason why these positions are unknown."""
+        """The position settings of the model's config, or the reason why they are unknown."""
         try:
             return read(self.config)
         except InvalidArgument as error:
@@ -174,7 +174,8 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
     """Texts in one row, whose position ids restart at 0, have the same answers as when they are read alone.
 
     Pass neither attention_mask nor a cache with packed position ids, and pass these ids to ``create_causal_mask``.
-    If positions have several axes, put the index in the row before these axes. Alternatively, use a mask.
+    If positions have several axes, put an axis with the index in the row before these axes. Alternatively, use a
+    mask.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -211,9 +212,9 @@ def _unread(model: LoadedModel) -> str:
 def does_what_its_config_says(model: LoadedModel) -> None:
     """The model has the pairs, frequencies, factors, windows, biases and tables of its config.
 
-    If only this model differs, load it again by from_pretrained with the config of its training, which ``posenc
-    inspect`` explains. If a new model built from its config differs too, loading is not the cause. Either the code
-    of the model or posenc's reading is wrong, so report the config.
+    If only this model differs, load it again with from_pretrained and the config used in training, which
+    ``posenc inspect`` explains. If a new model built from its config differs too, loading is not the cause. Either
+    the code of the model or posenc's reading is wrong, so report the config.
     """
     texts = differences(measure(model.model), model.positions)
     where = f"; and {len(texts) - 2} more" * (len(texts) > 2)
@@ -266,7 +267,7 @@ def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
     """Factors, and buffers outside the checkpoint, equal the values that their class computes from the config.
 
     After building a model on meta or under FSDP, rebuild buffers with ``module.__init__(config)``, or load the
-    model by from_pretrained.
+    model with from_pretrained.
     """
     for where, got, want in _remade(model):
         near(got, want, want.abs() / 100, where)
@@ -321,13 +322,13 @@ LAWS = (
 
 
 def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
-    """Check the positions of a loaded model: ``print(huggingface.check(model, tokenizer))``.
+    """Check the positional encoding of a loaded model: ``print(huggingface.check(model, tokenizer))``.
 
-    The model reads a few dozen short texts: padded and alone, in chunks and whole, generated with and without a
-    cache, packed and alone. The model's positions are measured and compared with the config, the model runs at the
-    config's last position, and buffers that are not in a checkpoint are recomputed. A check takes ten seconds for
-    135 million parameters on two cores. The model and the random state do not change. 16-bit weights are checked in
-    a float32 copy if memory allows.
+    The model reads a few dozen short texts: padded and alone, in chunks and in full, generated with and without a
+    cache, packed and alone. The model's positional encoding is measured and compared with the config, the model
+    runs at the config's last position, and buffers that are not in a checkpoint are recomputed. A check takes ten
+    seconds for 135 million parameters on two cores. The model and the random state do not change. 16-bit weights
+    are checked in a float32 copy if memory allows.
 
     Args:
         model: a loaded transformers model that takes token ids, on any device, including remote code.

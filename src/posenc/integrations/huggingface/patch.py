@@ -1,4 +1,4 @@
-"""Replaces the positions of a loaded model inside a block, and restores them afterwards.
+"""Replaces the positional encoding of a loaded model inside a block, and restores it afterwards.
 
 Rotary models in transformers get cos and sin from a ``rotary_emb`` module and rotate queries and keys themselves,
 so only the ``forward`` of that module is replaced. T5 and remapped encodings use posenc's attention through the
@@ -27,7 +27,7 @@ from posenc.integrations.huggingface.patch_attention import relative, remapped, 
 
 @contextmanager
 def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> Iterator[nn.Module]:
-    """Make ``model`` use ``encoding`` inside the block, and restore the model's own positions afterwards.
+    """Make ``model`` use ``encoding`` inside the block, and restore the model's own encoding afterwards.
 
     Args:
         model: a loaded transformers model that rotates by text positions, or a T5, of a family that ``read``
@@ -40,16 +40,16 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
             consecutive if there are more keys than queries.
 
     The model keeps its attention scale, including DeepSeek's mscale_all_dim (``Rotary.softmax_factor``). Vision and
-    audio towers keep their own positions. T5 accepts key masks, and masks ``(B, 1, T, S)`` with a row per query,
-    bool or added to scores.
+    audio towers keep their own encodings. T5 accepts key masks, and masks of shape ``(B, 1, T, S)`` with a row per
+    query, boolean or additive.
 
     The block changes neither ``state_dict`` nor anything outside the model, except for an attention function
     registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
-    With gradient checkpointing, also call ``backward`` inside the block, because it computes activations again.
+    With gradient checkpointing, also call ``backward`` inside the block, because it recomputes activations.
 
     Raises:
-        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model's tables,
-            biases or image positions cannot be swapped.
+        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables,
+            biases or image positions that cannot be replaced.
     """
     positions = read(model.config)
     names = {recipe.name for recipe in positions.recipes.values()}
@@ -69,7 +69,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
-    """Return the encoding of each layer type that has positions."""
+    """Return the encoding of each layer type that has one."""
     acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
         if not set(acting) <= set(encoding) <= set(positions.recipes):

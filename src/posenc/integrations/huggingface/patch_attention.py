@@ -27,7 +27,8 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
 
 
 def _visible(mask: Tensor) -> Tensor:
-    """Return which keys a query sees, from a mask ``(B, 1, T, S)`` of booleans or, in older code, of added scores.
+    """Return which keys a query sees, from a mask of shape ``(B, 1, T, S)``: booleans or, in older code, added
+    scores.
 
     Raises:
         InvalidArgument: the mask changes scores without hiding keys.

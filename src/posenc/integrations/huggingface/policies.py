@@ -1,6 +1,6 @@
 """Reads from a transformers config which layers rotate, with which base, and which layers scale their queries.
 
-rope_parameters by layer type, None for types without positions     Beam, Gemma 3 and 4
+rope_parameters by layer type, None for no positional encoding      Beam, Gemma 3 and 4
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
 rope_scaling_layers, the layers that use the scaling                Molmo 2
 layer_types, or two entries named main and compress                 DeepSeek-V4
@@ -182,7 +182,7 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
 
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """Return the recipes of layer types that each have a rope dictionary, or null for no positions."""
+    """Return the recipes of layer types that each have a rope dictionary, or null for no positional encoding."""
     if not _has_types(reader.model_type):
         raise InvalidArgument(
             f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "

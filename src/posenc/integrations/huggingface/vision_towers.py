@@ -19,7 +19,7 @@ from posenc.integrations.huggingface.schema import LAST_POSITION
 
 
 def no_positions(reader: Reader) -> Recipes:
-    """Return the recipe of a model in which no layer has positions."""
+    """Return the recipe of a model in which no layer has a positional encoding."""
     return {"nope": NOPE}, ("nope",) * reader.depth
 
 
@@ -57,7 +57,7 @@ def _table(reader: Reader, stack: str, rows: int) -> Recipe:
 
 
 def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
-    """Return the recipe of a table with a row for each place in a picture."""
+    """Return the recipe of a table with a row for each position in a picture."""
     return Recipe("learned-grid").with_(
         num_positions=rows, columns=columns, width=reader.need(reader.family.width), tables="grid"
     )
