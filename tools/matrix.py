@@ -37,11 +37,11 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-The table shows whether releases compute the positions of published configs. *equal*: yes (lengths are not
+The table shows whether releases compute the positional encoding of published configs. *equal*: yes (lengths are not
 compared). *cos …*: no, with the largest error of cos up to four times the trained length. A cell that names a field
 means that this field differs.
 *refused*: the release does not run the config. *not read*: posenc has no rules for it.
-*not asked*: its model file was not run. `python -m tools.matrix` writes this page
+*not checked*: its model file was not run. `python -m tools.matrix` writes this page
 ([how releases are tested](one-config.md#programs)).
 
 """
@@ -80,13 +80,13 @@ def page() -> str:
         "",
         "## Equal in every release that is compared { #equal }",
         "",
-        "| configs | not read by | not asked |",
+        "| configs | not read by | not checked |",
         "| --- | --- | --- |",
     ]
     for row, names in sorted(equal.items()):
         missing = (
             ", ".join(title for title, short in zip(titles, row, strict=True) if short == reason)
-            for reason in ("not read", "not asked")
+            for reason in ("not read", "not checked")
         )
         lines.append(f"| {', '.join(names)} | {' | '.join(missing)} |")
     return HEAD + "\n".join([*lines, "", *notes, *changes()]) + "\n"
@@ -140,7 +140,7 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
         return ("refused", [str(error)]) if "not run" in str(error) else ("not read", [])
     apart = [each for each in apart if each.what not in LENGTHS]
     if not apart or "model file" in table.not_asked:
-        return "not asked" if table.not_asked else "equal", []
+        return "not checked" if table.not_asked else "equal", []
     worst = max((error.cos for each in apart for error in each.errors), default=0.0)
     fields = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in apart))
     layer_types: dict[str, list[str]] = {}

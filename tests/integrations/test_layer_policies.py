@@ -300,8 +300,8 @@ def test_no_positions_at_all() -> None:
     assert read(jamba).as_layers().name == "nope"
     granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"], attention_multiplier=0.5))
     assert granite.assumed == (
-        "no layer has positions, because position_embedding_type is None",
-        "layers without positions scale their scores by 0.5: pass it as scale=",
+        "no layer has a positional encoding, because position_embedding_type is None",
+        "layers without positional encoding scale scores by 0.5: pass this as scale=",
     )
     assert granite.as_layers().acts_on == ()
     for types in (["mamba", "attention"], ["attention"] * 2):  # layers without attention have no scores

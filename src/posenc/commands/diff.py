@@ -69,11 +69,13 @@ def diff(
     if draft is not None:  # a different model, with its own heads and layers
         parted = [one for one in parted if one.what not in NOT_OF_A_DRAFT]
     both = (first.not_asked, second.not_asked)
-    not_asked = [Difference("not_asked", None, *both, f"not asked: {' and '.join(filter(None, both))}")] * any(both)
+    not_asked = [Difference("not_asked", None, *both, f"not checked: {' and '.join(filter(None, both))}")] * any(
+        both
+    )
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in (*parted, *not_asked)], ensure_ascii=False, indent=1))
     else:
-        equal = "no differences in what was asked" if not_asked else "no differences"
+        equal = "no differences in what was checked" if not_asked else "no differences"
         lines = [*map(str, parted)] or [equal]
         lines += [*notes_on("ours", first), *notes_on("theirs", second)]
         if draft is not None and parted:
@@ -84,6 +86,6 @@ def diff(
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:
-    """The notes on a table, beginning with what was not asked of its program."""
-    unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
+    """The notes on a table, beginning with what was not checked in its program."""
+    unasked = [f"not checked: {table.not_asked}"] if table.not_asked else []
     return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]

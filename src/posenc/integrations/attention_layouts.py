@@ -53,8 +53,8 @@ class Layout:
     def _parts(self, parts: int | None) -> int:
         if parts is None:
             raise InvalidArgument(
-                "parts is missing, but this layout counts positions in parts of the picture; pass "
-                "math.lcm(rows, columns), over all pictures of a batch"
+                "parts is missing, but this layout measures positions in units of 1/parts of the picture; pass "
+                "math.lcm(rows, columns), taken over all pictures of a batch"
             )
         return parts
 

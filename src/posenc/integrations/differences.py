@@ -158,7 +158,7 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
         if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
             return f"cos first differs by more than {above:g} at position {int(at[anywhere][0]):,}"
     if draft.admitted_length < target.admitted_length:
-        return f"the draft model has only {reach:,} positions, but its target has {target.admitted_length:,}"
+        return f"the draft model allows only {reach:,} tokens, but its target allows {target.admitted_length:,}"
     return f"cos differs by at most {above:g} up to position {reach - 1:,}"
 
 

@@ -142,6 +142,4 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
         return f"the windows of {model_type!r}" if windows and program != "transformers" else ""
     if model_type in types:
         return ""
-    return (
-        f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"
-    )
+    return f"the model file of {model_type!r}: the rotary files were checked, but not windows, scales and layers"

@@ -198,7 +198,7 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
 
     recipe, scale, family = positions.recipes[kind], positions.scales.get(kind), FAMILIES[positions.model_type]
     factor, added = softmax_factor(recipe), positions.added_table
-    origin = "written in the model's code" if family.products.fixed else family.products.key or "mscale_all_dim"
+    origin = "hard-coded in the model" if family.products.fixed else family.products.key or "mscale_all_dim"
     cap = family.softcap and positions.source.get("attn_logit_softcapping", family.softcap)
     others: dict[str, Any] = {
         "window": window,

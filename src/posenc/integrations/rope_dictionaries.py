@@ -50,8 +50,8 @@ def without_unread_factor(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_served_axes(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Return positions with the axes that ``get_rope`` in vLLM and SGLang uses: one axis with any scaling other
-    than YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.
+    """Return positions with the axes that ``get_rope`` in vLLM and SGLang uses: one axis if there is a scaling
+    other than YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.
     """
     if (axes := FAMILIES[positions.model_type].axes) is None:
         return positions
@@ -119,7 +119,9 @@ def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
         return entry
     scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
     if factor == 1:
-        raise InvalidArgument(f"attention_factor={scale:g} has no mscale with factor=1; use a factor above 1")
+        raise InvalidArgument(
+            f"attention_factor={scale:g} cannot be written as mscale with factor=1; use a factor above 1"
+        )
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
         "mscale": (scale * sharpening(factor, second) - 1) / (0.1 * math.log(factor)),

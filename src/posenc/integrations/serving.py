@@ -21,7 +21,7 @@ from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "
 """The beginning of a note that says why a program cannot compute a model's positional encoding."""
-NOT_ASKED = "not asked: "
+NOT_ASKED = "not checked: "
 """The beginning of a note that says what was not checked in a program, in an answer without a command."""
 
 

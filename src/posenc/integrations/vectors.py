@@ -86,7 +86,7 @@ def load(path: str | Path) -> Vectors:
             for name, one in header.pop("arrays", {}).items()
         }
     if header.get("format") != FORMAT:
-        raise InvalidArgument(f"{path} is not a file of {FORMAT!r}; write such a file with posenc vectors")
+        raise InvalidArgument(f"{path} is not a {FORMAT!r} file; write such a file with posenc vectors")
     return Vectors(header, arrays)
 
 

@@ -48,7 +48,7 @@ CASES = tuple(
             _GEMMA_4,
             "inspect gemma4.json",
             (r"\b64\b.*\b(keep|turn|rotate)", r"\b192\b.*(stand still|not rotate|are still)", r"\(i, i\+256\)"),
-            ("192 lie between", r"\b0 are not rotated", "all 512 channels"),
+            ("192 lie in between", r"\b0 are not rotated", "all 512 channels"),
         ),
         (
             "F37 query scale",
@@ -67,13 +67,13 @@ CASES = tuple(
             "F43 Ling 3.0",
             _LING_3,
             "inspect ling3.json",
-            (r"\b2 layers.*\b64\b.*interleaved", r"\b10 layers.*without positions", r"base 6000000"),
+            (r"\b2 layers.*\b64\b.*interleaved", r"\b10 layers.*without positional encoding", r"base 6000000"),
         ),
         (
             "F43 Ling 3.0, small",
             _LING_3,
             "inspect ling3-small.json",
-            (r"\b2 layers.*\b64\b.*interleaved", r"\b6 layers.*without positions", r"base 6000000"),
+            (r"\b2 layers.*\b64\b.*interleaved", r"\b6 layers.*without positional encoding", r"base 6000000"),
             ("contradicts",),
         ),
         (

@@ -120,7 +120,7 @@ CASES = tuple(
             "F07",
             _UNROPED,
             "inspect smollm3.json",
-            (r"\b27 layers with rotary positions", r"\b9 layers without positions"),
+            (r"\b27 layers with RoPE", r"\b9 layers without positional encoding"),
         ),
         ("F07 in Llama", _UNROPED, "inspect llama-no-rope.json", (r"unknown key.*'no_rope_layer_interval'",)),
         (
@@ -175,7 +175,7 @@ CASES = tuple(
             "F18",
             "NVIDIA-NeMo/RL 3960",
             "diff qwen3-target.json --draft eagle-draft.json",
-            ("the draft model has only 2048 positions, but its target has 262144",),
+            ("the draft model allows only 2048 tokens, but its target allows 262144",),
         ),
         (
             "F19",

@@ -69,7 +69,7 @@ MAKER = (
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
-UNSEARCHED = Diagnosis(False, (), "different numbers again, which were not searched")
+UNSEARCHED = Diagnosis(False, (), "yet other numbers, which were not searched")
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -87,7 +87,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
         path, name: the file, and the name of a function or class in the file.
 
     Raises:
-        InvalidArgument: the file or function is missing, the file does not finish, or every call of the function
+        InvalidArgument: the file or function is missing, the file does not finish, or every call to the function
             fails.
     """
     if not path.is_file():
@@ -196,7 +196,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
 
     def found(at: Tensor, ways: Iterable[tuple[str, tuple[list[Any], str]]]) -> Iterator[tuple[Any, Search]]:
-        limited = f", at positions up to {at.max():,} only; those up to {wanted[0].max():,} raise an error"
+        limited = f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
         heads = set[tuple[str, bytes]]()
         for layout, (forms, whose) in ways:
             order = [axis for axis in sizes if axis in layout]
@@ -229,7 +229,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
     """Group the layers of this type for which the port computes the same numbers, and return the searches of each
-    group by its layer numbers.
+    group, keyed by its layer numbers.
 
     Layers that the port rotates although they have no positional encoding come first.
     """

@@ -85,7 +85,9 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
     table, types = position_table.of(model), list(model.layer_types)
     searched = [name for name in dict.fromkeys(types) if model.recipes[name].name in KINDS]
     if not searched:
-        raise InvalidArgument(f"model_type {model.model_type!r} has no layers with {' or '.join(KINDS)} positions")
+        raise InvalidArgument(
+            f"model_type {model.model_type!r} has no layers whose encoding is {' or '.join(KINDS)}"
+        )
     ladders = {name: (other.base, other.frequencies) for name, other in table.layers.items() if other.base}
     lengths = tuple(filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length)))
     recipes = {name: canonical(model.recipes[name], full=True) for name in searched}

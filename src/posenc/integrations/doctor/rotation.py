@@ -28,7 +28,7 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
         lambda port, theta, plain: np.ones_like(theta),
     ),
     "growing": (
-        "its exponent lacks the minus sign: frequencies grow with the pair",
+        "its exponent lacks the minus sign: frequencies grow with the pair index",
         lambda port, theta, plain: 1 / theta,
     ),
     "backwards": ("its frequencies are in the reverse order", lambda port, theta, plain: theta[::-1]),
@@ -98,7 +98,7 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
         lambda a, b, cos, sin, sign: (a * cos + sign * b * sin, b * cos + sign * a * sin),
     ),
     "overwritten": (
-        "the second channel of each pair is computed from the first after its rotation, which overwrote it",
+        "the second channel of each pair is computed from the first one, which was already overwritten",
         lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * (a * cos - sign * b * sin) * sin),
     ),
     "exchanged": (
@@ -297,7 +297,7 @@ def fill(values: Array, count: int) -> Array:
 
 
 def by_pair(table: Array, pairs: int) -> Array:
-    """Keep one column per pair if a table repeats each column, half a width apart or side by side."""
+    """If a table has every column twice, half a width apart or side by side, keep one column per pair."""
     half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
     twice = ((half, np.concatenate((half, half), -1)), (every_other, every_other.repeat(2, -1)))
     equal = (columns for columns, both in twice if np.array_equal(both, table, equal_nan=True))

@@ -48,8 +48,8 @@ class Diagnosis:
 
     Args:
         right: whether the right description gives these numbers.
-        causes: the mistakes, in words. There are several causes if the numbers cannot tell them apart, and no cause
-            if no description that was tried gives the numbers.
+        causes: the mistakes, in words. There are several causes if the numbers cannot distinguish them, and no
+            cause if no description that was tried gives the numbers.
         text: the answer, in one or two sentences.
     """
 
@@ -98,7 +98,7 @@ class Kind:
         mistakes: a function that returns all single changes to the right description for a port with these rows.
         phrases: for each field, in the order in which a sentence names them, a function that returns words, given
             the wrong and the right description.
-        wanted: what else to pass if the numbers cannot tell two mistakes apart.
+        wanted: what else to pass if the numbers fit several mistakes.
         free: settings that a port may choose if the encoding's string omits them: the field, and a function that
             returns whether its value is allowed, given the value and the right description.
         outer, possible: fields, and a quick test of whether a description that differs in these fields can give
@@ -195,7 +195,7 @@ class Search:
         return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-7).all())
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the first change for each distinct function, up to one more change than answers show."""
+        """Return the first change for each distinct function, at most one more than answers show."""
         chosen: list[Change] = []
         for change in changes:
             if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):
@@ -222,7 +222,7 @@ class Search:
         causes = tuple(map(self.words, chosen))
         text = "; or ".join(causes[:SHOWN]) + "; or others" * (len(chosen) > SHOWN)
         if len(chosen) != 1:
-            text = f"these numbers cannot tell apart: {text}. {self.kind.wanted}"
+            text = f"these numbers fit several mistakes: {text}. {self.kind.wanted}"
             return Diagnosis(False, causes, text) if chosen else None
         apart = np.concatenate([self.compare(chosen[0], rows)[0].ravel() for rows in self.rows])
         closely = f"to {apart.max():.0e}" if apart.any() else "exactly"
@@ -249,17 +249,17 @@ class Search:
             f"positions up to {agreeing:,} agree: a table ends there, or positions have 16 bits": (
                 1 < agreeing < first
             ),
-            f"only columns {columns[0]} to {columns[-1]} differ: a scaling of some frequencies, or an axis": (
+            f"only columns {columns[0]} to {columns[-1]} differ: check the scaling of frequencies, and the axes": (
                 len(columns) <= off.shape[1] // 2
             ),
-            "most columns differ: other frequencies, or other pairs of channels": True,
+            "most columns differ: check the frequencies, and the pairs of channels": True,
         }
         means = next(words for words, applies in usual.items() if applies)
         return Diagnosis(
             False,
             (),
-            f"nothing that was tried gives these numbers{self.note}: {off.sum():,} of {off.size:,} differ; from "
-            f"{count} {first:,} on, by up to {apart.max():.3g} at {count} {most:,}"
+            f"nothing that was tried gives these numbers{self.note}: {off.sum():,} of {off.size:,} differ, "
+            f"starting at {count} {first:,}, by up to {apart.max():.3g} at {count} {most:,}"
             + f"; {means}"
             * (count == "position"),
         )

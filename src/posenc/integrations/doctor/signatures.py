@@ -128,7 +128,7 @@ def first(
     if unknown := [name for name, values in wanted.items() if not values]:
         errors.append(
             TypeError(
-                f"it needs {', '.join(unknown)}; use the usual names of arguments (x or q, positions, cos and sin, "
+                f"it needs {', '.join(unknown)}; use the usual argument names (x or q, positions, cos and sin, "
                 "freqs_cis, head_dim, seq_len, heads, base)"
             )
         )

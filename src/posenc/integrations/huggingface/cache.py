@@ -104,7 +104,7 @@ class MovableLayer(DynamicLayer):
         return self.rotated(past + new), self.values
 
     def add(self, keys: Tensor, values: Tensor, past: int) -> None:
-        """Append keys that were rotated at the positions from ``past`` on."""
+        """Append keys that were rotated at consecutive positions from ``past`` on."""
         at = arange(keys.shape[-2], offset=past, device=keys.device)
         super().update(rerotate(keys, at, self.encoding, NoPE()), values)
 
@@ -146,7 +146,7 @@ class RingCache(Cache):
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved, its scores depend on more than distances, ``slots`` is
-            not above ``sinks``, or ``wrap`` is below 2·S.
+            not greater than ``sinks``, or ``wrap`` is below 2·S.
     """
 
     def __init__(self, encoding: Encoding, *, slots: int, sinks: int = 4, wrap: int | None = None) -> None:

@@ -121,7 +121,7 @@ def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
     kinds = zip(types, stated_types(reader) or types, strict=False)
     if any(recipes[name] == NOPE and kind not in RECURRENT for name, kind in kinds) and reader.scale_of_scores:
         reader.assumed.append(
-            f"layers without positions scale their scores by {reader.scale_of_scores:.6g}: pass it as scale="
+            f"layers without positional encoding scale scores by {reader.scale_of_scores:.6g}: pass this as scale="
         )
     before, after = windows(reader)
     originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]

@@ -1,4 +1,4 @@
-"""A model family: its config keys for positions, and the behaviour of its code that no config key states."""
+"""A model family: its config keys for positions, and the behaviour of its code that no config key controls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

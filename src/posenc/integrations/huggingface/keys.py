@@ -130,7 +130,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
 
 def _implied(config: Mapping[str, Any], key: str) -> object:
-    """Return the value of a key, with head_dim computed from width and heads if the config does not state it."""
+    """Return the value of a key, with head_dim computed from width and heads if the config lacks it."""
     width, heads = config.get("hidden_size"), config.get("num_attention_heads")
     if key != "head_dim" or config.get(key) is not None or type(width) is not int or type(heads) is not int:
         return config.get(key)

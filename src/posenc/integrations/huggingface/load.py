@@ -103,13 +103,13 @@ class Pretrained:
         return torch.tensor(read["input_ids"], dtype=torch.int64)
 
     def spans(self, text: str) -> tuple[Int[Tensor, " n"], Int[Tensor, "n 2"]]:
-        """Return the tokens of ``encode``, and the start and end of every token as indices of characters.
+        """Return the tokens of ``encode``, and the start and end of every token as character indices.
 
         Raises:
-            InvalidArgument: the tokenizer keeps no offsets.
+            InvalidArgument: the tokenizer returns no offsets.
         """
         if not self.tokenizer.is_fast:
-            raise InvalidArgument(f"the tokenizer of {self.name} keeps no offsets; add its tokenizer.json")
+            raise InvalidArgument(f"the tokenizer of {self.name} returns no offsets; add its tokenizer.json")
         read = self.tokenizer(text, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
         ids, offsets = (torch.tensor(read[key], dtype=torch.int64) for key in ("input_ids", "offset_mapping"))
         return ids, offsets.view(-1, 2)
@@ -184,7 +184,7 @@ class Pretrained:
         return other
 
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
-        """Return the config keys that change for a scaling up to a length, with None for a key to remove.
+        """Return the changes to the config for a scaling up to a length, with None for a key to remove.
 
         If all layers share one scaling, the keys are ``rope_scaling`` and ``rope_theta``, the older spelling, which
         every program understands.
@@ -227,7 +227,7 @@ class Pretrained:
         return length * position + (PIECE if self._parts else length + 1) * token
 
     def check_memory(self, length: int) -> None:
-        """Raise an error that names a fitting length if this length does not fit into free memory."""
+        """If this length does not fit into free memory, raise an error that names a length that fits."""
         needed, fixed, free = self.memory(length), self.memory(0), free_memory(self.model.device)
         if needed > free:
             fits = max(0, free - fixed) * length // (needed - fixed)

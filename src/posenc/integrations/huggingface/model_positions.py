@@ -112,7 +112,7 @@ class ModelPositions:
         if family.rotates.by == "compression":
             issues += [
                 "DeepSeek-V4's released code applies no attention factor, but transformers applies "
-                f"{recipe.get('scaling').scale:.4g} under this config; set attention_factor = 1"
+                f"{recipe.get('scaling').scale:.4g} with this config; set attention_factor = 1"
                 for recipe in self.rotary_recipes.values()
                 if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
             ]
@@ -151,8 +151,8 @@ class ModelPositions:
 
     @property
     def rotary(self) -> Recipe:
-        """The rotary recipe that a longer context changes: of several, a recipe with a scaling, or else the recipe
-        with the largest base.
+        """The rotary recipe that a longer context changes: if there are several, one with a scaling, or else the
+        one with the largest base.
         """
         return max(
             (self.recipes[name] for name in self.stretched),

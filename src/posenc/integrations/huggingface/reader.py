@@ -116,7 +116,7 @@ class Reader:
         self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
-        """Return whether the config states a key, under the class's name or the standard name."""
+        """Return whether the config contains a key, under the class's name or the standard name."""
         other = {own: name for name, own in self.names.items()} | self.names
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
@@ -363,7 +363,7 @@ class Reader:
 
     @cached_property
     def _states_base(self) -> bool:
-        """Whether the config states the base of every rotating layer."""
+        """Whether the config gives the base of every rotating layer."""
         if self.base is not None or any(self.is_stated(key) for key in ("rope_theta", self.family.base)):
             return True
         kinds = [key for key, value in self.rope_parameters().items() if isinstance(value, Mapping)]

@@ -118,8 +118,9 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     """Check that the lengths and the position ids of texts packed into a row agree.
 
     Args:
-        position_ids: ``(B, T)``, which restart at 0 in every text and count up by one; each row continues the row
-            before it. With several axes, ``(A, B, T)``, all axes restart at 0 together.
+        position_ids: of shape ``(B, T)``; they restart at 0 in every text and count up by one, and each row
+            continues the row before it. With several axes, the shape is ``(A, B, T)``, and all axes restart at 0
+            together.
         cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
 
     Raises:

@@ -92,7 +92,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
     several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
     if in_code and scaling not in (None, Default()):
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has no key for {scaling}; its positions are fixed in its code"
+            f"model_type {positions.model_type!r} has no key for {scaling}; its encoding is fixed in its code"
         )
     if several and scaling is not None:
         raise InvalidArgument(
@@ -152,7 +152,7 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
         raise InvalidArgument(
             f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, so "
-            f"it cannot state {scaling}"
+            f"it cannot express {scaling}"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
     refused = entry["rope_type"] not in ("default", "longrope") and (  # Phi-3 and PhiMoE allow only these
@@ -186,7 +186,7 @@ def _with_softmax(
     if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
     if entry.get("factor", 1.0) <= 1:
-        raise InvalidArgument(f"{scaling} with factor 1 cannot state DeepSeek's mscale_all_dim; use Default()")
+        raise InvalidArgument(f"{scaling} with factor 1 cannot express DeepSeek's mscale_all_dim; use Default()")
     amount = (math.sqrt(factor) - 1) / (0.1 * math.log(entry["factor"]))
     if entry["rope_type"] == "yarn":
         entry = {**entry, "attention_factor": scaling.frequencies(rotary_dim, base).attention_factor}  # type: ignore[union-attr]

@@ -1,9 +1,9 @@
 """One module per program, with its tested releases, how it interprets configs, and its keys for positions.
 
 ``read`` returns the position table that the program computes from a config. The table follows the program's own
-source, even if the source disagrees with the config. ``write`` expresses positional encoding in the program's own
-keys and reads the keys back. If the result differs, ``write`` raises an error, because a key that a program ignores
-is worse than no key. This file contains the code that several programs share.
+source, even if the source disagrees with the config. ``write`` expresses a model's positional encoding in the
+program's own keys and reads the keys back. If the result differs, ``write`` raises an error, because a key that a
+program ignores is worse than no key. This file contains the code that several programs share.
 """
 
 import json
@@ -173,13 +173,13 @@ def config_of(
     """Return the recipe of all rotary layers, the config that expresses it, and a copy of its rope dictionary."""
     if FAMILIES[positions.model_type].fixed_base is not None:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has its base in its code, so it has no rope dictionary to write"
+            f"model_type {positions.model_type!r} has a hard-coded base, so it has no rope dictionary to write"
         )
     scaled = positions if scaling is None else positions.with_scaling(scaling)
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} rotates {sorted(scaled.rotary_recipes) or 'no layers'}; pass "
-            "a language model with one type of rotary layer"
+            f"model_type {positions.model_type!r} has these rotary layer types: "
+            f"{sorted(scaled.rotary_recipes) or 'none'}; pass a language model with exactly one"
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
         raise InvalidArgument(
@@ -227,7 +227,7 @@ def overrides(
     whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
     if kind == "longrope" and not whole_halves:
         raise InvalidArgument(
-            f"{program} supports lists of factors only for whole heads with pairing='half'; "
+            f"{program} supports lists of factors only if pairing='half' and all channels rotate; "
             "use Linear, Llama3 or YaRN"
         )
     if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
@@ -340,7 +340,7 @@ def table_of(
     part, stated = _changed(part, change, times)
     known = defaults(takes).get(str(part.get("model_type")), {})
     part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
-    notes += [f"{fact}, the default of {program}, which reads no key that states it" for fact in assumed]
+    notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions = rotated(positions, given)
     if any(one.by_types for one in departing):

@@ -141,7 +141,8 @@ def positions_of(file: Fields) -> ModelPositions:
     unread = ("rope.dimension_sections", "rope.scaling.yarn_log_multiplier", "attention.sliding_window")
     if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
         raise InvalidArgument(
-            f"{' and '.join(names)} of architecture {architecture!r} is not supported; compare with posenc vectors"
+            f"architecture {architecture!r} has unsupported fields: {' and '.join(names)}; "
+            "compare with posenc vectors"
         )
     if architecture in STILL:
         raise InvalidArgument(f"llama.cpp has no rotation for architecture {architecture!r}; pass its config.json")
@@ -152,8 +153,8 @@ def positions_of(file: Fields) -> ModelPositions:
     )
     if lacking := [key for key in ("context_length", "block_count", *widths) if key not in stated]:
         raise InvalidArgument(
-            f"{' and '.join(lacking)} of architecture {architecture!r} is missing, or is a list of one number per "
-            "layer; pass the config.json from which the file was converted"
+            f"the file of architecture {architecture!r} lacks {' and '.join(lacking)}, or has one number per layer "
+            "for it; pass the config.json from which the file was converted"
         )
     length, (width, *heads) = stated["context_length"], (stated[key] for key in widths)
     original = stated.get("rope.scaling.original_context_length", length)
@@ -284,7 +285,7 @@ def write(
     elsewhere = {
         "windows": any(positions.windows),
         "sections": recipe.get("axes"),
-        "scales": positions.scales,
+        "query scales": positions.scales,
         "pairs that rotate backwards": family.backwards,
     }
     if names := [name for name, there in elsewhere.items() if there]:

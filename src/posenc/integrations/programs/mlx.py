@@ -57,7 +57,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     taken = f"mlx-lm {version}"
     if model_type not in defaults(taken):
         raise InvalidArgument(
-            f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; compare with "
+            f"mlx-lm {version} has no model_type {model_type!r} that rotates with its rope_utils; compare with "
             "posenc vectors"
         )
 
@@ -106,7 +106,7 @@ def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> di
     key, kinds = LOADS.get(model_type, ("", (kind,)))
     if kind not in kinds or (key and key not in entry):
         raise InvalidArgument(
-            f"mlx-lm cannot load {model_type} with this rope_scaling; state {key or 'rope_type'!r} as "
+            f"mlx-lm cannot load {model_type} with this rope_scaling; set {key or 'rope_type'!r} to "
             f"{' or '.join(kinds)} in it"
         )
     if model_type in PHI:
@@ -135,8 +135,8 @@ def spell(
     if positions.path:
         where = ".".join(positions.path)
         raise InvalidArgument(
-            f"the language model of this config is in {where}, but mlx-lm needs a whole config.json; pass only "
-            f"{where}, and replace {where} by the answer"
+            f"the language model of this config is in {where}, but mlx-lm needs a complete config.json; pass only "
+            f"{where}, and replace {where} with the answer"
         )
     recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
     now = recipe.get("scaling")

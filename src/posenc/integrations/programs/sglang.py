@@ -85,7 +85,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         admitted,
         unread=() if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,),
         rotated=with_served_axes,
-        long_list="for every request of a batch in which one is longer than the original length",
+        long_list="for every request of a batch if one of them is longer than the original length",
     )
 
 
@@ -103,13 +103,13 @@ def spell(
 
     Raises:
         InvalidArgument: SGLang's rotary files cannot compute this positional encoding; the language model is more
-            than one key deep; linear scaling would replace a rope dictionary that has an original length, in which
-            case SGLang does not multiply the length; or SGLang would compute something else.
+            than one level deep; linear scaling would replace a rope dictionary that has an original length, in
+            which case SGLang does not multiply the length; or SGLang would compute something else.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(
             f"the language model of this config is in {'.'.join(positions.path)}, but SGLang merges overrides only "
-            "one key deep; change config.json"
+            "one level deep; change config.json"
         )
     entry, longest = overrides("SGLang", positions, scaling, max_length)
     if "attn_factor" in entry:  # SGLang multiplies it by the ratio of DeepSeek's numbers

@@ -44,12 +44,12 @@ RELEASES = Releases(
 def read(config: object, version: str | None = None) -> PositionTable:
     """Return the table that vLLM computes from this config, with the longest input that it allows by default.
 
-    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), and other stated factors are ignored. In 0.33,
-    YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else 0.1·ln s
-    + 1. LongRoPE's attention factor is long_mscale, or else is computed from its two lengths. LongRoPE's long list
-    is used only if inputs may be longer than the original length. Dynamic scaling changes only the longest input.
-    Dynamic and linear scaling multiply the longest input by their factor. In 0.29, YaRN sets the longest input to
-    factor × original length. See ``model_files`` for vLLM's model files.
+    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), and other factors in the config are ignored. In
+    0.33, YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else
+    0.1·ln s + 1. LongRoPE's attention factor is long_mscale, or else is computed from its two lengths. LongRoPE's
+    long list is used only if inputs may be longer than the original length. Dynamic scaling changes only the
+    longest input. Dynamic and linear scaling multiply the longest input by their factor. In 0.29, YaRN sets the
+    longest input to factor × original length. See ``model_files`` for vLLM's model files.
 
     Args:
         config: as in ``huggingface.read``.
@@ -89,7 +89,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         change,
         partial(_admitted, older=older),
         rotated=lambda positions, entry: with_stated_share(with_served_axes(positions, entry), entry),
-        long_list="for every request if --max-model-len exceeds the original length, and else for none",
+        long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
     )
     return replace(table, short=None)  # the list is chosen once for all requests
 

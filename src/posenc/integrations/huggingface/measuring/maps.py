@@ -27,8 +27,8 @@ def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> t
 
     Args:
         first: a head's queries of the first token, at position 0.
-        outputs: the outputs of earlier modules, latest last. If no output holds the queries, such as in a model
-            that normalises or mixes queries, the order is unchanged and the factors are None.
+        outputs: the outputs of earlier modules, latest last. If no output contains the queries, as in a model that
+            normalises or mixes queries, the order is unchanged and the factors are None.
     """
     unit = torch.nn.functional.normalize(first.double(), dim=0)
     for output in reversed(outputs):

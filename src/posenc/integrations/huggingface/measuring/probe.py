@@ -187,7 +187,8 @@ class Probe:
         return min(layers, key=_uneven, default=layer_of(plain, None, ()))
 
     def tables(self) -> dict[str, Table]:
-        """Return tables of positions by module: read with a row per token or patch, or resized for the picture."""
+        """Return tables of position embeddings by module: read with a row per token or patch, or resized for the
+        picture."""
         tables: dict[str, Table] = {}
         patches = 0 if self.form.cells is None else math.prod(self.form.cells)
         for name, weight, index in self.plain.lookups:
@@ -238,7 +239,7 @@ def _uneven(layer: MeasuredLayer) -> float:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
-    """Return a layer with the axis of each pair, if each pair rotates by one axis and there are several axes."""
+    """Return a layer with the axis of each pair, if each pair rotates along one axis and there are several axes."""
     turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
     rotation, turned = layer.rotation, by_axis(turns)
     if rotation is None or turned is None or turned.pairs != rotation.pairs or len({*(turned.axes or ())}) < 2:

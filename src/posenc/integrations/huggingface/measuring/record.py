@@ -172,7 +172,7 @@ def recorded(
     Args:
         batch, length: rows and tokens of the input; the length of pictures and sounds is None.
         tokens: the token ids, which distinguish look-ups of tokens from look-ups of positions.
-        without_tables: whether tables of positions are replaced by zeros.
+        without_tables: whether tables of position embeddings are replaced by zeros.
     """
     recorder = _Recorder(batch, length, tokens, without_tables)
     names = {module: name for name, module in model.named_modules()}
