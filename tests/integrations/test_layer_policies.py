@@ -244,7 +244,7 @@ def test_nanochat_turns_the_other_way() -> None:
 
 @pytest.mark.parametrize("model_type", sorted(NOT_IN_CONFIG))
 def test_what_no_config_says_is_refused_by_name(model_type: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"{NOT_IN_CONFIG[model_type]}, which its config does not state"):
+    with pytest.raises(InvalidArgument, match=f"{NOT_IN_CONFIG[model_type]}, which its config does not show"):
         read({"model_type": model_type})
 
 

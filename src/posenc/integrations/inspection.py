@@ -1,4 +1,4 @@
-"""Explains in plain words what a Hugging Face config does with positions, and what can go wrong."""
+"""Explains in plain words how a Hugging Face config encodes positions, and what can go wrong."""
 
 import math
 from collections.abc import Iterator

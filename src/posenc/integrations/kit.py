@@ -3,7 +3,7 @@
     kit(huggingface.read("model/config.json"), "folder")     # or posenc vectors model --kit folder
     PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
 
-Each case has two rows of tokens. The cases are an odd length, one token, left padding, positions past the trained
+Each case has two rows of tokens. The cases are an odd length, one token, left padding, positions beyond the trained
 length, the last position below 2³¹, and 16-bit types. All cases use the model's partial rotation, scaling and axes.
 """
 

@@ -23,7 +23,7 @@ class MovableCache(Cache):
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
-            a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing.
+            a remapped encoding (``posenc.remap``), the cache returns unrotated keys and rotates nothing.
 
     Keys are stored unrotated, and rotated when they are read. Reading rotates all keys in every forward pass,
     but keys are rounded only once, no matter how often they move.
@@ -135,7 +135,7 @@ class RingCache(Cache):
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
-            a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing. ReRoPE and
+            a remapped encoding (``posenc.remap``), the cache returns unrotated keys and rotates nothing. ReRoPE and
             STRING use only distances; other remappings count groups and chunks from position 0, which a ring drops.
         slots: S, the number of keys; at most the trained length.
         sinks: the number of first tokens, which are never dropped; 4 in the paper.

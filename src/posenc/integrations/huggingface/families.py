@@ -112,7 +112,7 @@ def family_of_type(model_type: str) -> Family:
     """Return the family of a model type, measured or read by rule, or raise an error that gives the reason."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
-            f"model_type {model_type!r} {why}, which its config does not state; measure its positions with "
+            f"model_type {model_type!r} {why}, which its config does not show; measure its positions with "
             "posenc inspect PATH --measure"
         )
     try:

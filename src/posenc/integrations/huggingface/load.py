@@ -146,7 +146,7 @@ class Pretrained:
 
     @cached_property
     def _parts(self) -> bool:
-        """Whether a text can be read in pieces, because every layer has keys and values as its only state."""
+        """Whether a text can be read in pieces: keys and values must be the only state of every layer."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():

@@ -36,8 +36,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
             pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build the
             encoding with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are
             exact. The model keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in
-            families that use transformers' attention interface. Caches then keep raw keys, whose positions must be
-            consecutive if there are more keys than queries.
+            families that use transformers' attention interface. Caches then keep unrotated keys, whose positions
+            must be consecutive if there are more keys than queries.
 
     The model keeps its attention scale, including DeepSeek's mscale_all_dim (``Rotary.softmax_factor``). Vision and
     audio towers keep their own encodings. T5 accepts key masks, and masks of shape ``(B, 1, T, S)`` with a row per

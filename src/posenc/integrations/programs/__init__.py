@@ -1,4 +1,4 @@
-"""One module per program, with its tested releases, how it interprets configs, and its keys for positions.
+"""One module per program, with its tested releases, how it interprets configs, and its position keys.
 
 ``read`` returns the position table that the program computes from a config. The table follows the program's own
 source, even if the source disagrees with the config. ``write`` expresses a model's positional encoding in the
@@ -92,15 +92,15 @@ def different(positions: ModelPositions, table: PositionTable) -> list[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """A program, with a function that reads its configs and a function that writes its keys for positions.
+    """A program, with a function that reads its configs and a function that writes its position keys.
 
     Args:
         title: the program's name in sentences.
         releases: the tested releases.
         line: how the keys of ``write`` are passed to the program.
         read: a function of (config, version) that returns the table that the program computes.
-        spell: a function of (positions, scaling, max_length, version) that returns the keys for this positional
-            encoding, and raises an error if the program has none.
+        spell: a function of (positions, scaling, max_length, version) that returns the program's keys for these
+            settings, and raises an error if there are none.
     """
 
     title: str
@@ -117,7 +117,7 @@ class Program:
         max_length: int | None = None,
         version: str | None = None,
     ) -> dict[str, Any]:
-        """Return the keys that make the program compute this positional encoding, after checking them with
+        """Return the keys that make the program compute a model's positional encoding, after checking them with
         ``read``.
 
         Args:
@@ -204,7 +204,7 @@ def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
 def overrides(
     program: str, positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None
 ) -> tuple[dict[str, Any], int]:
-    """Return the rope dictionary and the length from which vLLM and SGLang compute this positional encoding.
+    """Return the rope dictionary and the length from which vLLM and SGLang compute a model's positional encoding.
 
     YaRN's attention factor is written twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
     0.1·ln s + 1. For DeepSeek families, which have their own classes, the attention factor is written as
