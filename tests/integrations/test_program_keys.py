@@ -187,7 +187,12 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
     [
         *((program, PLAIN, DynamicNTK(2.0, LENGTH), r"use scaling.plan\(total_length\)") for program in PROGRAMS),
         *(
-            (program, GEMMA, None, r"'gemma3_text' rotates \['full_attention', 'sliding_attention'\]; pass a")
+            (
+                program,
+                GEMMA,
+                None,
+                r"'gemma3_text' has these rotary layer types: \['full_attention', 'sliding_attention'\]",
+            )
             for program in PROGRAMS
         ),
         *(
@@ -195,7 +200,12 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
             for program in PROGRAMS
         ),
         *(
-            (program, TOWER, None, r"'qwen2_vl_vision' rotates \['all'\]; pass a language model")
+            (
+                program,
+                TOWER,
+                None,
+                r"'qwen2_vl_vision' has these rotary layer types: \['all'\]; pass a language model",
+            )
             for program in PROGRAMS
         ),
         (vllm, PLAIN, Proportional(0.5), "for rope_type 'proportional'; use Linear"),

@@ -347,7 +347,7 @@ PLANTS = (
         "qwen_sections_doubled",
         "qwen2_vl",
         lambda: _on_axes(inverse_frequencies(1e6, 64, 128), *np.repeat((0, 1, 2), (32, 48, 48)).reshape(2, 64)),
-        (r"^its sections are doubled, so that the two channels of a pair rotate by different axes;",),
+        (r"^its sections are doubled, so that the two channels of a pair belong to different axes;",),
     ),
     Plant(
         "pixtral_right",

@@ -211,7 +211,7 @@ def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
     numbers = written_down("llama3_1", lambda x: layer.rotate(x, TEXT))
     numbers["rotated"][TEXT > 100] += 0.1
     answer = str(diagnose(model_of("llama3_1"), numbers))
-    assert "from position 1,000 on" in answer
+    assert "starting at position 1,000, by" in answer
     assert "positions up to 100 agree" in answer
 
 
