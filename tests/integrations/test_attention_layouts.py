@@ -119,7 +119,7 @@ def test_qwen_images_frames_count_up_and_its_picture_is_centred() -> None:
         ),
         (
             lambda: LAYOUTS["dinov3"].encoding(16),
-            "parts is missing, but this layout counts positions in parts of",
+            "parts is missing, but this layout measures positions in units of",
         ),
         (
             lambda: LAYOUTS["dinov3"].positions(2, 3, parts=4),

@@ -78,7 +78,7 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
             "cohere2",
             "full_attention and sliding_attention share one rotary module, and some of these types may not rotate",
         ),
-        ("nanochat", "the rotation in its model file is backwards"),
+        ("nanochat", "the pairing in its model file is backwards"),
         ("qwen3_5_text", "the rotary module has mrope_section, for positions on several axes"),
         ("gemma3n_text", "the model file rotates queries and keys separately"),
         ("xlm-roberta", "the model file has no rotary modules for this config"),

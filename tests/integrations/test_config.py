@@ -212,10 +212,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "llama' has no 'hidden_size', .*add the value"),
     ({"hidden_size": 250}, "hidden_size=250 must be a multiple of num_attention_heads=4"),
-    ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "has one rope dictionary for all layers; state"),
+    ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "has one rope dictionary for all layers; put"),
     (
         {"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"] * 2},
-        "has one rope dictionary for all layers; state its keys directly",
+        "has one rope dictionary for all layers; put its keys directly",
     ),
 ]
 

@@ -27,31 +27,31 @@ CONFIGS = Path(__file__).parent.parent / "data" / "configs"
 
 SAYS: dict[str, tuple[str, ...]] = {
     "llama-3.1-8b": (
-        "llama: rotary positions, base 500 000, Llama 3 scaling by 8.",
-        "32 layers with rotary positions: all 128 channels of a head rotate, in half pairs (i, i+64)",
-        "Trained length 8 192, inputs allowed up to 131 072.",
+        "llama: RoPE, base 500 000, Llama 3 scaling by 8.",
+        "32 layers with RoPE: all 128 channels of a head rotate, in half pairs (i, i+64)",
+        "Trained length 8 192, inputs of up to 131 072 allowed.",
         "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
-        "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
+        "29 keep their frequency, 6 lie in between, 29 are slowed 8 times",
         "Some Llama models since 3.1 are released with factor 8 and inputs of up to 131 072 tokens.",
         "bfloat16 tables",
     ),
     "yarn-llama-2-7b-128k": (
         "YaRN scaling by 32",
-        "21 keep their frequency, 25 lie between, 18 are slowed 32 times",
+        "21 keep their frequency, 25 lie in between, 18 are slowed 32 times",
         "Attention factor 1.347: scores are multiplied by 1.813, which sharpens attention",
         "YaRN also scales short inputs",
     ),
     "mistral-7b": (
         "no scaling",
         "60 of 64 pairs",
-        "base 10 000; a token sees itself and 4 095 before.",
+        "base 10 000; a token sees itself and the 4 095 before it.",
     ),
     "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
     "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys become stale"),
     "gemma-3-4b": (
         "5 layers of full_attention",
         "29 layers of sliding_attention",
-        "base 10 000; a token sees itself and 1 023 before.",
+        "base 10 000; a token sees itself and the 1 023 before it.",
         "full_attention: Wavelengths run from 50.27 to",
         "assumed: rope_theta = 1000000, the default of transformers",
         "before or after scaling by 8",
@@ -64,7 +64,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     ),
     "gpt-oss-20b": (
         "YaRN scaling by 32, ramp ends not rounded",
-        "base 150 000; a token sees itself and 127 before; every head has a sink in its softmax.",
+        "base 150 000; a token sees itself and the 127 before it; every head has a sink in its softmax.",
     ),
     "deepseek-v3": (
         "the last 64 of 192 channels of a head rotate, in interleaved pairs",
@@ -72,11 +72,15 @@ SAYS: dict[str, tuple[str, ...]] = {
     ),
     "smollm2-135m": (
         "base 100 000, no scaling",
-        "Trained length 8 192, the longest input, as the config states no other.",
+        "Trained length 8 192, also the longest input, as the config gives no other length.",
         "20 of 32 pairs",
-        "past 8 192 tokens the 12 slowest pairs reach angles never seen",
+        "beyond 8 192 tokens the 12 slowest pairs reach angles never seen",
     ),
-    "smollm3-3b": ("no positions in the others", "27 layers with rotary", "9 layers without positions"),
+    "smollm3-3b": (
+        "no positional encoding in the others",
+        "27 layers with RoPE",
+        "9 layers without positional encoding",
+    ),
     "bloom-7b1": (
         "bloom: ALiBi: 32 heads, smallest slope",
         "30 layers with ALiBi: 32 heads",
@@ -200,10 +204,10 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     app.command()(command)
     said = CliRunner().invoke(app, [str(path), "--measure"])
     assert said.exit_code == 0, said.output
-    assert "Layers 0 to 2 with rotary positions: all 16 channels of a head rotate, in half pairs" in said.output
-    assert "Layer 3 without positions." in said.output
+    assert "Layers 0 to 2 with RoPE: all 16 channels of a head rotate, in half pairs" in said.output
+    assert "Layer 3 without positional encoding." in said.output
     assert "Wavelengths run from 6.283 to 19\u2009869 positions." in said.output
-    assert "The reading of the config agrees." in said.output
+    assert "posenc's reading of the config agrees." in said.output
     wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
     monkeypatch.setitem(FAMILIES, "smollm3", wrong)
     differs = CliRunner().invoke(app, [str(path), "--measure"])
@@ -252,7 +256,7 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"model_type": "jamba", "max_position_embeddings": 64}, "jamba: no layer has positions.\n"),
+        ({"model_type": "jamba", "max_position_embeddings": 64}, "jamba: no layer has a positional encoding.\n"),
         (
             {"model_type": "umt5", "num_layers": 3, "num_decoder_layers": 2},
             "\n  3 layers of encoder with t5: 6 heads",
@@ -263,7 +267,7 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
             "3 layers of decoder with a learned table of 1024 positions",
         ),
         ({"model_type": "vit"}, "12 layers with a learned table of 14×14 positions."),
-        ({"model_type": "pixtral"}, "pairs rotate by 2 axes, in chunked sections of 16, 16"),
+        ({"model_type": "pixtral"}, "pairs use 2 axes, in chunked sections of 16, 16"),
     ],
 )
 def test_models_of_two_stacks_and_towers_are_told(config: dict[str, object], said: str) -> None:

@@ -244,7 +244,7 @@ def test_nanochat_turns_the_other_way() -> None:
 
 @pytest.mark.parametrize("model_type", sorted(NOT_IN_CONFIG))
 def test_what_no_config_says_is_refused_by_name(model_type: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"{NOT_IN_CONFIG[model_type]}, which its config does not state"):
+    with pytest.raises(InvalidArgument, match=f"{NOT_IN_CONFIG[model_type]}, which its config does not show"):
         read({"model_type": model_type})
 
 
@@ -300,8 +300,8 @@ def test_no_positions_at_all() -> None:
     assert read(jamba).as_layers().name == "nope"
     granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"], attention_multiplier=0.5))
     assert granite.assumed == (
-        "no layer has positions, because position_embedding_type is None",
-        "layers without positions scale their scores by 0.5: pass it as scale=",
+        "no layer has a positional encoding, because position_embedding_type is None",
+        "layers without positional encoding scale scores by 0.5: pass this as scale=",
     )
     assert granite.as_layers().acts_on == ()
     for types in (["mamba", "attention"], ["attention"] * 2):  # layers without attention have no scores

@@ -47,10 +47,10 @@ def test_frequencies_are_known_past_whole_turns() -> None:
         ),
         ("phi", "the first 8 of 16 channels of a head rotate, in half pairs (i, i+4)"),
         ("gemma3", "all 32 channels of a head rotate, in half pairs (i, i+16)"),
-        ("smollm3", "Layer 1 without positions"),
+        ("smollm3", "Layer 1 without positional encoding"),
         ("bloom", "Layers 0 to 1 with a bias on scores"),
         ("gpt2", "in addition, a trained table of 256 rows (transformer.wpe)"),
-        ("gpt-oss", "a token sees itself and 15 before"),
+        ("gpt-oss", "a token sees itself and the 15 before it"),
     ],
 )
 def test_a_loaded_model_is_measured(family: str, said: str) -> None:
@@ -125,7 +125,7 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
     assert differences(found, positions) == []
     wrongly = replace(positions, layer_types=("rotary",) * len(positions.layer_types))
     idle = [i for i, kind in enumerate(positions.layer_types) if kind == "nope"]
-    said = "the encoding is rotary in what was read, no attention that was seen in the measured model"
+    said = "the encoding is rotary in what was read, no recorded attention in the measured model"
     assert idle == [0, 1, 2, 4, 5, 6]
     assert differences(found, wrongly) == [f"rotary in layers 0 to 2, 4 to 6: {said}"]
 
@@ -198,7 +198,7 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
         "qwen2_vl_text",
         {},
         lambda p: first(p, axes=None),
-        "pairs rotate by one axis in what was read, 3 axes, in chunked sections of 16, 24, 24 in",
+        "pairs use one axis in what was read, 3 axes, in chunked sections of 16, 24, 24 in",
     ),
     *(  # whose queries come out of one map with keys and values: all at once, or head by head
         (
@@ -237,10 +237,10 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
         "llama4_text",
         {},
         lambda p: replace(p, scales={}),
-        "the scale of queries is none in .*, 1.161 at position 22 in",
+        "the query scale is none in .*, 1.161 at position 22 in",
     ),
-    ("llama4_text", {}, lambda p: replace(p, chunk=None), "tokens of a chunk: none in what was read, 5 in"),
-    ("llama4_text", {}, lambda p: replace(p, chunk=7), "tokens of a chunk: 7 in what was read, 5 in"),
+    ("llama4_text", {}, lambda p: replace(p, chunk=None), "tokens per chunk: none in what was read, 5 in"),
+    ("llama4_text", {}, lambda p: replace(p, chunk=7), "tokens per chunk: 7 in what was read, 5 in"),
     (
         "bloom",
         {},
@@ -292,7 +292,7 @@ def test_a_model_that_reads_across_its_chunks_is_found_out(monkeypatch: pytest.M
     monkeypatch.setattr(code, "create_chunked_causal_mask", code.create_causal_mask)
     texts = differences(measure(model), read(model.config))
     assert texts
-    assert all("tokens of a chunk: 5 in what was read, none in the measured model" in text for text in texts)
+    assert all("tokens per chunk: 5 in what was read, none in the measured model" in text for text in texts)
 
 
 def test_every_pair_is_measured_on_the_axis_that_turns_it() -> None:
@@ -306,7 +306,7 @@ def test_every_pair_is_measured_on_the_axis_that_turns_it() -> None:
 def test_queries_that_rotate_and_grow_are_told_together() -> None:
     found = measure(small("ministral3"))
     assert differences(found, read(found.config)) == []
-    assert re.match(r"Layers 0 to \d with rotary positions: .*; queries are scaled by 1\.\d+ at", found.describe())
+    assert re.match(r"Layers 0 to \d with RoPE: .*; queries are scaled by 1\.\d+ at", found.describe())
 
 
 @pytest.mark.parametrize(("bend", "turns"), [(0.0, True), (1e-3, True), (0.3, False)])

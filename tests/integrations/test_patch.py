@@ -88,7 +88,7 @@ def test_refusals() -> None:
     rotary = posenc.Rotary(16, pairing="half")
     for model, encoding, message in (
         (llama, ReRoPE(posenc.Rotary(16, pairing="interleaved"), 4), "pairing"),
-        (tiny("bloom"), ReRoPE(rotary, 4), "alibi, which cannot be swapped"),
+        (tiny("bloom"), ReRoPE(rotary, 4), "alibi, which cannot be replaced"),
         (
             small("roformer"),
             ReRoPE(posenc.Rotary(64, pairing="interleaved"), 4),
@@ -124,14 +124,14 @@ def test_refusals() -> None:
         ("bloom", "alibi"),
         ("gpt2", "learned"),
         ("deberta-v2", "deberta"),
-        ("pixtral", "image positions"),
+        ("pixtral", "rows and columns"),
     ],
 )
 def test_tables_biases_and_places_in_a_picture_are_not_swapped(family: str, what: str) -> None:
     """Whatever encoding is passed, one of the model's own kind too."""
     model = tiny(family) if family in MODELS else small(family)
     for encoding in (posenc.NoPE(), *small_own(model, 12).values()):
-        with pytest.raises(InvalidArgument, match=f"{what}, which cannot be swapped"), patched(model, encoding):
+        with pytest.raises(InvalidArgument, match=f"{what}, which cannot be replaced"), patched(model, encoding):
             pass
 
 

@@ -285,7 +285,7 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
     assert only(table).base == 10_000
     assert table.notes == (
         "rope_parameters is not read by transformers 4.57.6",
-        "rope_theta = 10000, the default of transformers 4.57.6, which reads no key that states it",
+        "rope_theta = 10000, the default of transformers 4.57.6, which finds no key for it",
     )
     assert by_name(transformers.read(config, "5.23.0"), config) == []
     older = config_json(read(config), spelling="v4")
@@ -338,7 +338,7 @@ def test_the_converter_of_llama_cpp_reads_the_original_length_outside() -> None:
     ("program", "fields", "uses"),
     [
         (transformers, [], ""),
-        (sglang, [], "for every request of a batch in which one is longer"),
+        (sglang, [], "for every request of a batch if one of them is longer"),
         (vllm, ["admitted_length"], "for every request if --max-model-len exceeds the original length"),
         (mlx, ["frequencies"], "for every request"),
         (exllamav3, ["frequencies"], "for every request"),
@@ -478,7 +478,7 @@ def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:
             llama_cpp,
             llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024}),
             "",
-            r"attention\.sliding_window of architecture 'gemma3' is not supported",
+            r"architecture 'gemma3' has unsupported fields: .*attention\.sliding_window",
         ),
         (
             llama_cpp,
@@ -618,12 +618,12 @@ def test_heads_counted_by_layer(architecture: str, tmp_path: Path) -> None:
     table = llama_cpp.read(gguf_file(tmp_path, architecture, **heads, key_length=64))
     assert (table.layers["all"].head_dim, table.layers["all"].rotary_dim) == (64, 64)
     with pytest.raises(
-        InvalidArgument, match=r"attention.head_count of architecture .* a list of one number per layer"
+        InvalidArgument, match=r"architecture .* lacks attention.head_count, or has one number per layer"
     ):
         llama_cpp.read(gguf_file(tmp_path, architecture, **heads))
 
 
 @pytest.mark.parametrize("name", ["context_length", "embedding_length", "block_count", "head_count"])
 def test_a_field_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=f"{name} of architecture 'llama' is missing"):
+    with pytest.raises(InvalidArgument, match=f"architecture 'llama' lacks .*{name}"):
         llama_cpp.read(gguf_file(tmp_path, "llama", **{name: None}))

@@ -276,8 +276,8 @@ def test_a_gguf_file_in_words(tmp_path: Path) -> None:
     run = CliRunner().invoke(app, ["inspect", file])
     assert run.exit_code == 0, run.output
     lines = run.stdout.replace("\u2009", " ").splitlines()
-    assert lines[0] == "llama: rotary positions, base 10 000, YaRN scaling by 4."
-    assert "  Trained length 64, inputs allowed up to 256." in lines
+    assert lines[0] == "llama: RoPE, base 10 000, YaRN scaling by 4."
+    assert "  Trained length 64, inputs of up to 256 allowed." in lines
     llama = converted(tmp_path, "listed.gguf", json.loads((CONFIGS / "llama-3.1-8b.json").read_text()))
     assert "base 500 000, a factor per pair" in inspect(llama).answer.replace("\u2009", " ")
     with pytest.raises(InvalidArgument, match="base=10000 is not needed"):

@@ -87,7 +87,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for wrong, message in (
             ({"alibi_bias_mx": 8}, "'alibi_bias_mx'; did you mean 'alibi_bias_max'"),
             ({"rope": True, "rope_theta": 1e4}, "unknown key of model_type 'mpt' 'rope"),
-            ({"alibi": False}, "alibi=False in model_type 'mpt'"),
+            ({"alibi": False}, "alibi=False is not supported in model_type 'mpt'"),
         )
     ),
     ({"model_type": "gemma3", "rope_theta": 5, "text_config": GEMMA}, "rope_theta=5 is outside text_config"),
@@ -302,7 +302,7 @@ NEAR = "sliding_attention"
     [
         (config("qwen3", use_sliding_window=True, sliding_window=8), "because max_window_layers = 28"),
         (config("qwen2", use_sliding_window=True, sliding_window=8, max_window_layers=4), "max_window_layers = 4"),
-        (config("cohere2", sliding_window=8, layer_types=["full_attention"] * 4), "layer_types has no sliding"),
+        (config("cohere2", sliding_window=8, layer_types=["full_attention"] * 4), "layer_types has no 'sliding"),
     ],
     ids=str,
 )
@@ -347,7 +347,7 @@ def test_other_names_that_a_class_accepts_are_read() -> None:
     phi = read(config("phimoe", rope_scaling={**LONG, "short_mscale": 1.2, "long_mscale": 1.2}))
     assert phi.rotary.get("scaling").attention_factor == 1.2
     assert read(write(phi)).recipes == phi.recipes
-    assert "the encoder has 1500 positions, as stated by max_source_positions" in read(WHISPER).assumed
+    assert "the encoder has 1500 positions, according to max_source_positions" in read(WHISPER).assumed
 
 
 def test_a_pairing_that_the_code_does_not_ask_for_is_refused() -> None:

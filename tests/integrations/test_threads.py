@@ -124,13 +124,13 @@ PAIRS: dict[str, Pair] = {
         v5(LLAMA3),
         v5({**LLAMA3, "factor": 8.0}, num_hidden_layers=1, max_position_embeddings=2048),
         ("tuned_length", "admitted_length"),
-        "the draft model has only 2,048 positions, but its target has 131,072",
+        "the draft model allows only 2,048 tokens, but its target allows 131,072",
     ),
     "vllm-project/vllm 24662": Pair(
         v5(DEFAULT, max_position_embeddings=8192),
         v5(DEFAULT, max_position_embeddings=2048),
         ("pretrained_length",),
-        "the draft model has only 2,048 positions, but its target has 8,192",
+        "the draft model allows only 2,048 tokens, but its target allows 8,192",
     ),
     "sgl-project/sglang 6783": Pair(
         v5(LLAMA3), v5(DEFAULT, max_position_embeddings=2048), ("frequencies",), "cos first differs by more than "

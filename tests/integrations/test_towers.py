@@ -32,7 +32,7 @@ TABLED = (
     "instructblip instructblipvideo metaclip_2 sam3 siglip siglip2 vision-text-dual-encoder xclip"
 )
 UNFED = {
-    **dict.fromkeys(TABLED.split(), "the text has a table, which cannot be swapped"),
+    **dict.fromkeys(TABLED.split(), "the text has a table, which cannot be replaced"),
     **dict.fromkeys(("fast_vlm", "gemma3n", "perception_lm"), "the tower is timm's"),
     **dict.fromkeys(("pp_chart2table", "qwen2_5_omni"), "no model class of its own, but those of its parts"),
     **dict.fromkeys(("dots3_note", "nemo_speechlm", "vibevoice"), "too large even when shrunk"),

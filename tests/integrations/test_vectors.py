@@ -149,7 +149,7 @@ def test_a_port_that_rotates_by_one_axis_is_named() -> None:
     assert expected.arrays["all.positions"].shape[0] == 3
     assert_vectors(Engine(expected.header["layers"]["all"]).rotate, expected)
     text = Engine(expected.header["layers"]["all"], axes=[0] * 32)
-    with pytest.raises(AssertionError, match="its pairs rotate by one axis instead of 3 axes"):
+    with pytest.raises(AssertionError, match="its pairs use one axis instead of 3 axes"):
         assert_vectors(text.rotate, expected)
 
 
@@ -229,7 +229,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"must end in .json or .safetensors"):
         expected.save(tmp_path / "rope.npz")
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(InvalidArgument, match="is not a file of 'posenc-vectors 1'"):
+    with pytest.raises(InvalidArgument, match="is not a 'posenc-vectors 1' file"):
         load(tmp_path / "other.json")
     with pytest.raises(InvalidArgument, match="model_type 'bloom' has no rotary layers"):
         vectors(read({"model_type": "bloom", "hidden_size": 64, "n_head": 4, "n_layer": 2}))

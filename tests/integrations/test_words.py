@@ -58,7 +58,7 @@ def samples(layer: LayerTable) -> dict[str, Sample]:
         "float32": Sample(slower, ""),  # the frequencies once more
         "unscaled": Sample(tiny, f" 0 of {2 * half} pairs complete a turn"),
         "attention_factor": Sample(1.75, "Attention factor 1.75"),
-        "own_attention_factor": Sample(1.625, "own would be 1.62"),
+        "own_attention_factor": Sample(1.625, "scaling's default is 1.62"),
         "softmax_factor": Sample(1.53125, "is multiplied by 1.531"),
         "softmax_origin": Sample("somebody's key", "(somebody's key)", around={"softmax_factor": 1.5}),
         "pairing": Sample(other, "(2i, 2i+1)" if other == "interleaved" else f"(i, i+{2 * half})"),
@@ -68,8 +68,8 @@ def samples(layer: LayerTable) -> dict[str, Sample]:
         "axes": Sample(dealt, f"3 axes, in interleaved sections of {shares}"),
         "backwards": Sample(True, "rotate backwards"),
         "signed": Sample(True, "may be negative"),
-        "window": Sample(78, "itself and 77 before"),
-        "window_after": Sample(55, "77 before and 55 after", around={"window": 78}),
+        "window": Sample(78, "itself and the 77 before it"),
+        "window_after": Sample(55, "the 77 before it and the 55 after it", around={"window": 78}),
         "chunk": Sample(4321, "its chunk of 4 321"),
         "query_scale": Sample("query-scale(rule=llama4, amount=0.1, floor=8191)", "floor 8191"),
         "softcap": Sample(37.0, "capped at ±37 by tanh"),
@@ -181,12 +181,12 @@ def test_two_differences_have_an_error_each() -> None:
     ("what", "value", "says"),
     [
         ("pretrained_length", 12345, "Trained length 12 345"),
-        ("tuned_length", 23456, "tuned to 23 456"),
-        ("admitted_length", 345678, "allowed up to 345 678"),
+        ("tuned_length", 23456, "tuned for 23 456"),
+        ("admitted_length", 345678, "up to 345 678 allowed"),
         ("layer_types", ("all",) * 33, "33 layers"),
         ("layout", "dinov3", "layout dinov3"),
         ("program", "vllm 9.9", "Computed by vllm 9.9."),
-        ("not_asked", "its windows", "Not asked: its windows."),
+        ("not_asked", "its windows", "Not checked: its windows."),
     ],
 )
 def test_fields_of_the_whole_model(what: str, value: Any, says: str) -> None:

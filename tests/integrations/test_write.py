@@ -88,7 +88,7 @@ def _refused(positions: ModelPositions, scaling: Scaling | LengthScaling | None,
     try:
         write(positions, scaling, spelling=spelling, max_length=_length(positions, scaling))
     except InvalidArgument as error:
-        known = ("use spelling='v5'", "cannot state", "do not rotate", "has no rope dictionary")
+        known = ("use spelling='v5'", "cannot express", "do not rotate", "has no rope dictionary")
         return any(reason in str(error) for reason in known)
     return False
 
@@ -138,7 +138,7 @@ def test_what_has_no_place_is_refused() -> None:
         (
             tiny("deepseek-v3").config,
             DynamicNTK(1.0, 64),
-            "factor 1 cannot state DeepSeek's mscale_all_dim; use Default",
+            "factor 1 cannot express DeepSeek's mscale_all_dim; use Default",
         ),
     ):
         with pytest.raises(InvalidArgument, match=message):

@@ -58,7 +58,7 @@ def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> Non
         assert float(seen[i]) == (131072 if full else 1024)
         slowest = 8 * 1e6 ** (254 / 256) if full else 1e4 ** (254 / 256)
         assert float(waves[i]) == pytest.approx(2 * math.pi * slowest)
-    assert "in some of its layers, no positions in the others" in str(smol.readouts["in words"])
+    assert "in some layers, no positional encoding in the others" in str(smol.readouts["in words"])
     assert smol.title.endswith(
         "27 of 36 layers see every token, 9 of 36 layers see every token and have no positional encoding"
     )

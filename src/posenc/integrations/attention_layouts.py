@@ -21,13 +21,13 @@ class Layout:
     """The layout of a family of models (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
 
     Args:
-        letters: a letter for each axis of positions, in order: y for rows, x for columns, and t or l as in
+        letters: one letter per position axis, in order: y for rows, x for columns, and t or l as explained under
             ``LAYOUTS``.
         text: a function that takes head_dim and returns the string of the encoding.
         multiple: a number; head_dim must be a multiple of this number.
         coordinates: a function that makes positions from a shape, such as ``grid``.
-        in_parts: whether coordinates count parts of the picture; ``text`` and ``coordinates`` then take an argument
-            ``parts``, a multiple of the number of cells along every axis.
+        in_parts: whether positions are measured in units of 1/``parts`` of a side of the picture; ``text`` and
+            ``coordinates`` then take ``parts``, a common multiple of the numbers of cells along all axes.
     """
 
     letters: str
@@ -53,14 +53,15 @@ class Layout:
     def _parts(self, parts: int | None) -> int:
         if parts is None:
             raise InvalidArgument(
-                "parts is missing, but this layout counts positions in parts of the picture; pass "
-                "math.lcm(rows, columns), over all pictures of a batch"
+                "parts is missing, but this layout measures positions in units of 1/parts of the picture; pass "
+                "math.lcm(rows, columns), taken over all pictures of a batch"
             )
         return parts
 
 
 def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """Return a function from head_dim to the string of an encoding that gives two axes half of the pairs each."""
+    """Return a function from head_dim to the string of an encoding in which each of two axes gets half of the
+    pairs."""
     return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base={base}{extra})"
 
 
@@ -88,7 +89,7 @@ def _eva(D: int, parts: int, trained: int = 16) -> str:
 
 
 def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:
-    """Return the start of each cell, in parts of the picture."""
+    """Return the start of each cell, in units of 1/``parts`` of the picture."""
     if any(parts % n for n in shape):
         raise InvalidArgument(
             f"parts={parts} must be a multiple of the number of cells along every axis of {shape}"

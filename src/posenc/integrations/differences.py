@@ -158,12 +158,12 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
         if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
             return f"cos first differs by more than {above:g} at position {int(at[anywhere][0]):,}"
     if draft.admitted_length < target.admitted_length:
-        return f"the draft model has only {reach:,} positions, but its target has {target.admitted_length:,}"
+        return f"the draft model allows only {reach:,} tokens, but its target allows {target.admitted_length:,}"
     return f"cos differs by at most {above:g} up to position {reach - 1:,}"
 
 
 def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
-    """Return whether a field is equal in both layers, or cannot be compared because a file does not state it."""
+    """Return whether a field is equal in both layers, or cannot be compared because one of them is unknown."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
     incomparable = (

@@ -1,4 +1,4 @@
-"""A fingerprint of positions, which is equal for any two configs or programs with the same positions.
+"""A fingerprint of positional encoding, equal for any two configs or programs that encode positions identically.
 
 A fingerprint such as posenc1-3f9c… consists of the format's version and 32 hexadecimal digits, which are the start
 of a SHA-256 hash of all layers in order. The names of layer types do not affect a fingerprint. The hash includes
@@ -7,7 +7,7 @@ queries, the softcap, sinks, and an added table. The hash also includes the freq
 factor of cos and sin, and the factor of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so a
 new field in a later release changes no fingerprint. Lengths are not included, but frequencies that depend on a
 length (dynamic scaling, lists of factors) are computed for the longest allowed input. Base and scaling are not
-included, because different configs can state the same frequencies with different bases and scalings.
+included, because different configs can give the same frequencies with different bases and scalings.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint

@@ -1,4 +1,4 @@
-"""Explains in plain words what a Hugging Face config does with positions, and what can go wrong."""
+"""Explains in plain words how a Hugging Face config encodes positions, and what can go wrong."""
 
 import math
 from collections.abc import Iterator
@@ -45,8 +45,8 @@ class Inspection:
         answer: a summary in one sentence.
         facts: one sentence per fact.
         risks: what can go wrong, with reasons; may be empty.
-        positions: the positions read from the config.
-        table: the effective positions, which the facts describe.
+        positions: the position settings read from the config.
+        table: the effective position settings, which the facts describe.
     """
 
     answer: str
@@ -108,15 +108,15 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """Measure a small random model of the config at ``path``, and compare the measured positions with the
-    positions that ``read`` returns.
+    """Measure a small random model of the config at ``path``, and compare the measured positional encoding with the
+    settings that ``read`` returns.
 
     Returns:
         The comparison in words, and whether the results differ.
     """
     measurement = measure(path)
     lines = [
-        f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:",
+        f"Measured in a small random model with the same heads, but windows of {WINDOW} tokens:",
         *(f"  {sentence}" for sentence in sentences(measurement.table())),
     ]
     try:
@@ -125,7 +125,7 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
         return "\n".join([*lines, f"Not compared: {str(error).partition(';')[0]}."]), False
     off = differences(measurement, positions)
     agrees = (
-        "The reading of the config agrees."
+        "posenc's reading of the config agrees."
         if measurement.layers or measurement.tables
         else "Not compared: no layer with attention was measured."
     )
@@ -145,7 +145,7 @@ def _reads(config: object, as_type: str | None) -> bool:
 def _answer(positions: ModelPositions, table: PositionTable) -> str:
     if not positions.rotary_recipes:
         encodings = dict.fromkeys(
-            "no layer has positions" if layer.encoding == "nope" else encoding_in_words(layer.encoding)
+            "no layer has a positional encoding" if layer.encoding == "nope" else encoding_in_words(layer.encoding)
             for layer in table.layers.values()
         )
         return f"{positions.model_type}: {'; '.join(encodings)}."
@@ -156,10 +156,10 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
     mixed = (
         ""
         if all(layer.frequencies for layer in table.layers.values())
-        else " in some of its layers, no positions in the others"
+        else " in some layers, no positional encoding in the others"
     )
     each = [f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items()]
-    return f"{positions.model_type}: rotary positions{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
+    return f"{positions.model_type}: RoPE{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
 
 
 def describe(scaling: Scaling | LengthScaling) -> str:
@@ -203,7 +203,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     if isinstance(scaling, YaRN):
         yield "YaRN also scales short inputs, which slightly reduces the model's quality on short texts"
         if scaling.beta_fast >= length / (2 * math.pi):
-            yield f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns, so all pairs are scaled"
+            yield f"beta_fast={count(scaling.beta_fast)} exceeds the turns of the fastest pair, so all are scaled"
     if isinstance(scaling, DynamicNTK) or (isinstance(scaling, LengthScaling) and longest > length):
         yield "frequencies depend on the length of a request; cached keys become stale past the planned length"
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
@@ -215,7 +215,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     farther = any((window or positions.chunk or math.inf) > length for window in windows)
     if slow and scaling == Default() and farther:
         yield (
-            f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
+            f"beyond {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
             "expect the loss to rise there without scaling"
         )
     yield from _rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)

@@ -3,9 +3,8 @@
     kit(huggingface.read("model/config.json"), "folder")     # or posenc vectors model --kit folder
     PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
 
-Each case has two rows of tokens. The cases are an odd length, one token, left padding, positions past the trained
-length, the last position below 2³¹, and 16-bit types. All cases have the model's partial rotation, scaling and
-axes.
+Each case has two rows of tokens. The cases are an odd length, one token, left padding, positions beyond the trained
+length, the last position below 2³¹, and 16-bit types. All cases use the model's partial rotation, scaling and axes.
 """
 
 import shutil
@@ -28,14 +27,15 @@ TEST = Path(__file__).with_name("kit_test.py")
 """The path of the test file, which needs pytest."""
 LAST, HEADS = 2**31 - 1, 3
 ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""The relative error of one rounding to each type, or 0 for float32, whose error is in the angle's tolerance."""
+"""The relative error of one rounding to each type, or 0 for float32, whose error is part of the angle's
+tolerance."""
 
 
 def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | None = None) -> Path:
     """Write ``kit.npz`` and ``test_rotation.py`` into a folder.
 
     Args:
-        positions: the positions of a model, as returned by ``huggingface.read``.
+        positions: a model's position settings, as returned by ``huggingface.read``.
         folder: a folder, which is created if it is missing.
         total_length: the length of prompt and answer together, if a scaling depends on the length. The default is
             the longest input.
@@ -68,7 +68,8 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
 
 
 def _cases(length: int, axes: int) -> Iterator[tuple[str, str, Int[Tensor, "*A B T"]]]:
-    """Yield the name, the type of x and the positions of each case. Axis k has positions k lower than axis 0."""
+    """Yield the name, the type of x and the positions of each case. Positions on axis k are k lower than on axis
+    0."""
     rows = {
         "odd length": torch.arange(7),
         "one token": torch.tensor([length - 1]),

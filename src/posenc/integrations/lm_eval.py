@@ -25,11 +25,11 @@ class PosencLM(HFLM):
     Args:
         scaling: a scaling such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length.
             The given scaling replaces the scaling in the config. An empty string leaves the model unchanged.
-        settings: arguments of lm_eval's ``hf``. ``max_length``, beyond which the harness truncates the beginning of
-            a request, is factor × trained length by default.
+        settings: arguments of lm_eval's ``hf``. ``max_length`` is factor × trained length by default; the harness
+            truncates the beginning of longer requests.
 
     Raises:
-        UnknownName, InvalidArgument: the scaling is unknown, or the model has no rotary positions.
+        UnknownName, InvalidArgument: the scaling is unknown, or the model does not use RoPE.
     """
 
     def __init__(self, scaling: str = "", **settings: Any) -> None:

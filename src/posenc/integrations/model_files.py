@@ -2,7 +2,8 @@
 
 ``python -m tools.model_files`` builds and runs the model of every config, with stand-ins for the rest of the
 program. The tool writes the class that runs each ``model_type``, with its file and line, to model_files.json.
-departures.toml lists behaviour of these classes that no config states. Tests compare it with recordings.
+departures.toml lists behaviour of these classes that does not follow from any config. Tests compare it with
+recordings.
 """
 
 import json
@@ -21,22 +22,23 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 
 @dataclass(frozen=True)
 class Departure:
-    """A behaviour of a program's model files that the configs of the families do not state.
+    """A deviation of a program's model files from what the configs of some families say.
 
     Args:
         program: the name of the program's module.
-        types: every ``model_type``, of a config or of its language model, to which the departure applies.
-        says: what the program does, in words. If no other field is set, the departure is only a note.
+        types: every ``model_type``, of a config or of its language model, to which the deviation applies.
+        says: what the program does, in words. If no other field is set, the deviation is only a note.
         line: the source line in the newest of ``releases``.
-        releases: the releases with this departure; empty for all tested releases.
+        releases: the releases with this deviation; empty for all tested releases.
         refuses: whether the program cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` means None.
         one_more: the number of tokens by which a window is larger than the config's.
         without: a key of the rope dictionary; if it is missing, positions have one axis.
-        unless: a key of the config or of its language model's part that prevents the departure.
+        unless: a key of the config or of its language model's part that prevents the deviation.
         unread: keys of the config that the program does not read.
         default: the values that the program uses instead of the unread keys.
-        by_types: whether only layers of ``sliding_attention`` have a window, by a list that transformers ignores.
+        by_types: whether only ``sliding_attention`` layers have a window, according to a list that transformers
+            ignores.
         times_original: the factor by which YaRN's original length is multiplied if there are sections.
     """
 
@@ -68,12 +70,12 @@ class Departure:
 NO_WINDOWS = Departure(
     "", (), "applies no window to these layers", "its model file has no sliding_window", sets={"window": "none"}
 )
-"""The departure for a model file that ignores the config's key for windows."""
+"""The deviation of a model file that ignores the config's key for windows."""
 
 
 @cache
 def departures() -> tuple[Departure, ...]:
-    """Return all known departures."""
+    """Return all known deviations."""
     lines = tomllib.loads((files(__package__) / "departures.toml").read_text("utf-8"))["departure"]
     return tuple(built(Departure, line, "departure") for line in lines)
 
@@ -87,11 +89,11 @@ def asked() -> Mapping[str, Mapping[str, str]]:
 def departing_from(
     program: str, title: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
 ) -> list[Departure]:
-    """Return the departures that apply when a release of a program runs a config.
+    """Return the deviations that apply when a release of a program runs a config.
 
     Args:
         program, title: the name of the program's module, and the program's name in sentences.
-        config, part: the whole config, and the part of its language model.
+        config, part: the whole config, and its language model's part.
 
     Raises:
         InvalidArgument: the program cannot run the family.
@@ -118,7 +120,7 @@ def departing_from(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """Return the table with these departures applied, and with a note for each that names its source line."""
+    """Return the table with these deviations applied, and with a note that names the source line of each."""
     for departure in departing:
         table = table.with_layers(departure.of)
     return replace(
@@ -140,6 +142,4 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
         return f"the windows of {model_type!r}" if windows and program != "transformers" else ""
     if model_type in types:
         return ""
-    return (
-        f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"
-    )
+    return f"the model file of {model_type!r}: the rotary files were checked, but not windows, scales and layers"

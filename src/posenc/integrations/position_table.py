@@ -1,4 +1,4 @@
-"""The position table: the positions that a program computes from a file, as plain numbers that can be compared.
+"""The position table: the positional encoding that a program computes from a file, as numbers to compare.
 
 from posenc.integrations import huggingface, position_table
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # that package measures models as tables
 
 @dataclass(frozen=True)
 class LayerTable:
-    """The positions of the layers of one type.
+    """The positional encoding of the layers of one type.
 
     A pair of channels rotates by p·θ at position p, and cos and sin are multiplied by the attention factor a.
     Scores are s = q·k·softmax_factor/√D, or c·tanh(s/c) with a softcap of c.
@@ -37,7 +37,7 @@ class LayerTable:
         float32: the same frequencies as programs compute them in float32.
         unscaled: θ without the scaling, used only in sentences.
         attention_factor: the factor a of cos and sin.
-        own_attention_factor: the scaling's default for a, if the file states a different value; used only in
+        own_attention_factor: the scaling's default for a, if the file gives a different value; used only in
             sentences.
         softmax_factor: the factor on 1/√D, from DeepSeek's mscale_all_dim or the family's own scale.
         softmax_origin: the origin of ``softmax_factor``, used only in sentences.
@@ -54,7 +54,7 @@ class LayerTable:
         window: the number of tokens that a token sees, including itself; None for all tokens.
         window_after: the number of later tokens that a token sees if there is a window.
         chunk: the number of tokens per chunk, if a token sees only its own chunk.
-        query_scale: the string of another scale of queries.
+        query_scale: the string of an additional scale of queries.
         added_table: the string of a table that is added to the patches.
     """
 
@@ -111,13 +111,14 @@ class LayerTable:
 
 @dataclass(frozen=True)
 class PositionTable:
-    """The positions that a program computes from a file, as returned by ``of`` and by each program's ``read``.
+    """The positional encoding that a program computes from a file, as returned by ``of`` and by each program's
+    ``read``.
 
     Args:
         model_type: the family's name in Hugging Face, or the name of its architecture in llama.cpp.
         layers: one table per layer type.
         layer_types: the type of every layer, first to last.
-        pretrained_length: the trained length before any scaling; None if the file does not state it.
+        pretrained_length: the trained length before any scaling; None if the file does not give it.
         tuned_length: the length for which the model was released.
         admitted_length: the longest allowed input.
         layout: the layout of a vision tower's patches in ``attention_layouts``; empty for text.
@@ -159,7 +160,7 @@ def of(
     """Return the position table of a config.
 
     Args:
-        positions: the positions of a model, as returned by ``huggingface.read``.
+        positions: a model's position settings, as returned by ``huggingface.read``.
         length: the length of prompt and answer together, if a scaling depends on the length. The default is the
             longest allowed input.
         admitted: the longest allowed input. The default is the longest input that the config allows.
@@ -197,7 +198,7 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
 
     recipe, scale, family = positions.recipes[kind], positions.scales.get(kind), FAMILIES[positions.model_type]
     factor, added = softmax_factor(recipe), positions.added_table
-    origin = "written in the model's code" if family.products.fixed else family.products.key or "mscale_all_dim"
+    origin = "hard-coded in the model" if family.products.fixed else family.products.key or "mscale_all_dim"
     cap = family.softcap and positions.source.get("attn_logit_softcapping", family.softcap)
     others: dict[str, Any] = {
         "window": window,

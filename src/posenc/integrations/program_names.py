@@ -1,4 +1,5 @@
-"""The names of programs in all spellings, and sources that begin with a name. This module imports no program."""
+"""The names of programs in all spellings, and the parsing of sources that begin with such a name. This module
+imports no program."""
 
 import pkgutil
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 NAMES = tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]))
 """The names of the modules in the folder ``programs``, one module per program."""
 MEASURED = "measured"
-"""The name in a source that stands for transformers, measured with a small random model."""
+"""The prefix of a source that is measured with transformers on a small random model."""
 SPELT = {
     "llama.cpp": "llama_cpp",
     "llamacpp": "llama_cpp",
@@ -15,7 +16,8 @@ SPELT = {
     "llama-factory": "transformers",
     "llamafactory": "transformers",
 }
-"""Other spellings of program names, with their modules. A trainer has the module of the program that it runs."""
+"""Other spellings of program names, with their modules. A trainer maps to the module of the program that it
+runs."""
 
 
 def name_of(module: str) -> str:

@@ -12,11 +12,11 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
 
 MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
-"""Keys of YaRN's dictionary that state the factor of cos and sin, or that only some programs know."""
+"""Keys of YaRN's dictionary that give the factor of cos and sin, or that only some programs know."""
 
 
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
-    """Return a rope dictionary that states a program's attention factor in a single key.
+    """Return a rope dictionary with a program's attention factor in a single key.
 
     The factor of LongRoPE is long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, regardless of
     other keys. ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's
@@ -50,8 +50,8 @@ def without_unread_factor(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_served_axes(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Return positions with the axes of ``get_rope`` in vLLM and SGLang: one axis if they are scaled, except
-    by YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.
+    """Return positions with the axes that ``get_rope`` in vLLM and SGLang uses: one axis if there is a scaling
+    other than YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.
     """
     if (axes := FAMILIES[positions.model_type].axes) is None:
         return positions
@@ -66,7 +66,7 @@ def with_served_axes(positions: ModelPositions, entry: Mapping[str, Any]) -> Mod
 
 
 def with_stated_share(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Return positions that rotate the rope dictionary's share of channels, as in vLLM and ExLlamaV3."""
+    """Return positions with the share of rotating channels from the rope dictionary, as in vLLM and ExLlamaV3."""
     share = entry.get("partial_rotary_factor")
     if share is None or positions.model_type not in SKIPS_SHARE or kind_of(entry) == "proportional":
         return positions
@@ -84,7 +84,7 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """Return the type of a rope dictionary from either key in any spelling, or ``"default"`` if none is stated."""
+    """Return the type of a rope dictionary from either key in any spelling, or ``"default"`` if it has none."""
     kind = str(entry.get("rope_type") or entry.get("type") or "default")
     return SPELLINGS.get(kind, kind)
 
@@ -119,7 +119,9 @@ def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
         return entry
     scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
     if factor == 1:
-        raise InvalidArgument(f"attention_factor={scale:g} has no mscale with factor=1; use a factor above 1")
+        raise InvalidArgument(
+            f"attention_factor={scale:g} cannot be written as mscale with factor=1; use a factor above 1"
+        )
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
         "mscale": (scale * sharpening(factor, second) - 1) / (0.1 * math.log(factor)),

@@ -1,4 +1,4 @@
-"""The keys, files and command lines that make programs compute a model's positions."""
+"""The keys, files and command lines that make programs compute a model's positional encoding."""
 
 import json
 import shlex
@@ -20,7 +20,7 @@ from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "
-"""The beginning of a note that says why a program cannot compute these positions."""
+"""The beginning of a note that says why a program cannot compute a model's positional encoding."""
 NOT_ASKED = "not asked: "
 """The beginning of a note that says what was not checked in a program, in an answer without a command."""
 
@@ -33,25 +33,25 @@ def serving(
     base: float | None = None,
     max_length: int | None = None,
 ) -> dict[str, Any]:
-    """Return the keys and the command that make a program compute this model's positions.
+    """Return the keys and the command that make a program compute this model's positional encoding.
 
-    The keys are verified: a program's ``write`` raises an error if its ``read`` gets other positions from the keys.
-    A program that computes these positions from the unchanged file needs no keys.
+    The keys are verified: a program's ``write`` raises an error if its ``read`` gets something else from the keys.
+    A program that computes the same positional encoding from the unchanged file needs no keys.
 
     Args:
         program: a program such as ``"vllm"`` or ``"vllm@0.33.0"``.
         path: a config.json, its folder, or for llama.cpp a .gguf file.
-        scaling: a scaling that replaces the model's own. A string that states no original length uses the trained
-            length.
+        scaling: a scaling that replaces the model's own. If a string has no original length, the trained length is
+            used.
         base: the rotary base, if the config lacks a base.
         max_length: the longest input, with the default of ``huggingface.write``.
 
     Returns:
-        A dictionary with these keys: ``program`` and ``version``; ``fingerprint`` of the resulting positions, empty
-        for llama.cpp; ``overrides``, the keys that the command passes; ``files``, the keys to change in each file,
+        A dictionary with these keys: ``program`` and ``version``; ``fingerprint`` of the resulting positional
+        encoding, empty for llama.cpp; ``overrides``, the keys that the command passes; ``files``, the keys to
+        change in each file,
         None for a key to remove; ``command``, the line to type, empty for a library or if it was not verified;
-        ``notes``, which are the program's assumptions, the reason after ``REFUSED``, or what was not checked after
-        ``NOT_ASKED``.
+        ``notes``: the program's assumptions, ``REFUSED`` and the reason, or ``NOT_ASKED`` and what was not checked.
 
     Raises:
         UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.

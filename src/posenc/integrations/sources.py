@@ -2,7 +2,7 @@
 
 model/, config.json, model.gguf     what the file says
 vllm@0.33.0:config.json             what this release computes from the file; vllm:config.json: the newest release
-measured:config.json                what a small random model of the file was measured to do, or else what it says
+measured:config.json                what was measured in a small random model of the file, else what the file says
 overrides.json                      keys without a model_type, merged into the config of the other source
 """
 
@@ -29,8 +29,8 @@ def program_of(text: str) -> tuple[Any, str | None]:
     """Return the module and the version of a program such as ``vllm@0.33.0`` or ``vLLM``.
 
     Raises:
-        InvalidArgument: the program is unknown. The message does not suggest the nearest name, because
-        another program would compute other positions.
+        InvalidArgument: the program is unknown. The message does not suggest the nearest name, because another
+            program would compute something else.
     """
     name, _, version = text.partition("@")
     module = module_of(name)
@@ -45,7 +45,7 @@ def program_of(text: str) -> tuple[Any, str | None]:
 def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
     """Return the scaling of a string such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
 
-    If the string states no original length, ``length`` is used.
+    If the string has no original length, ``length`` is used.
 
     Raises:
         UnknownName, InvalidArgument: the name of the scaling or of a field is unknown, or a value is out of range.

@@ -1,4 +1,4 @@
-"""Reference vectors: numbers computed from a model's positions, for testing a port in any language.
+"""Reference vectors: numbers computed from a model's position settings, for testing a port in any language.
 
     vectors(huggingface.read("model/config.json")).save("rope.json")      # or posenc vectors model -o rope.json
     assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # numbers of a port in Python
@@ -71,7 +71,7 @@ def load(path: str | Path) -> Vectors:
     """Load the vectors of a file.
 
     Raises:
-        InvalidArgument: the file does not hold reference vectors.
+        InvalidArgument: the file does not contain reference vectors.
     """
     if Path(path).suffix == ".safetensors":
         from safetensors import safe_open
@@ -86,7 +86,7 @@ def load(path: str | Path) -> Vectors:
             for name, one in header.pop("arrays", {}).items()
         }
     if header.get("format") != FORMAT:
-        raise InvalidArgument(f"{path} is not a file of {FORMAT!r}; write such a file with posenc vectors")
+        raise InvalidArgument(f"{path} is not a {FORMAT!r} file; write such a file with posenc vectors")
     return Vectors(header, arrays)
 
 
@@ -101,7 +101,7 @@ def vectors(
     """Return the reference vectors of a model.
 
     Args:
-        positions: the positions of a model, as returned by ``huggingface.read``.
+        positions: a model's position settings, as returned by ``huggingface.read``.
         at: the positions of the vectors. The default is 0, 1, 2, L − 1, L and 4·L − 1 for the pretrained length L.
         phases: ``"float32"`` for the angles that transformers computes.
         total_length: the length of prompt and answer together, if a scaling depends on the length. The default is

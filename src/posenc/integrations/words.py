@@ -22,9 +22,9 @@ class Phrase:
     """The words for a field of a table.
 
     Args:
-        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words with a
-            capital letter at the start form a sentence, and other words continue a line. A field that the phrase
-            of another field covers has no words.
+        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words that
+            start with a capital letter form a sentence of their own, and other words continue a line. A field has
+            no words if the phrase of another field covers it.
         differs: the words before the two values in ``diff``; empty if the field does not affect numbers.
     """
 
@@ -65,7 +65,7 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe an encoding by the words of its class or by its settings; return other text unchanged."""
+    """Describe an encoding in the words of its class or by its settings; return other text unchanged."""
     if " " in text.partition("(")[0]:
         return text
     encoding = build(parse(text), ModelShape())
@@ -97,7 +97,8 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:
-    """Return the layer, without a window that is as wide as the longest input. A length of 0 means unknown."""
+    """Return the layer, without its window if the window is as wide as the longest input. A length of 0 means
+    unknown."""
     return replace(layer, window=None) if layer.window and 0 < length <= layer.window else layer
 
 
@@ -120,8 +121,8 @@ def _label(name: str, many: int) -> str:
 
 def _encoding(layer: LayerTable, table: PositionTable) -> str:
     if layer.encoding == "nope":
-        return " without positions"
-    return f" with {'rotary positions' if layer.encoding == 'rotary' else encoding_in_words(layer.encoding)}"
+        return " without positional encoding"
+    return f" with {'RoPE' if layer.encoding == 'rotary' else encoding_in_words(layer.encoding)}"
 
 
 def _rotated(layer: LayerTable, table: PositionTable) -> str:
@@ -142,9 +143,9 @@ def _pairing(layer: LayerTable, table: PositionTable) -> str:
 def _window(layer: LayerTable, table: PositionTable) -> str:
     before = count((layer.window or 1) - 1)
     sides = (
-        f", {before} before and {count(layer.window_after)} after"
+        f", the {before} before it and the {count(layer.window_after)} after it"
         if layer.window_after
-        else f" and {before} before"
+        else f" and the {before} before it"
     )
     return f"; a token sees itself{sides}"
 
@@ -170,7 +171,7 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
         if times < 1 + 1e-9
         else f"are slowed {most:.4g} times"
         if times > most * (1 - 1e-9)
-        else "lie between"
+        else "lie in between"
         for times in slowed
     )
     shares = ", ".join(f"{many} {fate}" for fate, many in fates.items())
@@ -179,7 +180,7 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
 
 def _attention_factor(layer: LayerTable, table: PositionTable) -> str:
     a, unstated = layer.attention_factor, layer.own_attention_factor
-    stated = "" if unstated is None else f" is stated; the scaling's own would be {unstated:.3g}"
+    stated = "" if unstated is None else f" is set explicitly; the scaling's default is {unstated:.3g}"
     effect = f": scores are multiplied by {a * a:.4g}, which {'sharp' if a > 1 else 'flatt'}ens attention"
     return "" if a == 1 and unstated is None else f"Attention factor {a:.4g}{stated}{effect if a != 1 else ''}."
 
@@ -196,23 +197,23 @@ PHRASES: Mapping[str, Phrase] = {
     "encoding": Phrase(_encoding, "the encoding is"),
     "rotary_dim": Phrase(_rotated, "channels that rotate:"),
     "head_dim": Phrase(differs="channels of a head:"),
-    "query_dim": Phrase(differs="channels of a head, with those that never rotate:"),
+    "query_dim": Phrase(differs="channels of a head, including those that never rotate:"),
     "pairing": Phrase(_pairing, "pairs are"),
     "base": Phrase(lambda layer, table: f", base {count(layer.base)}"),
     "axes": Phrase(
-        lambda layer, table: f"; pairs rotate by {axes_in_words(layer.axes)}" if any(layer.axes) else "",
-        "pairs rotate by",
+        lambda layer, table: f"; pairs use {axes_in_words(layer.axes)}" if any(layer.axes) else "",
+        "pairs use",
     ),
     "backwards": Phrase(lambda layer, table: "; pairs rotate backwards, by −p·θ", "pairs rotate backwards:"),
     "signed": Phrase(lambda layer, table: "; positions may be negative", "positions may be negative:"),
     "window": Phrase(_window, "the window, including the token itself, is"),
     "window_after": Phrase(differs="the window after the token is"),
     "chunk": Phrase(
-        lambda layer, table: f"; a token sees only its chunk of {count(layer.chunk)}", "tokens of a chunk:"
+        lambda layer, table: f"; a token sees only its chunk of {count(layer.chunk)} tokens", "tokens per chunk:"
     ),
     "query_scale": Phrase(
         lambda layer, table: f"; queries are scaled by {encoding_in_words(layer.query_scale).rpartition(': ')[2]}",
-        "the scale of queries is",
+        "the query scale is",
     ),
     "softcap": Phrase(
         lambda layer, table: f"; scores are capped at ±{count(layer.softcap)} by tanh",
@@ -237,10 +238,10 @@ PHRASES: Mapping[str, Phrase] = {
 def _lengths(table: PositionTable) -> str:
     trained, tuned, longest = table.pretrained_length, table.tuned_length, table.admitted_length
     sentence = f"Trained length {count(trained)}" if trained else "Trained length not stated"
-    sentence += "" if tuned in (trained, longest) else f", tuned to {count(tuned)}"
-    unstated = "the longest input, as the config states no other"
-    sentence += f", {unstated if trained == longest else f'inputs allowed up to {count(longest)}'}."
-    layout = f"Patches have the positions of the layout {table.layout}." if table.layout else ""
+    sentence += "" if tuned in (trained, longest) else f", tuned for {count(tuned)}"
+    unstated = "also the longest input, as the config gives no other length"
+    sentence += f", {unstated if trained == longest else f'inputs of up to {count(longest)} allowed'}."
+    layout = f"Patches use the positions of layout {table.layout}." if table.layout else ""
     return layout or (sentence if longest else "")
 
 
@@ -254,7 +255,7 @@ TABLE: Mapping[str, Phrase] = {
     "layout": Phrase(differs="the layout of the patches is"),
     "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
     "notes": Phrase(),
-    "not_asked": Phrase(lambda table: f"Not asked: {table.not_asked}." if table.not_asked else ""),
+    "not_asked": Phrase(lambda table: f"Not checked: {table.not_asked}." if table.not_asked else ""),
     "short": Phrase(),
 }
 """The phrase of every field of ``PositionTable``. ``inspect`` prints the model's type first, and notes as risks."""

@@ -98,7 +98,7 @@ PLANTS = (
         "pythia_over_the_head",
         "pythia",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR, inverse_frequencies(1e4, 16, 128)), 16)),
-        (r"exponent is over 128 instead of 32",),
+        (r"exponent is divided by 128 instead of 32",),
     ),
     Plant(
         "pythia_all_channels",
@@ -309,7 +309,7 @@ PLANTS = (
         "mistral_exponent_without_the_two",
         "mistral",
         lambda: {"inv_freq": inverse_frequencies(1e4, 64, 256).astype(np.float32)},
-        (r"over 256 instead of 128",),
+        (r"by 256 instead of 128",),
     ),
     Plant(
         "mistral_second_half_with_the_wrong_sign",
@@ -347,7 +347,7 @@ PLANTS = (
         "qwen_sections_doubled",
         "qwen2_vl",
         lambda: _on_axes(inverse_frequencies(1e6, 64, 128), *np.repeat((0, 1, 2), (32, 48, 48)).reshape(2, 64)),
-        (r"^its sections are doubled, so that the two channels of a pair rotate by different axes;",),
+        (r"^its sections are doubled, so that the two channels of a pair belong to different axes;",),
     ),
     Plant(
         "pixtral_right",

@@ -369,7 +369,7 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             "right; ",
             ", with global_tables; broken_tables was not tested: it needs config",
         ),
-        ("alibi", "get_slopes", SLOPES, "its slopes are 2^(−8i/h), one series", ""),
+        ("alibi", "get_slopes", SLOPES, "its slopes are the single series 2^(−8i/h)", ""),
         ("t5(two_sided=False)", "relative_position_bucket", BUCKETS, "right; ", ""),
         ("sinusoidal", "positional_encoding", CODES, "every channel has its own frequency", ""),
     ],
@@ -387,7 +387,7 @@ def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str,
         (PICTURES.replace("AXES", "(0, 1, 2)"), "right; ", False),
         (
             PICTURES.replace("AXES", "(0, 2, 1)"),
-            "its pairs rotate by 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)",
+            "its pairs use 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)",
             False,
         ),
         (PICTURES.replace("[..., None].float()", ".reshape(2, -1, 1).float()"), "right; ", True),
@@ -405,7 +405,7 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
     """Neither its count of positions is taken for the position, nor is the limit of the test left out."""
     text = answer("rotary(base=500000, pairing=half)", "rope", ENDING.replace("ROWS", rows))
     assert text.startswith("right; ")
-    only = f"at positions up to {reached} only; those up to 70,000 raise an error"
+    only = f"at positions up to {reached} only; positions up to 70,000 raise an error"
     assert text.endswith(only if reached else "x as (B, H, T, D)")
 
 
@@ -421,11 +421,11 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
         ),
         ("a start", "right; "),
         ("repeated angles", "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs"),
-        ("an overwritten half", "the second channel of each pair is computed from the first after its rotation"),
+        ("an overwritten half", "the second channel of each pair is computed from the first one, which was"),
         ("another default", "right; "),
-        ("values too", "rotated, although the model gives them no positions; this reproduces all 7,040 numbers"),
+        ("values too", "rotated, although the model does not rotate them; this reproduces all 7,040 numbers"),
         ("values that stay", "right; "),
-        ("an exponent over nothing of the model", "its exponent is over 40 instead of 64; "),
+        ("an exponent over nothing of the model", "its exponent is divided by 40 instead of 64; "),
         ("positions divided as integers", "its positions are divided by 4, and rounded down; "),
         ("a reshape for a transpose", "heads and length are swapped by a reshape instead of a transpose; "),
         ("a length of the cache that is ignored", "counts rows 0, 1, 2 … and ignores the positions; "),
@@ -446,7 +446,7 @@ def test_layers_without_positions_are_called_too() -> None:
     rotates = "def rope(x, positions, layer_idx):\n    at = angles(x, positions, 5e6).tile(2)\n"
     whole = rotates + "    return x * at.cos() + turned(x) * at.sin()\n"
     text = answer(smollm3, "rope", TURN + whole)
-    assert text.startswith("layers 3, 7, 11 … 35: rotated, although the model gives them no positions; ")
+    assert text.startswith("layers 3, 7, 11 … 35: rotated, although the model does not rotate them; ")
     assert "; layers 0 to 2, 4 to 6, 8 to 10 … 32 to 34: right; " in text
     kept = whole.replace("    return", "    if layer_idx % 4 == 3:\n        return x\n    return")
     assert answer(smollm3, "rope", TURN + kept).startswith("right; ")

@@ -129,8 +129,12 @@ def test_every_mistake_explains_its_own_numbers(name: str) -> None:
 @pytest.mark.parametrize(
     ("denominator", "says", "never"),
     [
-        (16, "over 16 instead of 8", "16 of 8"),  # sixteen channels that rotate give them too, and are not there
-        (4, "over 4 instead of 8", "base"),  # the ladder runs on below 1/base
+        (
+            16,
+            "divided by 16 instead of 8",
+            "16 of 8",
+        ),  # sixteen channels that rotate give them too, and are not there
+        (4, "divided by 4 instead of 8", "base"),  # the ladder runs on below 1/base
     ],
 )
 def test_an_exponent_over_other_channels_is_named(denominator: int, says: str, never: str) -> None:
@@ -147,7 +151,7 @@ def test_what_changes_no_number_is_no_part_of_an_answer() -> None:
     angles = TEXT[:, None] * theta
     for numbers in ({"inv_freq": theta}, {"positions": TEXT, "cos": np.cos(angles), "sin": np.sin(angles)}):
         answer = diagnose("rotary(base=10000, head_dim=128, rotary_dim=64, pairing=interleaved)", numbers)
-        assert str(answer).startswith("its exponent is over 128 instead of 64; this reproduces")
+        assert str(answer).startswith("its exponent is divided by 128 instead of 64; this reproduces")
 
 
 def test_heads_may_stand_behind_the_tokens_in_a_file() -> None:
@@ -207,7 +211,7 @@ def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
     numbers = written_down("llama3_1", lambda x: layer.rotate(x, TEXT))
     numbers["rotated"][TEXT > 100] += 0.1
     answer = str(diagnose(model_of("llama3_1"), numbers))
-    assert "from position 1,000 on" in answer
+    assert "starting at position 1,000, by" in answer
     assert "positions up to 100 agree" in answer
 
 
@@ -233,7 +237,7 @@ def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
             "qwen2_vl",
             {"positions": GRID[:2], "x": query(9, 128), "rotated": query(9, 128)},
             None,
-            "positions have 2 axes; pass one or the model's 3 axes",
+            "positions have 2 axes; pass one axis, or the model's 3 axes",
         ),
         (
             "alibi",

@@ -97,7 +97,7 @@ def test_refusals_name_sglang() -> None:
     assert sglang.write(stretched, Default(), max_length=LENGTH)["rope_parameters"]["rope_type"] == "default"
     lists = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
     with pytest.raises(
-        InvalidArgument, match="SGLang supports lists of factors only for whole heads with pairing='half'"
+        InvalidArgument, match="SGLang supports lists of factors only if pairing='half' and all channels rotate"
     ):
         sglang.write(read({**PLAIN, "model_type": "cohere"}), lists)
 

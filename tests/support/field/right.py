@@ -120,7 +120,7 @@ CASES = tuple(
             "F07",
             _UNROPED,
             "inspect smollm3.json",
-            (r"\b27 layers with rotary positions", r"\b9 layers without positions"),
+            (r"\b27 layers with RoPE", r"\b9 layers without positional encoding"),
         ),
         ("F07 in Llama", _UNROPED, "inspect llama-no-rope.json", (r"unknown key.*'no_rope_layer_interval'",)),
         (
@@ -175,13 +175,13 @@ CASES = tuple(
             "F18",
             "NVIDIA-NeMo/RL 3960",
             "diff qwen3-target.json --draft eagle-draft.json",
-            ("the draft model has only 2048 positions, but its target has 262144",),
+            ("the draft model allows only 2048 tokens, but its target allows 262144",),
         ),
         (
             "F19",
             "baichuan-inc/Baichuan2 225",
             lambda: doctor.code(changed(listings.ALIBI, _SERIES)),
-            (r"slopes are 2\^\(−8i/h\).*power of two",),
+            (r"slopes are the single series 2\^\(−8i/h\).*power of two",),
         ),
         ("F20", "raiyanyahya/how-to-train-your-gpt 11, 12, 14; karpathy/nanochat 514 (F25)", shifted, ("equal",)),
         (
@@ -190,7 +190,7 @@ CASES = tuple(
             _TO_TYPE,
             (r"--rope-scaling linear .*--rope-scale 1\.5 .*llama\.context_length=int:3048",),
         ),
-        ("F23", "mlc-ai/mlc-llm 3202", "inspect llama3.json", (r"Trained length 8192\b", "past 8192 tokens")),
+        ("F23", "mlc-ai/mlc-llm 3202", "inspect llama3.json", (r"Trained length 8192\b", "beyond 8192 tokens")),
         ("F24", "ml-explore/mlx-lm 5", "diff qwen25-coder.json mlx:qwen25-coder.json", ("no differences",)),
         (
             "F26",

@@ -4,7 +4,7 @@ The file runs in a separate process with limits on time and memory, in an empty 
 trust. Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
 (T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all of these
 functions are tried. Every layer type of a model is tested. If the function takes a layer, it is called for all
-layers of the type, and for all layers without positions.
+layers of the type, and for all layers without positional encoding.
 """
 
 import inspect
@@ -69,7 +69,7 @@ MAKER = (
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
-UNSEARCHED = Diagnosis(False, (), "different numbers again, which were not searched")
+UNSEARCHED = Diagnosis(False, (), "yet other numbers, which were not searched")
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -87,7 +87,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
         path, name: the file, and the name of a function or class in the file.
 
     Raises:
-        InvalidArgument: the file or function is missing, the file does not finish, or every call of the function
+        InvalidArgument: the file or function is missing, the file does not finish, or every call to the function
             fails.
     """
     if not path.is_file():
@@ -196,7 +196,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
 
     def found(at: Tensor, ways: Iterable[tuple[str, tuple[list[Any], str]]]) -> Iterator[tuple[Any, Search]]:
-        limited = f", at positions up to {at.max():,} only; those up to {wanted[0].max():,} raise an error"
+        limited = f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
         heads = set[tuple[str, bytes]]()
         for layout, (forms, whose) in ways:
             order = [axis for axis in sizes if axis in layout]
@@ -229,9 +229,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
     """Group the layers of this type for which the port computes the same numbers, and return the searches of each
-    group by its layer numbers.
+    group, keyed by its layer numbers.
 
-    Layers without positions that the port rotates come first.
+    Layers that the port rotates although they have no positional encoding come first.
     """
     if not asked.indices or not any(
         takes(function, "layer", needs=False) for function in functions_of(names, name)
@@ -267,7 +267,7 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """Return the search for a port's return value, whose meaning is recognised by its shape."""
+    """Return the search for a port's return value, whose meaning is recognised from its shape."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
     array, *others = (torch.as_tensor(part).detach() for part in parts)

@@ -31,13 +31,13 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
     """Find the mistake that explains a port's numbers.
 
     Args:
-        model: the positions that ``huggingface.read`` returned, or an encoding's string: ``"rotary"``,
-            ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string states none, ports may choose base or pairing.
-        numbers: a port's arrays by name. A rotation has ``positions (T,)`` or ``(A, T)``, ``x (…, T, D)`` and
-            ``rotated (…, T, D)``, ``cos (T, W)`` and ``sin (T, W)``, and ``inv_freq (P,)``. ALiBi has
-            ``bias (H, T, T)`` or ``slopes (H,)``. Sinusoidal codes have a ``table (T, D)``, and
-            ``positions (T,)`` unless they are 0 to T − 1. T5 has ``buckets (N,)`` and ``offsets (N,)``, which are
-            j − i.
+        model: the position settings that ``huggingface.read`` returned, or an encoding's string: ``"rotary"``,
+            ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string has no base or pairing, ports may choose it.
+        numbers: a port's arrays by name. For a rotation, pass ``positions (T,)`` or ``(A, T)`` with ``x`` and
+            ``rotated (…, T, D)`` or with ``cos`` and ``sin (T, W)``, or pass ``inv_freq (P,)``. For ALiBi, pass
+            ``bias (H, T, T)`` or ``slopes (H,)``. For sinusoidal embeddings, pass ``table (T, D)``, with
+            ``positions (T,)`` unless they are 0 to T − 1. For T5, pass ``buckets (N,)`` and ``offsets (N,)``, which
+            are j − i.
         layer: the layer type; optional if the model has only one layer type.
 
     Raises:
@@ -85,7 +85,9 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
     table, types = position_table.of(model), list(model.layer_types)
     searched = [name for name in dict.fromkeys(types) if model.recipes[name].name in KINDS]
     if not searched:
-        raise InvalidArgument(f"model_type {model.model_type!r} has no layers with {' or '.join(KINDS)} positions")
+        raise InvalidArgument(
+            f"model_type {model.model_type!r} has no layers whose encoding is {' or '.join(KINDS)}"
+        )
     ladders = {name: (other.base, other.frequencies) for name, other in table.layers.items() if other.base}
     lengths = tuple(filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length)))
     recipes = {name: canonical(model.recipes[name], full=True) for name in searched}

@@ -1,4 +1,4 @@
-"""The single mistakes of rotation ports, as changes of a description. The wrong values of some mistakes are
+"""The single mistakes of rotation ports, as changes to a description. The wrong values of some mistakes are
 measured from the port's numbers.
 """
 
@@ -86,7 +86,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
 
 
 def _channels(right: Rotation) -> list[Change]:
-    """Return changes of the channels that form pairs and of the number of pairs that rotate."""
+    """Return changes to the channels that form pairs and to the number of pairs that rotate."""
     P, D = right.turning, right.head_dim
     steps = [(2, 1), *((1, distance) for distance in (P, D // 2, D // 4) if distance >= P)]
     layouts = [layout for start in (0, D - 2 * P) for step in steps if (layout := (start, *step)) != right.layout]
@@ -105,12 +105,12 @@ def _channels(right: Rotation) -> list[Change]:
 
 
 def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
-    """Yield changes of bases, factors, shifts and ends of tables. The values are measured in every layout of
+    """Yield changes to bases, factors, shifts and ends of tables. The values are measured in every layout of
     channels in which all pairs keep their lengths.
 
-    Positions are measured by the first pair whose period exceeds 2,000, and by the first pair whose period exceeds
-    twice the last position. If a port clamps positions, its lag is the distance past the end of the table. If a
-    port restarts positions, its lag is a multiple of the period.
+    Positions are measured with the first pair whose period exceeds 2,000, and with the first pair whose period
+    exceeds twice the last position. If a port clamps positions, its lag is the distance beyond the end of the
+    table. If a port restarts positions, its lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -136,7 +136,8 @@ def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
 
 
 def _ladders(right: Rotation, theta: Array) -> Iterator[Change]:
-    """Yield bases and exponents that explain measured frequencies, over channels that rotate or all of them."""
+    """Yield bases and exponents that explain measured frequencies, over the rotating channels or over all
+    channels."""
     best = int((np.arange(len(theta)) * theta * (theta < 1)).argmax())
     if not best or not theta[best]:
         return
@@ -184,13 +185,14 @@ def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Chan
 
 
 def _ends(lengths: Iterable[int], last: float) -> list[Change]:
-    """Return mistakes by which a table ends or restarts at one of these lengths, before the last position."""
+    """Return mistakes in which a table ends or restarts at one of these lengths, before the last position."""
     shorter = sorted(n for n in lengths if 0 < n <= last)
     return each(last=sorted({n - 1 for n in shorter} | set(shorter)), period=shorter)
 
 
 def _other_lists(axes: tuple[int, ...], right: AxisMap | None) -> list[AxisMap | None]:
-    """Return one list over all pairs, a list for each axis, and one list that is repeated or dealt."""
+    """Return one list over all pairs, a list for each axis, and one list that is repeated for, or dealt out to, the
+    axes."""
     A, axis_map = max(axes) + 1, right or AxisMap(axes)
     counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
     separate = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))

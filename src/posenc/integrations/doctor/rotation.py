@@ -28,7 +28,7 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
         lambda port, theta, plain: np.ones_like(theta),
     ),
     "growing": (
-        "its exponent lacks the minus sign: frequencies grow with the pair",
+        "its exponent lacks the minus sign: frequencies grow with the pair index",
         lambda port, theta, plain: 1 / theta,
     ),
     "backwards": ("its frequencies are in the reverse order", lambda port, theta, plain: theta[::-1]),
@@ -98,7 +98,7 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
         lambda a, b, cos, sin, sign: (a * cos + sign * b * sin, b * cos + sign * a * sin),
     ),
     "overwritten": (
-        "the second channel of each pair is computed from the first after its rotation, which overwrote it",
+        "the second channel of each pair is computed from the first one, which was already overwritten",
         lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * (a * cos - sign * b * sin) * sin),
     ),
     "exchanged": (
@@ -127,13 +127,14 @@ class Rotation:
         written: the channels to which a rotated pair is written; None for the channels in ``layout``.
         ladder: another layer type whose frequencies are used, its base, and its frequencies; None if there is none.
         series: a change of the frequencies, a key of ``SERIES``.
-        products: the product of a pair, a key of ``PRODUCTS``.
+        products: the formula for a pair, a key of ``PRODUCTS``.
         per_channel: whether frequencies are indexed by channel instead of by pair.
         crossed: whether angles are laid out for the other pairing: repeated (0, 0, 1, 1, …) for half pairs, or
             tiled (0, 1, …, 0, 1, …) for interleaved pairs.
         counted: what counts as the position: ``position``; ``row`` or ``head``, the index along an axis of x; or
             ``split`` or ``joined``, the position of another token, after a reshape in place of a transpose.
-        shift, multiple: a number that is added to positions, and the multiplier of the sum; 0 disables rotation.
+        shift, multiple: a number that is added to positions, and the multiplier of the sum; a multiplier of 0
+            disables rotation.
         rounded_down: whether the product is rounded down.
         last, period: the position at which positions are clamped, and the number after which they restart at 0.
         precision: a 16-bit type, and what is rounded to it: positions, frequencies, angles, or cos and sin.
@@ -166,7 +167,7 @@ class Rotation:
 
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> Self:
-        """Return the right description. If the encoding states no channels of a head, the arrays determine them."""
+        """Return the right description. If the encoding has no head_dim, the arrays determine it."""
         recipe = expected.recipe
         pairs = by_pair(numbers["cos"], 0) if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
         channels = numbers["x"].shape[-1] if "x" in numbers else 2 * pairs.shape[-1]
@@ -213,8 +214,8 @@ class Rotation:
         return float(getattr(self.scaling, "factor", 1.0))
 
     def with_swapped_ends(self, plain: Array) -> Array:
-        """YaRN's frequencies if its authors' code gets swapped betas: the ramp is reversed, and its ends are
-        rounded inwards to whole pairs."""
+        """Return YaRN's frequencies if the betas are swapped in its authors' code: the ramp is reversed, and its
+        ends are rounded inwards to whole pairs."""
         first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
         keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
         return plain * keep + plain / self.slower * (1 - keep)
@@ -296,7 +297,7 @@ def fill(values: Array, count: int) -> Array:
 
 
 def by_pair(table: Array, pairs: int) -> Array:
-    """Keep one column per pair if a table repeats each column, half a width apart or side by side."""
+    """If a table has every column twice, half a width apart or side by side, keep one column per pair."""
     half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
     twice = ((half, np.concatenate((half, half), -1)), (every_other, every_other.repeat(2, -1)))
     equal = (columns for columns, both in twice if np.array_equal(both, table, equal_nan=True))
@@ -315,7 +316,7 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: AxisMap | None = None) -> Array:
-    """Return the frequencies of the first pairs, which fall below 1/base if more channels rotate than ``span``."""
+    """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate."""
     if lists:  # a pair of an axis has an exponent over its axis's share of the span
         port = base ** (2 * lists.pairs / span)
         return np.array(axis_frequencies(lists, scaling, port).exact, float)[:pairs]

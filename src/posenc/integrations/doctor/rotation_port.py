@@ -1,4 +1,4 @@
-"""Ports of rotations: the arrays that a port may give, the rows of these arrays, and words for mistakes."""
+"""Ports of rotations: the arrays that a port may return, the rows of these arrays, and descriptions of mistakes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -28,12 +28,12 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
         x, rotated = (np.moveaxis(values, x.shape.index(where.shape[1]), -2) for values in (x, rotated))
     if x.shape != rotated.shape or x.shape[-2:] != (where.shape[1], D) or not x.size:
         raise InvalidArgument(
-            f"x has shape {x.shape} and rotated {rotated.shape}; both must be (…, {where.shape[1]}, {D}): heads, "
-            "tokens, channels of a head"
+            f"x has shape {x.shape} and rotated {rotated.shape}; both must have shape (…, {where.shape[1]}, {D}): "
+            "heads, tokens, channels of a head"
         )
     if 1 < len(where) <= max(right.axes, default=0):
         raise InvalidArgument(
-            f"positions have {len(where)} axes; pass one or the model's {max(right.axes) + 1} axes"
+            f"positions have {len(where)} axes; pass one axis, or the model's {max(right.axes) + 1} axes"
         )
     H, T = x[None].shape[-3:-1]
     *_, head, token = (place.reshape(-1, 1) for place in np.indices(x[None].shape[:-1]))
@@ -51,7 +51,7 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
 
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
-    """Return rows in which every pair of a table of cos and sin, or of the model, rotates the vector (1, 0)."""
+    """Return rows in which every pair of a table of cos and sin rotates the vector (1, 0)."""
     turns = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
     width = turns.shape[-1]
@@ -101,7 +101,7 @@ def _lists(lists: AxisMap | None) -> str:
     if lists.pairs_of_axis:
         return "a list of frequencies for each axis"
     dealt = max(lists.index_of_pair) == lists.pairs - 1
-    return "one list of frequencies dealt to the axes" if dealt else "the same first frequencies for each axis"
+    return "one list of frequencies dealt out to the axes" if dealt else "the same first frequencies for each axis"
 
 
 PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
@@ -110,7 +110,7 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     ),
     "layout": lambda port, right: f"rotates channels {in_words(*port.layout)} instead of {in_words(*right.layout)}",
     "span": lambda port, right: (
-        f"its exponent is over {port.span // port.parts} instead of {right.span // right.parts}"
+        f"its exponent is divided by {port.span // port.parts} instead of {right.span // right.parts}"
     ),
     "base": lambda port, right: (
         f"its base is {port.base:.10g} instead of {right.base:.10g}"
@@ -129,16 +129,18 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     ),
     "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
     "products": lambda port, right: PRODUCTS[port.products][0],
-    "per_channel": lambda port, right: "every channel has its own frequency, but two should share one",
+    "per_channel": lambda port, right: (
+        "every channel has its own frequency, but the two of a pair should share one"
+    ),
     "crossed": lambda port, right: (
         "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs, but it rotates half pairs"
         if port.layout[1] == 1
         else "its angles are tiled (0, 1, …, 0, 1, …), as for half pairs, but it rotates interleaved pairs"
     ),
     "axes": lambda port, right: (
-        "its sections are doubled, so that the two channels of a pair rotate by different axes"
+        "its sections are doubled, so that the two channels of a pair belong to different axes"
         if port.second
-        else f"its pairs rotate by {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
+        else f"its pairs use {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
     ),
     "lists": lambda port, right: f"its pairs have {_lists(port.lists)} instead of {_lists(right.lists)}",
     "counted": lambda port, right: (
@@ -176,7 +178,7 @@ ROTARY = Kind(
     phrases=PHRASES,
     outer=frozenset(("layout", "written", "turning", "factor", "products", "per_channel", "crossed", "second")),
     possible=Rotation.keeps_lengths,
-    wanted="Pass positions 0, 1, 2 and some past the trained length, and all channels.",
+    wanted="Pass positions 0, 1, 2 and some beyond the trained length, with all channels.",
     free={
         "base": ("base", lambda base, right: base in BASES),
         "written": ("written", lambda layout, right: True),
@@ -197,7 +199,7 @@ UNTURNED = replace(
         {"multiple": 1.0, "factor": right.scaling.frequencies(right.span, right.base).attention_factor}
     ],
     phrases=dict.fromkeys(
-        ("multiple", "factor"), lambda port, right: "rotated, although the model gives them no positions"
+        ("multiple", "factor"), lambda port, right: "rotated, although the model does not rotate them"
     ),
 )
-"""A port of values, or of layers without positions."""
+"""A port of values, or of layers without positional encoding."""

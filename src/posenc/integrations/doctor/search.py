@@ -1,8 +1,8 @@
-"""The search behind `posenc doctor` for the shortest description that gives a port's numbers.
+"""The search behind `posenc doctor` for the shortest description that reproduces a port's numbers.
 
 A description is a frozen dataclass in which each field is a decision that a port can get wrong. The right
-description is tried first, then all descriptions with one named change, then all descriptions with two changes.
-An answer names the changed fields, and so states only what was tried.
+description is tried first, then all descriptions with one named change, then all descriptions with two changes. An
+answer names the changed fields, and so claims only what was tried.
 """
 
 import itertools
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 Rows = Mapping[str, Array]
 """Numbers of a port, one row per position, pair, head or offset: arrays of equal length, by name.
 
-The first array numbers the rows, ``y`` has the port's numbers, and ``step`` is the relative error of 16-bit
+The first array numbers the rows, ``y`` contains the port's numbers, and ``step`` is the relative error of 16-bit
 arithmetic. A description computes ``y`` from the other arrays.
 """
 Change = dict[str, Any]
@@ -48,8 +48,8 @@ class Diagnosis:
 
     Args:
         right: whether the right description gives these numbers.
-        causes: the mistakes, in words. There are several causes if the numbers cannot tell them apart, and no cause
-            if nothing that was tried gives the numbers.
+        causes: the mistakes, in words. There are several causes if the numbers cannot distinguish them, and no
+            cause if no description that was tried gives the numbers.
         text: the answer, in one or two sentences.
     """
 
@@ -63,16 +63,16 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Expected:
-    """The positions that a port should compute.
+    """The positional encoding that a port should compute.
 
     Args:
         recipe: the encoding, with all its settings.
         free: settings that a port may choose.
         ladders: base and frequencies of all layer types of the model, by name.
-        lengths: the lengths that the model's config states; the admitted length is last.
+        lengths: the lengths in the model's config; the longest allowed input is last.
         layer_type, indices: the type and the numbers of the layers with this encoding; empty if there is no model.
-        unrotated: the numbers of the layers without positions.
-        rotates: whether vectors are rotated, as queries and keys are in layers with positions.
+        unrotated: the numbers of the layers without positional encoding.
+        rotates: whether vectors are rotated, as queries and keys are in rotary layers.
     """
 
     recipe: Recipe
@@ -90,15 +90,17 @@ class Kind:
     """A kind of port, with the functions for finding its mistakes.
 
     Args:
-        right: a function of what is expected and the port's numbers, which may state sizes, that returns the right
-            description. A description's ``predict`` is a function of rows that returns ``y`` and its tolerance.
-        forms: functions that make rows, by the names of the arrays that a port may give together.
+        right: a function that returns the right description, given the ``Expected`` and the port's numbers, whose
+            shapes may determine sizes. A description's ``predict`` is a function of rows that returns ``y`` and its
+            tolerance.
+        forms: functions that make rows, by the names of the arrays that a port may return together.
         probe: a function that returns rows for which any two different descriptions give different numbers.
-        mistakes: a function that returns every single change of the right description for a port with these rows.
-        phrases: for each field, in the order of a sentence, a function of the wrong and the right description.
-        wanted: what else to pass if the numbers cannot tell two mistakes apart.
-        free: settings that a port may choose if an encoding's string does not state them: the field, and a function
-            of its value and the right description that says whether the value is allowed.
+        mistakes: a function that returns all single changes to the right description for a port with these rows.
+        phrases: for each field, in the order in which a sentence names them, a function that returns words, given
+            the wrong and the right description.
+        wanted: what else to pass if the numbers fit several mistakes.
+        free: settings that a port may choose if the encoding's string omits them: the field, and a function that
+            returns whether its value is allowed, given the value and the right description.
         outer, possible: fields, and a quick test of whether a description that differs in these fields can give
             the numbers for some values of its other fields.
     """
@@ -126,7 +128,8 @@ class Search:
         expected: the encoding.
         numbers: the port's numbers in float64, by name.
         note: a remark for answers, such as the order of axes.
-        part: ``queries``, ``keys`` or ``values`` if a port returns several, and only one is searched; else empty.
+        part: ``queries``, ``keys`` or ``values`` if a port returns several of these and only one is searched; else
+            empty.
     """
 
     def __init__(
@@ -162,8 +165,8 @@ class Search:
         return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
-        """Return whether the port with this change gives the numbers. A few rows refute most changes, so they are
-        tried first.
+        """Return whether a port with this change reproduces the numbers. A few rows refute most changes, so they
+        are tried first.
         """
         outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
@@ -182,7 +185,7 @@ class Search:
         return list(filter(self.fits, disjoint))
 
     def minimal(self, change: Change) -> bool:
-        """Return whether the change explains the numbers only with all its fields."""
+        """Return whether the change needs all its fields to explain the numbers."""
         return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
 
     def same(self, change: Change, other: Change) -> bool:
@@ -192,7 +195,7 @@ class Search:
         return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-7).all())
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the first change for each distinct function, up to one more change than answers show."""
+        """Return the first change for each distinct function, at most one more than answers show."""
         chosen: list[Change] = []
         for change in changes:
             if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):
@@ -219,7 +222,7 @@ class Search:
         causes = tuple(map(self.words, chosen))
         text = "; or ".join(causes[:SHOWN]) + "; or others" * (len(chosen) > SHOWN)
         if len(chosen) != 1:
-            text = f"these numbers cannot tell apart: {text}. {self.kind.wanted}"
+            text = f"these numbers fit several mistakes: {text}. {self.kind.wanted}"
             return Diagnosis(False, causes, text) if chosen else None
         apart = np.concatenate([self.compare(chosen[0], rows)[0].ravel() for rows in self.rows])
         closely = f"to {apart.max():.0e}" if apart.any() else "exactly"
@@ -246,17 +249,17 @@ class Search:
             f"positions up to {agreeing:,} agree: a table ends there, or positions have 16 bits": (
                 1 < agreeing < first
             ),
-            f"only columns {columns[0]} to {columns[-1]} differ: a scaling of some frequencies, or an axis": (
+            f"only columns {columns[0]} to {columns[-1]} differ: check the scaling of frequencies, and the axes": (
                 len(columns) <= off.shape[1] // 2
             ),
-            "most columns differ: other frequencies, or other pairs of channels": True,
+            "most columns differ: check the frequencies, and the pairs of channels": True,
         }
         means = next(words for words, applies in usual.items() if applies)
         return Diagnosis(
             False,
             (),
-            f"nothing that was tried gives these numbers{self.note}: {off.sum():,} of {off.size:,} differ; from "
-            f"{count} {first:,} on, by up to {apart.max():.3g} at {count} {most:,}"
+            f"nothing that was tried gives these numbers{self.note}: {off.sum():,} of {off.size:,} differ, "
+            f"starting at {count} {first:,}, by up to {apart.max():.3g} at {count} {most:,}"
             + f"; {means}"
             * (count == "position"),
         )
@@ -274,6 +277,7 @@ def rounded(values: Array, dtype: str) -> Array:
 
 
 def step(values: Array) -> Array:
-    """Return the relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits, else 0."""
+    """Return the relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits, and 0 for other
+    rows."""
     steps = [(rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items()]
     return ROUNDINGS * np.maximum(*steps)

@@ -1,4 +1,4 @@
-"""The meanings of argument names in ports, and calls of functions with any signature."""
+"""The meanings of argument names in ports, and calls to functions with any signature."""
 
 import inspect
 import itertools
@@ -15,13 +15,13 @@ from posenc.integrations.doctor.search import Expected
 HEAD_DIM = 64
 """The number of channels of a head if the encoding's string has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS is the number of heads of x. It differs from every number of position axes, which would broadcast with
-x. HEADS is the number of heads for functions that compute a number per head, and not a power of two, because ALiBi
-has a simpler formula for powers of two.
+"""X_HEADS is the number of heads of x. It differs from every number of position axes, because equal sizes would
+broadcast. HEADS is the number of heads for functions that compute a number per head. It is not a power of two,
+because ALiBi has a simpler formula for powers of two.
 """
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
-"""The positions that are passed to functions with an argument for positions. Other functions compute positions 0,
-1, 2 …
+"""The positions that are passed to functions with an argument for positions. Other functions are tested at
+positions 0, 1, 2 …
 """
 MIDWAY = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 30_000))
 NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
@@ -54,8 +54,8 @@ NAMES = {
 """Patterns for the names of arguments in ports, by the meaning of the argument."""
 KEYS, VALUES = r"^(x?k(_|$)|key)", r"^(x?v(_|$)|value)"
 MULTIPLES = {"queries": 1, "keys": 2, "values": 3}
-"""Keys and values, by the patterns of their names, are passed as multiples of the queries. This reveals ports that
-use queries as keys, or keys as queries."""
+"""Arguments whose names match the patterns of keys or values are passed as multiples of the queries, to reveal
+ports that confuse queries and keys."""
 OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 
@@ -109,9 +109,9 @@ def first(
     made: Callable[[Any], Any] = lambda result: result,
     overridden: Sequence[str] = OVERRIDDEN,
 ) -> list[Any]:
-    """Call a function with every possible meaning of its arguments, and apply ``made`` to the first result.
+    """Call a function with every combination of possible arguments, and apply ``made`` to the first result.
 
-    The returned list is empty if all calls fail. Parameters keep their defaults, except for overridden parameters.
+    The returned list is empty if all calls fail. Parameters keep their defaults, except those in ``overridden``.
     """
     wanted = {
         name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]
@@ -128,7 +128,7 @@ def first(
     if unknown := [name for name, values in wanted.items() if not values]:
         errors.append(
             TypeError(
-                f"it needs {', '.join(unknown)}; use the usual names of arguments (x or q, positions, cos and sin, "
+                f"it needs {', '.join(unknown)}; use the usual argument names (x or q, positions, cos and sin, "
                 "freqs_cis, head_dim, seq_len, heads, base)"
             )
         )

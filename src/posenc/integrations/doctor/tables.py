@@ -1,4 +1,4 @@
-"""Descriptions of ports of ALiBi's bias, sinusoidal codes and T5's buckets, with their possible mistakes."""
+"""Descriptions of ports of ALiBi's bias, sinusoidal embeddings and T5's buckets, with their possible mistakes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ SERIES: Mapping[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "flatter": ("the exponents of its slopes are half of the model's", lambda m, i: m**0.5),
     "steeper": ("the exponents of its slopes are twice the model's", lambda m, i: m**2),
     "geometric": (
-        "its slopes are 2^(−8i/h), one series, which is right only if the number of heads is a power of two",
+        "its slopes are the single series 2^(−8i/h), which is right only if the number of heads is a power of two",
         lambda m, i: 2 ** (-8 * i / len(i)),
     ),
     "halving": ("its slopes are 1/2, 1/4, 1/8 … for any number of heads", lambda m, i: 2**-i),
     "backwards": ("its heads are in the reverse order", lambda m, i: m[::-1]),
     "sorted": (
-        "its slopes are sorted, but the model's heads past a power of two come last",
+        "its slopes are sorted, but the model's heads beyond a power of two come last",
         lambda m, i: -np.sort(-m),
     ),
     "rolled": (
-        "its heads past a power of two come first, but the model's come last",
+        "its heads beyond a power of two come first, but the model's come last",
         lambda m, i: np.roll(m, len(m) - 2 ** int(np.log2(len(m)))),
     ),
     "longer": (
-        "its slopes are the first ones of the next power of two, 2^(−8i/2^⌈log2 h⌉)",
+        "its slopes are the first ones for the next power of two, 2^(−8i/2^⌈log2 h⌉)",
         lambda m, i: 2 ** (-8 * i / 2 ** np.ceil(np.log2(len(m)))),
     ),
 }
@@ -69,12 +69,12 @@ class Slopes:
     def bias(self, bias: Array) -> Rows:
         """Return a row for every head, with a slope for every pair of a query and an earlier key.
 
-        A constant per query does not change attention, because softmax removes the constant.
+        A constant per query does not change attention, because softmax removes it.
         """
         T = bias.shape[-1]
         if T < 2 or bias.shape[1:] not in ((T, T), (1, T)):
             raise InvalidArgument(
-                f"bias has shape {bias.shape}; pass (heads, tokens, tokens), and two tokens or more"
+                f"bias has shape {bias.shape}; pass shape (heads, tokens, tokens) with two tokens or more"
             )
         i, j = np.tril_indices(T, -1)
         bias = np.broadcast_to(bias, (len(bias), T, T))  # Bloom's and MPT's has one row for all queries
@@ -88,7 +88,7 @@ class Slopes:
         return ours, CLOSE * np.abs(ours) + rows["room"] + 1e-12
 
     def mistakes(self, rows: Sequence[Rows], expected: Expected) -> list[Change]:
-        """Return every single mistake."""
+        """Return all single mistakes."""
         measured = [float(f"{rows[0]['y'][0, -1] / self.slopes[0]:.{digits}g}") for digits in (2, 4, 8)]
         return each(
             ahead=(1, -1), factor=[-1.0, *(d**0.5 for d in (32, 64, 80, 96, 128)), *measured], series=SERIES
@@ -119,7 +119,7 @@ ALIBI = Kind(
 
 
 def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
-    """Return sinusoidal codes as a rotation: (sin, cos) is (0, 1), rotated backwards."""
+    """Return sinusoidal embeddings as a rotation: (sin, cos) is (0, 1), rotated backwards."""
     recipe, width = expected.recipe, numbers["table"].shape[1]
     return Rotation(
         head_dim=width,
@@ -153,7 +153,7 @@ SINUSOIDAL = Kind(
         ),
         "products": lambda port, right: "sine and cosine are swapped",
         "shift": lambda port, right: f"it counts from position {port.shift}",
-        "factor": lambda port, right: f"its codes are multiplied by {port.factor:.6g}",
+        "factor": lambda port, right: f"its table is multiplied by {port.factor:.6g}",
     },
     wanted="Pass more positions and all channels.",
     free={"order": ("written", lambda layout, right: True)},
@@ -166,7 +166,7 @@ class Buckets:
 
     Args:
         buckets, max_distance: as in ``posenc.T5``.
-        two_sided: whether keys ahead have buckets of their own.
+        two_sided: whether keys after the query have buckets of their own.
         sign: −1 if offsets are i − j.
         first: the number of the first bucket.
     """
@@ -200,13 +200,13 @@ T5_BUCKETS = Kind(
             f"its last bucket begins at {port.max_distance} instead of {right.max_distance}"
         ),
         "two_sided": lambda port, right: (
-            "it is two-sided: keys ahead have buckets of their own"
+            "it is two-sided: later keys have buckets of their own"
             if port.two_sided
-            else "it is one-sided, as in decoders: keys ahead have no buckets of their own"
+            else "it is one-sided, as in decoders: later keys have no buckets of their own"
         ),
         "sign": lambda port, right: "the sign of its offsets is wrong: it uses i − j instead of j − i",
         "first": lambda port, right: f"its buckets are counted from {port.first}",
     },
-    wanted="Pass offsets on both sides, past the last bucket.",
+    wanted="Pass offsets on both sides, beyond the last bucket.",
     free={"two_sided": ("two_sided", lambda two_sided, right: True)},
 )

@@ -1,9 +1,9 @@
 """Applies Llama's rule to model types that were not measured, and checks the rule against their rotary modules.
 
-Llama's rule says that every attention layer rotates, scores are divided by √D, and a window size is a number of
-tokens back. The checks do not run the model. The checks cover the pairs that functions in the model file rotate,
-and the frequencies and attention factor of its rotary module. Everything else, such as the meaning of a window
-size, is found only by ``measure``.
+Llama's rule says that every attention layer rotates, scores are divided by √D, and a window size counts a token and
+the tokens before it. The checks do not run the model. The checks cover the pairs that functions in the model file
+rotate, and the frequencies and attention factor of its rotary module. Everything else, such as the meaning of a
+window size, can be found only with ``measure``.
 """
 
 import importlib
@@ -62,14 +62,14 @@ def by_rule(model_type: str) -> Family:
         ) from error
     if len(pairings) != 1 or not pairings <= {*get_args(Pairing)}:
         raise NotByRule(
-            model_type, f"the rotation in its model file is {' and '.join(sorted(pairings)) or 'unknown'}"
+            model_type, f"the pairing in its model file is {' and '.join(sorted(pairings)) or 'unknown'}"
         )
     shares = SHARE in (getattr(config, "rope_parameters", None) or {})
     return Family(pairing=cast(Pairing, pairings.pop()), partial=SHARE if shares else None, by_rule=True)
 
 
 def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
-    """Refuse a reading by rule if the model's own rotary module computes something else.
+    """Refuse a config read by the rule if the model's own rotary module computes something else.
 
     Args:
         encodings: the encoding of each layer type, with float32 angles.

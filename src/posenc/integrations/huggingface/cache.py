@@ -23,7 +23,7 @@ class MovableCache(Cache):
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
-            a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing.
+            a remapped encoding (``posenc.remap``), the cache returns unrotated keys and rotates nothing.
 
     Keys are stored unrotated, and rotated when they are read. Reading rotates all keys in every forward pass,
     but keys are rounded only once, no matter how often they move.
@@ -68,7 +68,7 @@ class MovableCache(Cache):
 
     @property
     def _is_user_defined(self) -> bool:
-        """``generate`` sets this attribute, which is an error if tokens were dropped."""
+        """``generate`` sets this attribute; this is an error if tokens were dropped."""
         return True
 
     @_is_user_defined.setter
@@ -104,7 +104,7 @@ class MovableLayer(DynamicLayer):
         return self.rotated(past + new), self.values
 
     def add(self, keys: Tensor, values: Tensor, past: int) -> None:
-        """Append keys that were rotated at the positions from ``past`` on."""
+        """Append keys that were rotated at consecutive positions from ``past`` on."""
         at = arange(keys.shape[-2], offset=past, device=keys.device)
         super().update(rerotate(keys, at, self.encoding, NoPE()), values)
 
@@ -135,17 +135,18 @@ class RingCache(Cache):
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
-            a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing. ReRoPE and
+            a remapped encoding (``posenc.remap``), the cache returns unrotated keys and rotates nothing. ReRoPE and
             STRING use only distances; other remappings count groups and chunks from position 0, which a ring drops.
         slots: S, the number of keys; at most the trained length.
         sinks: the number of first tokens, which are never dropped; 4 in the paper.
-        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. If ``wrap`` is None, positions
-            count all tokens, as in ``generate``, and float32 angles have an error of about p·2⁻²⁴ at position p. A
-            model whose frequencies depend on the length needs a ``wrap`` of at most its trained length.
+        wrap: a position, at least 2·S, at which all positions are reset to 0 … S − 1. If ``wrap`` is None,
+            positions count all tokens, as in ``generate``, and float32 angles have an error of about p·2⁻²⁴ at
+            position p. A model whose frequencies depend on the length needs a ``wrap`` of at most its trained
+            length.
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved, its scores depend on more than distances, ``slots`` is
-            not above ``sinks``, or ``wrap`` is below 2·S.
+            not greater than ``sinks``, or ``wrap`` is below 2·S.
     """
 
     def __init__(self, encoding: Encoding, *, slots: int, sinks: int = 4, wrap: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Reads the positions of a Hugging Face config strictly.
+"""Reads the position settings of a Hugging Face config strictly.
 
 Every position key is either used or refused with an error that names the key and the nearest valid key. A missing
 base is also an error, unless the family has a default base.
@@ -33,13 +33,13 @@ LARGEST = 2**24
 
 
 def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
-    """Return the positions of ``config``, read from the object that transformers' class builds from it.
+    """Return the position settings of ``config``, read from the object that transformers' class builds from it.
 
     Args:
         config: a transformers config object, a dict, or the path of a config.json or of its folder.
         base: the rotary base, if you know it and the config lacks a base.
         as_type: the family whose rules are used, such as ``"llama"``, if the model's code is on the Hub and the
-            model has the positions of this family.
+            model encodes positions as this family does.
 
     Raises:
         UnknownName: a family, rope type or key does not exist; the message suggests the nearest name.
@@ -116,12 +116,12 @@ def contents(path: Path) -> Any:
 
 
 def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
-    """Return the positions of the language model's part of a config, which is under ``path``."""
+    """Return the position settings of the language model's part of a config, which is under ``path``."""
     recipes, types = _recipes(reader)
     kinds = zip(types, stated_types(reader) or types, strict=False)
     if any(recipes[name] == NOPE and kind not in RECURRENT for name, kind in kinds) and reader.scale_of_scores:
         reader.assumed.append(
-            f"layers without positions scale their scores by {reader.scale_of_scores:.6g}: pass it as scale="
+            f"layers without positional encoding scale scores by {reader.scale_of_scores:.6g}: pass this as scale="
         )
     before, after = windows(reader)
     originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]

@@ -56,8 +56,9 @@ def convert_pairing(
         state_dict: weights under the names of Hugging Face (``q_proj`` and ``k_proj``; ``q_norm``, ``k_norm`` or
             ``q_layernorm`` over one head, over all heads, or with a row per head), of Meta (``wq``, ``wk``) or of
             GGUF (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``). A fused ``qkv_proj``, ``qkv`` or
-            ``attn_qkv`` must hold q, k and v in this order, and GPT-NeoX's ``query_key_value`` head by head. Scales
-            (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be included.
+            ``attn_qkv`` must contain q, k and v in this order, and GPT-NeoX's ``query_key_value`` head by head.
+            Scales (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be
+            included.
         from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
             and ``"half"`` in Hugging Face's folders; the weights do not show their pairing.
         to: the target pairing. If ``to`` equals ``from_``, nothing changes.

@@ -85,7 +85,7 @@ ON_HUB = {
     "bailing_moe_v2": "glm4_moe",  # Ling 2.0 and Ring
     "kimi_k2": "deepseek_v3",
 }
-"""Model types with code on the Hub, and the types in transformers with the same positions."""
+"""Model types with code on the Hub, and the types in transformers with the same positional encoding."""
 
 READ_AS = {
     **ON_HUB,
@@ -105,14 +105,14 @@ NOT_IN_CONFIG = {
     "hrm_text": "runs the same layers many times",
     "neomme": "alternates two windows within one kind of layer",
 }
-"""Families whose positions are not in their config, and descriptions of those positions."""
+"""Families whose positional encoding is not in their config, and descriptions of it."""
 
 
 def family_of_type(model_type: str) -> Family:
     """Return the family of a model type, measured or read by rule, or raise an error that gives the reason."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
-            f"model_type {model_type!r} {why}, which its config does not state; measure its positions with "
+            f"model_type {model_type!r} {why}, which its config does not show; measure its positions with "
             "posenc inspect PATH --measure"
         )
     try:
@@ -124,6 +124,6 @@ def family_of_type(model_type: str) -> Family:
             "model_type",
             model_type,
             FAMILIES,
-            fix="if it has the positions of a family that posenc reads, as many models with code on the Hub do, "
-            "name that family: as_type='llama' (--as-type llama on the command line)",
+            fix="if it encodes positions as a family that posenc reads does, which many models with code on the "
+            "Hub do, name that family: as_type='llama' (--as-type llama on the command line)",
         ) from error

@@ -1,4 +1,4 @@
-"""A model family: its config keys for positions, and the behaviour of its code that no config key states."""
+"""A model family: its config keys for positions, and the behaviour of its code that no config key controls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,10 +28,11 @@ MAPS: Mapping[str, Callable[..., AxisMap]] = {
 
 @dataclass(frozen=True)
 class Windows:
-    """The width of windows, and the layers with a window if ``layer_types`` does not state them.
+    """The width of windows, and the layers with a window if ``layer_types`` does not list them.
 
     Args:
-        counts: what the window size in the config counts; ``"back"`` means tokens back, including the token itself.
+        counts: what the window size in the config counts; ``"back"`` means preceding tokens, including the token
+            itself.
         two_sided: what the window size counts if ``use_bidirectional_attention`` is on.
         flags: the key of a list, which the class does not read, with 1 for each layer with a window and 0 for each
             other layer; entries for additional prediction layers have no effect.
@@ -100,7 +101,8 @@ class Tables:
         encoder_length: the key of the number of rows in the encoder's table, if ``length`` is for the decoder.
         sinusoidal: the stacks whose table is sinusoidal instead of trained, or ``"all"`` for a family with one
             stack; ``spacing`` is the spacing of its frequencies.
-        padding_rows: the key of the last row before the row of position 0, if the length includes such rows.
+        padding_rows: the key of the index of the last padding row, if the length includes padding rows before
+            position 0.
         per_layer: whether every layer has its own table of biases, instead of every stack.
     """
 
@@ -118,8 +120,8 @@ class Tower:
     Args:
         layout: the name in ``posenc.integrations.attention_layouts`` of a tower's rotation by rows and columns.
         sides: the keys of the image size and the patch size.
-        table: the keys of the two sides of a table that a rotating tower also adds, or the key of the number of
-            rows of a square table; the keys in ``sides`` mean a row per patch.
+        table: the keys of the two sides of a table that a rotating tower also adds, or the key of a square table's
+            number of rows; the keys in ``sides`` mean a row per patch.
     """
 
     layout: str | None = None
@@ -210,7 +212,7 @@ class Family:
 
     @property
     def sees(self) -> bool:
-        """Whether the family's positions are places in an image."""
+        """Whether the family encodes positions in an image."""
         return self.tower.layout is not None or self.kind == "learned-grid"
 
     @property

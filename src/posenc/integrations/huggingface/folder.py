@@ -91,8 +91,8 @@ def _kind(path: Path) -> Any:
 
 
 def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -> None:
-    """Write a folder that transformers can load: weights, tokenizer, and the config with ``changes`` applied to the
-    part of the language model.
+    """Write a folder that transformers can load: weights, tokenizer, and the config with ``changes`` applied to its
+    language model's part.
 
     Raises:
         StudyError: the folder cannot be written.

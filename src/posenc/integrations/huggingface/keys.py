@@ -28,8 +28,7 @@ ELSEWHERE = {
     "n_embed": "hidden_size",
     "model_max_length": "max_position_embeddings",
 }
-"""Names that other families use for a key. A config may state such a name if its value equals the value of the
-key.
+"""Names that other families use for a key. A config may use such a name if its value equals the value of the key.
 """
 OUTSIDE = {
     "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
@@ -39,7 +38,8 @@ OUTSIDE = {
 
 
 def plain(key: str) -> str:
-    """Return a key in snake case; ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` give one result."""
+    """Return a key in snake case; ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` give the same
+    result."""
     return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", key).lower().replace("-", "_").replace(" ", "_")
 
 
@@ -130,7 +130,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
 
 def _implied(config: Mapping[str, Any], key: str) -> object:
-    """Return the value of a key, with head_dim computed from width and heads if the config does not state it."""
+    """Return the value of a key, with head_dim computed from width and heads if the config lacks it."""
     width, heads = config.get("hidden_size"), config.get("num_attention_heads")
     if key != "head_dim" or config.get(key) is not None or type(width) is not int or type(heads) is not int:
         return config.get(key)

@@ -11,7 +11,7 @@ AROUND = ("vlm_config", "thinker_config", "llm_config")
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:
-    """Return the keys that lead from a config to the config of its language model, which may be no keys."""
+    """Return the keys that lead from a config to the config of its language model, possibly none."""
     for key in (*AROUND, "text_config"):
         if (part := _part(config, key)) is not None:
             return (key, *path_of_text(part))

@@ -1,4 +1,4 @@
-"""Scores text with a local Hugging Face model (a folder with safetensors, or a GGUF file) under any scaling.
+"""Scores text with a local Hugging Face model (a folder with safetensors, or a GGUF file) and any scaling.
 
 Long texts are read in pieces with a cache, so that neither masks nor activations grow with the square of the
 length. The logits of a piece are freed before the next piece is read.
@@ -33,7 +33,7 @@ PIECE = 512
 
 
 def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
-    """Return the positions of a model from a GGUF file, with the scaling and the lengths that the file states."""
+    """Return the position settings of a model from a GGUF file, with the scaling and the lengths in the file."""
     from posenc.integrations.programs import llama_cpp
 
     try:
@@ -56,7 +56,7 @@ class Pretrained:
 
     Raises:
         StudyError: weights are missing, truncated or incomplete, or there is no tokenizer.
-        InvalidArgument: the model has no rotary positions, or ``read`` or transformers refuses its config.
+        InvalidArgument: the model does not use RoPE, or ``read`` or transformers refuses its config.
     """
 
     unit = "token"
@@ -103,13 +103,13 @@ class Pretrained:
         return torch.tensor(read["input_ids"], dtype=torch.int64)
 
     def spans(self, text: str) -> tuple[Int[Tensor, " n"], Int[Tensor, "n 2"]]:
-        """Return the tokens of ``encode``, and the start and end of every token as indices of characters.
+        """Return the tokens of ``encode``, and the start and end of every token as character indices.
 
         Raises:
-            InvalidArgument: the tokenizer keeps no offsets.
+            InvalidArgument: the tokenizer returns no offsets.
         """
         if not self.tokenizer.is_fast:
-            raise InvalidArgument(f"the tokenizer of {self.name} keeps no offsets; add its tokenizer.json")
+            raise InvalidArgument(f"the tokenizer of {self.name} returns no offsets; add its tokenizer.json")
         read = self.tokenizer(text, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
         ids, offsets = (torch.tensor(read[key], dtype=torch.int64) for key in ("input_ids", "offset_mapping"))
         return ids, offsets.view(-1, 2)
@@ -127,7 +127,7 @@ class Pretrained:
         tick: Callable[[float], None] = lambda share: None,
     ) -> Float[Tensor, " T"]:
         """Return the loss of every token in ``tokens[1:]`` in nats; a token is predicted from all earlier tokens.
-        If ``encoding`` is None, the model keeps its own positions.
+        If ``encoding`` is None, the model keeps its own encoding.
 
         ``tick`` is called after each piece with its share of the work.
         """
@@ -146,7 +146,7 @@ class Pretrained:
 
     @cached_property
     def _parts(self) -> bool:
-        """Whether a text can be read in pieces, because every layer has keys and values as its only state."""
+        """Whether a text can be read in pieces: keys and values must be the only state of every layer."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
@@ -157,7 +157,7 @@ class Pretrained:
         return bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """Return the model's positions for a request of this length, with this scaling in the stretched layers.
+        """Return the model's encoding for a request of this length, with this scaling in the stretched layers.
 
         Angles are float32, as transformers and the servers compute them from the config.
         """
@@ -184,7 +184,7 @@ class Pretrained:
         return other
 
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
-        """Return the config keys that change for a scaling up to a length, with None for a key to remove.
+        """Return the changes to the config for a scaling up to a length, with None for a key to remove.
 
         If all layers share one scaling, the keys are ``rope_scaling`` and ``rope_theta``, the older spelling, which
         every program understands.
@@ -194,7 +194,7 @@ class Pretrained:
     def save(
         self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
     ) -> None:
-        """Write these weights with a scaling up to a length into a folder that transformers opens.
+        """Write these weights, with a scaling up to a length, into a folder that transformers can load.
 
         Raises:
             StudyError: the folder cannot be written.
@@ -227,7 +227,7 @@ class Pretrained:
         return length * position + (PIECE if self._parts else length + 1) * token
 
     def check_memory(self, length: int) -> None:
-        """Raise an error that names a fitting length if this length does not fit into free memory."""
+        """If this length does not fit into free memory, raise an error that names a length that fits."""
         needed, fixed, free = self.memory(length), self.memory(0), free_memory(self.model.device)
         if needed > free:
             fits = max(0, free - fixed) * length // (needed - fixed)

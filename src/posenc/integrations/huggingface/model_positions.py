@@ -1,4 +1,4 @@
-"""The positions of a config: one recipe per layer type, and the type of every layer."""
+"""The position settings of a config: one recipe per layer type, and the type of every layer."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from posenc.integrations.huggingface.schema import NEAR
 from posenc.scaling import Default, LengthScaling, Scaling
 
 NOPE = Recipe("nope")
-"""The recipe of layers without positions."""
+"""The recipe of layers without positional encoding."""
 
 
 def softmax_factor(recipe: Recipe) -> float:
@@ -27,14 +27,14 @@ def softmax_factor(recipe: Recipe) -> float:
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """Return a copy of a recipe with this factor, which is stated only if the scaling implies another factor."""
+    """Return a copy of a recipe with this factor, which is set only if the scaling implies a different factor."""
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
 
 
 @dataclass(frozen=True)
 class ModelPositions:
-    """The positions of a model.
+    """The position settings of a model.
 
     Args:
         model_type: the name of the family in transformers.
@@ -45,13 +45,13 @@ class ModelPositions:
         query_dim: the number of channels of a query in latent attention, of which the last rotate; None in other
             models.
         chunk: the number of tokens per chunk, if rotating layers see only their own chunk (Llama 4).
-        original_length: the trained length before any scaling, if the config states it; else max_length.
+        original_length: the trained length before any scaling, if it is in the config; else max_length.
         max_length: the longest input that the config allows.
         scales: the query scales by layer type; ``as_layers`` stacks a scale on the encoding of its type.
-        assumed: notes on each value that the config leaves out and the class or the family has by default, and on
-            anything that ``as_layers`` cannot express.
-        layout: for a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
-            whose ``positions`` its encoding needs.
+        assumed: notes on each value that the config leaves out and for which the class or the family has a default,
+            and on anything that ``as_layers`` cannot express.
+        layout: for a tower that rotates by rows and columns, the name of the layout in
+            ``posenc.integrations.attention_layouts`` whose ``positions`` the encoding needs.
         added_table: a table that a rotating tower also adds to its patches; ``as_layers`` stacks the table on the
             encoding.
         source: the config that was read; for a composite model, its language model's part.
@@ -81,13 +81,13 @@ class ModelPositions:
 
     @property
     def tuned_length(self) -> int:
-        """The length that the model was released for: the longest input if its config states a scaling."""
+        """The length that the model was released for: the longest input if its config has a scaling."""
         scaled = bool(self.rotary_recipes) and self.rotary.get("scaling") != Default()
         return max(self.max_length, self.original_length) if scaled else self.original_length
 
     @property
     def known_issues(self) -> tuple[str, ...]:
-        """Known problems with these positions in transformers."""
+        """Known problems with this positional encoding in transformers."""
         family = FAMILIES[self.model_type]
         issues = [
             "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
@@ -112,7 +112,7 @@ class ModelPositions:
         if family.rotates.by == "compression":
             issues += [
                 "DeepSeek-V4's released code applies no attention factor, but transformers applies "
-                f"{recipe.get('scaling').scale:.4g} under this config; set attention_factor = 1"
+                f"{recipe.get('scaling').scale:.4g} with this config; set attention_factor = 1"
                 for recipe in self.rotary_recipes.values()
                 if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
             ]
@@ -124,7 +124,7 @@ class ModelPositions:
 
     @property
     def alike(self) -> bool:
-        """Whether all rotary layers have the same scaling, so that one flat rope dictionary can state it."""
+        """Whether all rotary layers have the same scaling, so that one flat rope dictionary can express it."""
         return set(self.recipes) <= {"all", "rotary", "nope"}
 
     @property
@@ -151,8 +151,8 @@ class ModelPositions:
 
     @property
     def rotary(self) -> Recipe:
-        """The rotary recipe that a longer context changes: of several, a recipe with a scaling, or else the recipe
-        with the largest base.
+        """The rotary recipe that a longer context changes: if there are several, one with a scaling, or else the
+        one with the largest base.
         """
         return max(
             (self.recipes[name] for name in self.stretched),
@@ -160,7 +160,7 @@ class ModelPositions:
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
-        """Return the same model with this scaling in the stretched layer types, or without rotation for None.
+        """Return the same model with this scaling in the stretched layer types; None means no rotation in them.
 
         If ``scaling`` is the model's own, nothing changes, and each layer type keeps its scaling.
         """

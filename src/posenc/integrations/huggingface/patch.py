@@ -1,4 +1,4 @@
-"""Replaces the positions of a loaded model inside a block, and restores them afterwards.
+"""Replaces the positional encoding of a loaded model inside a block, and restores it afterwards.
 
 Rotary models in transformers get cos and sin from a ``rotary_emb`` module and rotate queries and keys themselves,
 so only the ``forward`` of that module is replaced. T5 and remapped encodings use posenc's attention through the
@@ -27,37 +27,37 @@ from posenc.integrations.huggingface.patch_attention import relative, remapped, 
 
 @contextmanager
 def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> Iterator[nn.Module]:
-    """Make ``model`` use ``encoding`` inside the block, and restore the model's own positions afterwards.
+    """Make ``model`` use ``encoding`` inside the block, and restore the model's own encoding afterwards.
 
     Args:
         model: a loaded transformers model that rotates by text positions, or a T5, of a family that ``read``
-            knows.
+            supports.
         encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types,
             pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build the
             encoding with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are
             exact. The model keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in
-            families that use transformers' attention interface. Caches then keep raw keys, whose positions must be
-            consecutive if there are more keys than queries.
+            families that use transformers' attention interface. Caches then keep unrotated keys, whose positions
+            must be consecutive if there are more keys than queries.
 
     The model keeps its attention scale, including DeepSeek's mscale_all_dim (``Rotary.softmax_factor``). Vision and
-    audio towers keep their own positions. T5 accepts key masks, and masks ``(B, 1, T, S)`` with a row per query,
-    bool or added to scores.
+    audio towers keep their own encodings. T5 accepts key masks, and masks of shape ``(B, 1, T, S)`` with a row per
+    query, boolean or additive.
 
     The block changes neither ``state_dict`` nor anything outside the model, except for an attention function
     registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
-    With gradient checkpointing, also call ``backward`` inside the block, because it computes activations again.
+    With gradient checkpointing, also call ``backward`` inside the block, because it recomputes activations.
 
     Raises:
-        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model's tables,
-            biases or image positions cannot be swapped.
+        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables,
+            biases or image positions that cannot be replaced.
     """
     positions = read(model.config)
     names = {recipe.name for recipe in positions.recipes.values()}
     if names != {"t5"} and (positions.layout or not positions.rotary_recipes):
-        what = "image positions" if positions.layout else " and ".join(sorted(names))
+        what = "rows and columns" if positions.layout else " and ".join(sorted(names))
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has {what}, which cannot be swapped; only T5's bias and "
-            "rotation by text positions can be swapped, so change the model's own table or hook its attention"
+            f"model_type {positions.model_type!r} encodes positions by {what}, which cannot be replaced; only T5's "
+            "bias and rotation by text positions can, so change the model's own table or hook its attention"
         )
     encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:
@@ -69,7 +69,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
-    """Return the encoding of each layer type that has positions."""
+    """Return the encoding of each layer type that has one."""
     acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
         if not set(acting) <= set(encoding) <= set(positions.recipes):
@@ -87,7 +87,7 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
     for i, kind in enumerate(positions.layer_types):
         here = encoding.layer(i)
         if kind not in acting and here.acts_on:
-            raise InvalidArgument(f"layer {i} is {here.name}, but this model has no positions there; use nope")
+            raise InvalidArgument(f"layer {i} has encoding {here.name!r}, but the model's has none; use 'nope'")
         if by_type.setdefault(kind, here) is not here and kind in acting:
             raise InvalidArgument(
                 f"layers {positions.layer_types.index(kind)} and {i} have different encodings, but both have the "
@@ -105,7 +105,7 @@ def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
         raise InvalidArgument(f"encoding is {encoding.name}, but this model rotates q and k; pass Rotary or NoPE")
     if encoding.pairing != recipe.get("pairing"):
         raise InvalidArgument(
-            f"encoding has pairing={encoding.pairing!r} and the model rotates {recipe.get('pairing')!r} pairs; "
+            f"encoding has pairing={encoding.pairing!r} but the model rotates {recipe.get('pairing')!r} pairs; "
             "convert the weights with convert_pairing first"
         )
     if rotary_dim != recipe.get("rotary_dim"):
@@ -123,7 +123,7 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     ]
     if not modules:
         raise InvalidArgument(
-            f"no rotary module of this {type(model).__name__} receives position ids, so its positions cannot be "
+            f"no rotary module of this {type(model).__name__} receives position ids, so its rotation cannot be "
             "replaced: the model looks its angles up in tables, or other code has patched it"
         )
     hears: list[Any] = []

@@ -27,7 +27,8 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
 
 
 def _visible(mask: Tensor) -> Tensor:
-    """Return which keys a query sees, from a mask ``(B, 1, T, S)`` of booleans or, in older code, of added scores.
+    """Return which keys a query sees, from a mask of shape ``(B, 1, T, S)``: booleans or, in older code, added
+    scores.
 
     Raises:
         InvalidArgument: the mask changes scores without hiding keys.
@@ -43,8 +44,8 @@ def _visible(mask: Tensor) -> Tensor:
 
 
 class _Stack:
-    """An encoding, placed once per forward pass at the positions of queries and keys, for all its modules.
-    A cache holds raw keys in order."""
+    """An encoding, placed once per forward pass at the positions of queries and keys, for all its modules. A cache
+    contains unrotated keys in order."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -81,7 +82,7 @@ def remapped(
     encodings: Mapping[str, Encoding],
     undo: ExitStack,
 ) -> list[_Stack]:
-    """Make attention modules rotate raw queries and keys with the encoding of their layer type.
+    """Make attention modules rotate queries and keys with the encoding of their layer type.
 
     Returns the objects that need the position ids in every forward pass.
     """
@@ -98,7 +99,7 @@ def remapped(
 def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
     """Make T5's stacks use posenc's attention, whose memory grows linearly with the length.
 
-    ``layers`` holds the encoding of every layer, first of the encoder and then of the decoder.
+    ``layers`` lists the encoding of every layer, first of the encoder and then of the decoder.
     """
     for encoding in layers:
         if encoding.acts_on not in (("bias",), ()) or encoding.needs_content:

@@ -1,6 +1,6 @@
 """Reads from a transformers config which layers rotate, with which base, and which layers scale their queries.
 
-rope_parameters by layer type, None for types without positions     Beam, Gemma 3 and 4
+rope_parameters by layer type, None for no positional encoding      Beam, Gemma 3 and 4
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
 rope_scaling_layers, the layers that use the scaling                Molmo 2
 layer_types, or two entries named main and compress                 DeepSeek-V4
@@ -40,7 +40,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
         return _typed(reader, parameters, types)
     stated = reader.get(rule.key) if rule.by == "switch" else parameters.get("rope_theta")
     if (rule.by == "switch" and stated != "rope") or (rule.by == "base" and stated is None):
-        reader.assumed.append(f"no layer has positions, because {rule.key} is {stated!r}")
+        reader.assumed.append(f"no layer has a positional encoding, because {rule.key} is {stated!r}")
         return {"nope": NOPE}, ("nope",) * count
     recipe = reader.rotary(parameters)
     scaled = reader.get(rule.key) if rule.by == "scaled" else None
@@ -71,10 +71,12 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
             raise InvalidArgument(f"rope_parameters[{kind!r}]={entry!r} must be a dictionary")
     if "compress" in kinds:
         reader.assumed.append(
-            "layers of type compress see tokens before their window as compressed groups, each at the position of "
-            "its first token"
+            "layers of type 'compress' see tokens before their window as compressed groups, each at the position "
+            "of its first token"
         )
-    reader.assumed.append("attention outputs are rotated back by their query's position: PlacedRotation.unrotate")
+    reader.assumed.append(
+        "attention outputs are rotated back by their query's position: use PlacedRotation.unrotate"
+    )
     head_dim, share = reader.need("head_dim"), "partial_rotary_factor"
     widths = {kind: int(head_dim * ROPE[share].check(share, entry.get(share))) for kind, entry in entries.items()}
     return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds
@@ -110,9 +112,9 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
         types = stated_types(reader) if by_types else ()
         if NEAR in types or (stated == 0 and not types and rule.counts != "ignored"):
             raise InvalidArgument(
-                f"sliding_window={stated} must be the width of a window, because some layers have a window; state "
+                f"sliding_window={stated} must be the width of a window, because some layers have a window; give "
                 "the width (with use_sliding_window=true if the config has that key), or list only "
-                "full_attention in layer_types, or use null if no layer has a window"
+                "'full_attention' in layer_types, or use null if no layer has a window"
             )
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
@@ -120,12 +122,12 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     types = stated_types(reader) if by_types and reader.family.rotates.by != "compression" else ()
     if "layer_types" in reader.stated and not by_types:
         reader.assumed.append(
-            f"transformers ignores layer_types of model_type {reader.model_type!r}, and gives every layer the "
+            f"transformers ignores layer_types of model_type {reader.model_type!r}, and gives every layer a "
             f"window of {stated}"
         )
     elif types and NEAR not in types:
         why = (
-            "layer_types has no sliding_attention"
+            "layer_types has no 'sliding_attention'"
             if "layer_types" in reader.stated or not reader.get("max_window_layers")
             else f"max_window_layers = {reader.get('max_window_layers')}"
         )
@@ -182,11 +184,11 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
 
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """Return the recipes of layer types that each have a rope dictionary, or null for no positions."""
+    """Return the recipes of layer types that each have a rope dictionary, or null for no positional encoding."""
     if not _has_types(reader.model_type):
         raise InvalidArgument(
             f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
-            "rope dictionary for all layers; state its keys directly in rope_parameters"
+            "rope dictionary for all layers; put its keys directly into rope_parameters"
         )
     if stray := sorted(key for key, value in parameters.items() if not isinstance(value, Mapping | None)):
         raise InvalidArgument(

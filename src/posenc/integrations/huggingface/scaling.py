@@ -78,7 +78,7 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
     if "mrope_section" in parameters or "mrope" in types:
         raise InvalidArgument(
             "this config has M-RoPE (mrope_section), with separate positions for text, height and width, which "
-            "this model_type does not have; use a model_type with M-RoPE, such as qwen2_vl_text"
+            "this model_type does not support; use a model_type with M-RoPE, such as 'qwen2_vl_text'"
         )
     return str(one_of("rope_type", types.pop() if types else "default", TYPES))
 

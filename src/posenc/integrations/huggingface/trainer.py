@@ -28,11 +28,11 @@ def loss_by_position(
 ) -> Any:
     """Return a callback that scores ``text`` before the first step, every ``every`` steps, and after the last step.
 
-    Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are computed as in ``posenc
-    extend``, in nats per token under the model's own positions: ``loss_to_1024`` is the mean over positions
-    512 … 1023. The losses are written to the Trainer's log history, which is saved in ``trainer_state.json``, and
-    are passed to ``report``. Only the first process scores the text, which needs all weights, so sharded models do
-    not work.
+    Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are computed as in
+    ``posenc extend``, in nats per token with the model's own positional encoding: ``loss_to_1024`` is the mean over
+    positions 512 … 1023. The losses are written to the Trainer's log history, which is saved in
+    ``trainer_state.json``, and are passed to ``report``. Only the first process scores the text, and it needs all
+    weights, so sharded models do not work.
 
     Args:
         text: the text whose beginning is scored.
@@ -118,8 +118,9 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     """Check that the lengths and the position ids of texts packed into a row agree.
 
     Args:
-        position_ids: ``(B, T)``, which restart at 0 in every text and count up by one; each row continues the row
-            before it. With several axes, ``(A, B, T)``, all axes restart at 0 together.
+        position_ids: of shape ``(B, T)``; they restart at 0 in every text and count up by one, and each row
+            continues the row before it. With several axes, the shape is ``(A, B, T)``, and all axes restart at 0
+            together.
         cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
 
     Raises:

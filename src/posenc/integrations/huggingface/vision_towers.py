@@ -19,7 +19,7 @@ from posenc.integrations.huggingface.schema import LAST_POSITION
 
 
 def no_positions(reader: Reader) -> Recipes:
-    """Return the recipe of a model in which no layer has positions."""
+    """Return the recipe of a model in which no layer has a positional encoding."""
     return {"nope": NOPE}, ("nope",) * reader.depth
 
 
@@ -27,7 +27,7 @@ def alibi(reader: Reader) -> Recipes:
     """Return the recipe of ALiBi, with a slope for each head."""
     if reader.get("alibi") is False:
         raise InvalidArgument(
-            f"alibi=False in model_type {reader.model_type!r} is not read; only alibi=True is read"
+            f"alibi=False is not supported in model_type {reader.model_type!r}; only alibi=True is"
         )
     heads, exponent = reader.need(reader.family.heads), float(reader.get("alibi_bias_max") or 8)
     if reader.family.divides_alibi:
@@ -39,11 +39,11 @@ def alibi(reader: Reader) -> Recipes:
 def learned(reader: Reader) -> Recipes:
     """Return the recipe of a table with a row per position."""
     if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
-        raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is read")
+        raise InvalidArgument(f"position_embedding_type={kind!r} is not supported; only 'absolute' is")
     tables, rows = reader.family.tables, reader.length
     encoder_rows = reader.need(tables.encoder_length) if tables.encoder_length else rows
     if tables.encoder_length:
-        reader.assumed.append(f"the encoder has {encoder_rows} positions, as stated by {tables.encoder_length}")
+        reader.assumed.append(f"the encoder has {encoder_rows} positions, according to {tables.encoder_length}")
     stack = "encoder" if reader.family.decoder else "all"
     return _stacks(reader, _table(reader, stack, encoder_rows), _table(reader, "decoder", rows))
 
@@ -57,7 +57,7 @@ def _table(reader: Reader, stack: str, rows: int) -> Recipe:
 
 
 def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
-    """Return the recipe of a table with a row for each place in a picture."""
+    """Return the recipe of a table with a row for each position in a picture."""
     return Recipe("learned-grid").with_(
         num_positions=rows, columns=columns, width=reader.need(reader.family.width), tables="grid"
     )
@@ -94,8 +94,8 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     kind, share = rope_type(plain), plain.get("partial_rotary_factor")
     if kind != "default" or share not in (None, 1):
         raise InvalidArgument(
-            f"rope_type={kind!r} with partial_rotary_factor={share!r} in model_type {reader.model_type!r}; posenc "
-            "reads only 'axial' rotation of all channels"
+            f"rope_type={kind!r} with partial_rotary_factor={share!r} is not supported in model_type "
+            f"{reader.model_type!r}; only 'axial' rotation of all channels is"
         )
     tiles = reader.get("window_size")
     if tiles or "window_attention" in (reader.get("layer_types") or ()):
@@ -139,7 +139,7 @@ def deberta(reader: Reader) -> Recipes:
     for key, (stated, read) in expected.items():
         if stated != read:
             raise InvalidArgument(
-                f"{key}={stated!r} in model_type {reader.model_type!r} is not read; only {read!r} is read"
+                f"{key}={stated!r} is not supported in model_type {reader.model_type!r}; only {read!r} is"
             )
     stated = reader.get("max_relative_positions") or 0
     head_dim = reader.head_dim()

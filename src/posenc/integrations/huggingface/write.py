@@ -1,4 +1,4 @@
-"""Writes positions back as a Hugging Face config, unchanged or with a new scaling."""
+"""Writes position settings back as a Hugging Face config, unchanged or with a new scaling."""
 
 import math
 from collections.abc import Mapping
@@ -25,22 +25,22 @@ def write(
     max_length: int | None = None,
     spelling: Spelling = "v5",
 ) -> dict[str, Any]:
-    """Return the config with its positions in one spelling, optionally with a new scaling.
+    """Return the config with its position settings in one spelling, optionally with a new scaling.
 
     For a composite model, the result is the part of the language model, ``text_config``.
 
     Args:
-        positions: the positions of a model, as returned by ``read``.
+        positions: a model's position settings, as returned by ``read``.
         scaling: the scaling of the stretched layers. The default is the model's own scaling.
         max_length: the longest input that the config allows. If the scaling is replaced, the default is factor ×
             original length, or with dynamic scaling, the original length, at which the scaling starts.
             ``max_length`` is required if the replaced scaling allows longer inputs.
         spelling: ``"v5"`` writes one ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and ``rope_theta``,
-            which transformers also reads and older servers need; it cannot state nested layer types.
+            which transformers also reads and older servers need; it cannot express nested layer types.
 
     Raises:
-        InvalidArgument: the family's config cannot state this scaling, or the scaling reaches fewer positions than
-            the scaling that it replaces.
+        InvalidArgument: the family's config cannot express this scaling, or the scaling reaches fewer positions
+            than the scaling that it replaces.
     """
     one_of("spelling", spelling, get_args(Spelling))
     if scaling is not None:
@@ -70,7 +70,7 @@ def write(
 def _stretched(
     positions: ModelPositions, scaling: Scaling | LengthScaling, max_length: int | None
 ) -> tuple[ModelPositions, int]:
-    """Return the positions under this scaling, and the longest input that the config then allows."""
+    """Return the position settings with this scaling, and the longest input that the config then allows."""
     before, positions = positions, positions.with_scaling(scaling)
     if positions is before and max_length is None:
         return positions, positions.max_length
@@ -92,7 +92,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
     several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
     if in_code and scaling not in (None, Default()):
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has no key for {scaling}; its positions are fixed in its code"
+            f"model_type {positions.model_type!r} has no key for {scaling}; its encoding is fixed in its code"
         )
     if several and scaling is not None:
         raise InvalidArgument(
@@ -152,7 +152,7 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
         raise InvalidArgument(
             f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, so "
-            f"it cannot state {scaling}"
+            f"it cannot express {scaling}"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
     refused = entry["rope_type"] not in ("default", "longrope") and (  # Phi-3 and PhiMoE allow only these
@@ -179,14 +179,14 @@ def _with_softmax(
     rotary_dim: int,
     base: float,
 ) -> dict[str, Any]:
-    """Return the entry with the model's factor on scores, stated as DeepSeek's mscale_all_dim.
+    """Return the entry with the model's factor on scores, expressed as DeepSeek's mscale_all_dim.
 
     The factor is (0.1·mscale_all_dim·ln s + 1)² for every type of scaling; s must be above 1.
     """
     if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
     if entry.get("factor", 1.0) <= 1:
-        raise InvalidArgument(f"{scaling} with factor 1 cannot state DeepSeek's mscale_all_dim; use Default()")
+        raise InvalidArgument(f"{scaling} with factor 1 cannot express DeepSeek's mscale_all_dim; use Default()")
     amount = (math.sqrt(factor) - 1) / (0.1 * math.log(entry["factor"]))
     if entry["rope_type"] == "yarn":
         entry = {**entry, "attention_factor": scaling.frequencies(rotary_dim, base).attention_factor}  # type: ignore[union-attr]

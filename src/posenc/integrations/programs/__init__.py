@@ -1,9 +1,9 @@
-"""One module per program: its tested releases, its reading of configs, and its keys for positions.
+"""One module per program, with its tested releases, how it interprets configs, and its position keys.
 
 ``read`` returns the position table that the program computes from a config. The table follows the program's own
-source, even if the source departs from the config. ``write`` states positions in the program's own keys and reads
-the keys back. If the result differs, ``write`` raises an error, because a key that a program ignores is worse than
-no key. This file has the code that several programs share.
+source, even if the source disagrees with the config. ``write`` expresses a model's positional encoding in the
+program's own keys and reads the keys back. If the result differs, ``write`` raises an error, because a key that a
+program ignores is worse than no key. This file contains the code that several programs share.
 """
 
 import json
@@ -45,8 +45,8 @@ class Releases:
         files: prefixes of the names of Python files to extract from each wheel; an empty prefix extracts every
             file.
         requirements: exact versions of packages that these files import, installed into a separate environment.
-        under: for each version, the release of transformers, with its requirements, under which the model files are
-            run. With other releases of transformers, the tests would find false differences.
+        under: for each version, the release of transformers with which the model files are run, and its
+            requirements. With other releases of transformers, the tests would find false differences.
     """
 
     package: str
@@ -68,7 +68,7 @@ class Line:
 
     Args:
         start: the beginning of the command, with ``{model}`` for the model's folder; empty for a library.
-        overrides: the flag that takes the keys as JSON; empty if the keys go into a file.
+        overrides: the flag that takes the keys as JSON; empty if the keys are written to a file.
         length: the flag for the longest input; empty if the program has no such flag.
         file: the name of the file for the keys.
     """
@@ -84,7 +84,7 @@ PROVED = ("axes", "encoding", "query_scale")
 
 
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
-    """Return the differences in positions, except in windows and lengths, for inputs of the table's length."""
+    """Return all differences except those in windows and lengths, for inputs of the table's length."""
     wanted = position_table.of(positions, length=table.admitted_length)
     every = differences(replace(wanted, short=None), replace(table, short=None), names=("the model", table.program))
     return [str(one) for one in every if one.errors or one.what in PROVED]
@@ -92,15 +92,15 @@ def different(positions: ModelPositions, table: PositionTable) -> list[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """A program, with a function that reads its configs and a function that writes its keys for positions.
+    """A program, with a function that reads its configs and a function that writes its position keys.
 
     Args:
         title: the program's name in sentences.
         releases: the tested releases.
         line: how the keys of ``write`` are passed to the program.
         read: a function of (config, version) that returns the table that the program computes.
-        spell: a function of (positions, scaling, max_length, version) that returns the keys for these positions,
-            and raises an error if the program has none.
+        spell: a function of (positions, scaling, max_length, version) that returns the program's keys for these
+            settings, and raises an error if there are none.
     """
 
     title: str
@@ -117,15 +117,16 @@ class Program:
         max_length: int | None = None,
         version: str | None = None,
     ) -> dict[str, Any]:
-        """Return the keys that make the program compute these positions, after a check with ``read``.
+        """Return the keys that make the program compute a model's positional encoding, after checking them with
+        ``read``.
 
         Args:
             positions, scaling, max_length: as in ``huggingface.write``.
             version: a version in ``releases.versions``. The default is the newest.
 
         Raises:
-            InvalidArgument: the program has no keys for these positions, would compute other frequencies, factors,
-                scales, pairs or axes from the keys, or would allow only shorter inputs.
+            InvalidArgument: the program has no keys for this positional encoding, would compute other frequencies,
+                factors, scales, pairs or axes from the keys, or would allow only shorter inputs.
         """
         version = self.releases.chosen(version)
         keys = self.spell(positions, scaling, max_length, version)
@@ -148,7 +149,7 @@ class Program:
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a config with overrides merged into it, part by part; an override of null removes a key.
+    """Return a config with overrides merged into it recursively; an override of null removes a key.
 
     A rope dictionary in the overrides replaces both of the config's rope dictionaries and the base outside them.
     """
@@ -169,16 +170,16 @@ def config_of(
     max_length: int | None,
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any], dict[str, Any]]:
-    """Return the recipe of all rotary layers, the config that states it, and a copy of its rope dictionary."""
+    """Return the recipe of all rotary layers, the config that expresses it, and a copy of its rope dictionary."""
     if FAMILIES[positions.model_type].fixed_base is not None:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has its base in its code, so it has no rope dictionary to write"
+            f"model_type {positions.model_type!r} has a hard-coded base, so it has no rope dictionary to write"
         )
     scaled = positions if scaling is None else positions.with_scaling(scaling)
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} rotates {sorted(scaled.rotary_recipes) or 'no layers'}; pass "
-            "a language model with one type of rotary layer"
+            f"model_type {positions.model_type!r} has these rotary layer types: "
+            f"{sorted(scaled.rotary_recipes) or 'none'}; pass a language model with exactly one"
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
         raise InvalidArgument(
@@ -203,15 +204,16 @@ def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
 def overrides(
     program: str, positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None
 ) -> tuple[dict[str, Any], int]:
-    """Return the rope dictionary and the length from which vLLM and SGLang compute these positions.
+    """Return the rope dictionary and the length from which vLLM and SGLang compute a model's positional encoding.
 
-    YaRN's attention factor is stated twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
-    0.1·ln s + 1. For DeepSeek families, which have their own classes, ``mscale`` states the attention factor. For
-    lists of factors, ``short_mscale`` and ``long_mscale`` state the attention factor. Both programs multiply the
-    length by the factor of linear scaling, so the length is divided by that factor here.
+    YaRN's attention factor is written twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
+    0.1·ln s + 1. For DeepSeek families, which have their own classes, the attention factor is written as
+    ``mscale``. For lists of factors, it is written as ``short_mscale`` and ``long_mscale``. Both programs multiply
+    the length by the factor of linear scaling, so the length is divided by that factor here.
 
     Raises:
-        InvalidArgument: the program cannot compute these positions, or its table is shorter than the inputs.
+        InvalidArgument: the program cannot compute this positional encoding, or its table is shorter than the
+            longest input.
     """
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
@@ -225,7 +227,7 @@ def overrides(
     whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
     if kind == "longrope" and not whole_halves:
         raise InvalidArgument(
-            f"{program} supports lists of factors only for whole heads with pairing='half'; "
+            f"{program} supports lists of factors only if pairing='half' and all channels rotate; "
             "use Linear, Llama3 or YaRN"
         )
     if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
@@ -278,7 +280,7 @@ def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dic
 def _completed(
     config: Mapping[str, Any], stated: Collection[str], known: Mapping[str, Any], *, inner_first: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return a config with a program's defaults for keys that the config does not state, and the defaults in words.
+    """Return a config with a program's defaults for keys that the config lacks, and the defaults in words.
 
     Args:
         stated: the keys of the rope dictionary.
@@ -315,13 +317,14 @@ def table_of(
         title, version: the program's name in sentences, and its release.
         config: as in ``huggingface.read``.
         takes: the program whose ``defaults`` are used for missing keys.
-        change: a function of a rope dictionary (whole, or of one layer type) and the config that returns the
-            dictionary from which ``huggingface.read`` computes the program's positions.
+        change: a function of a rope dictionary (for all layers or for one layer type) and the config that returns
+            the dictionary from which ``huggingface.read`` computes the same positional encoding as the program.
         admitted: a function of the positions and the given rope dictionary that returns the longest input that the
             program allows by default. The default is the config's length.
         unread: keys of the config that the program does not know.
-        rotated: a function that changes the positions after reading, if no dictionary can state the change.
-        long_list: for which requests the program uses LongRoPE's long list, in words; empty if for long requests.
+        rotated: a function that changes the positions after reading, if no dictionary can express the change.
+        long_list: the requests for which the program uses LongRoPE's long list, in words; empty if only for long
+            requests.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
@@ -337,7 +340,7 @@ def table_of(
     part, stated = _changed(part, change, times)
     known = defaults(takes).get(str(part.get("model_type")), {})
     part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
-    notes += [f"{fact}, the default of {program}, which reads no key that states it" for fact in assumed]
+    notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions = rotated(positions, given)
     if any(one.by_types for one in departing):

@@ -18,19 +18,20 @@ RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
 def read(config: object, version: str | None = None) -> PositionTable:
     """Return the table that ExLlamaV3 computes from this config.json.
 
-    If the original length is stated, YaRN's factor is max_position_embeddings over the original length, and a
-    stated factor is ignored. YaRN's attention factor is attention_factor, or else 1 with llama_4_scaling_beta, or
-    else 0.1·ln s + 1; mscale and mscale_all_dim are not read. LongRoPE computes its attention factor from its two
-    lengths. If the config allows more than the original length, LongRoPE uses the long list for every input. A base
-    outside the rope dictionary takes precedence over a base inside it. An original length outside is read only for
-    LongRoPE, and only if there is none inside. The rope dictionary's share of channels rotates.
-    ``exllamav3/util/rope.py`` and ``model/config.py`` were run to check these rules.
+    If the config gives the original length, YaRN's factor is max_position_embeddings divided by this length, and a
+    factor in the config is ignored. YaRN's attention factor is attention_factor, or else 1 with
+    llama_4_scaling_beta, or else 0.1·ln s + 1; mscale and mscale_all_dim are not read. LongRoPE computes its
+    attention factor from its two lengths. If the config allows more than the original length, LongRoPE uses the
+    long list for every input. A base outside the rope dictionary takes precedence over a base inside it. An
+    original length outside it is read only for LongRoPE, and only if there is none inside. The share of channels
+    that rotate is read from the rope dictionary. ``exllamav3/util/rope.py`` and ``model/config.py`` were run to
+    check these rules.
 
     Args:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: ExLlamaV3 does not read this model_type by ``read_rope_settings_default`` alone, or the
+        InvalidArgument: ExLlamaV3 does not read this model_type with ``read_rope_settings_default`` alone, or the
             scaling is dynamic, which ExLlamaV3 does not support.
     """
     version, part = RELEASES.chosen(version), language_part(config)[0]

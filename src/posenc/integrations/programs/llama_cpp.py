@@ -85,11 +85,11 @@ def fields(path: Path) -> Fields:
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that llama.cpp computes from a GGUF file, or from a config that llama.cpp converted.
+    """Return the table that llama.cpp computes from a GGUF file, or from a config after conversion by llama.cpp.
 
     For architecture llama, the converter keeps only YaRN's factor and original length. The converter reads Llama
     3's original length outside the rope dictionary and uses 8,192 if it is missing. A factor without a scaling type
-    scales linearly.
+    means linear scaling.
 
     Args:
         config: ``Fields``, the path of a .gguf file, or, for families of architecture llama, a config as in
@@ -97,8 +97,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: the config is of another family or has LongRoPE (``write`` makes its fields), or the file
-            has unsupported fields: windows by layer, sections, or yarn_log_multiplier.
+        InvalidArgument: the config belongs to another family or uses LongRoPE (``write`` makes its fields), or the
+            file has unsupported fields: per-layer windows, sections, or yarn_log_multiplier.
     """
     program = f"llama.cpp in xllamacpp {RELEASES.chosen(version)}"
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
@@ -127,20 +127,22 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def positions_of(file: Fields) -> ModelPositions:
-    """Return the positions of a GGUF file, by the rules of its architecture's family or else of llama.
+    """Return the position settings of a GGUF file, read by the rules of its architecture's family, or else of
+    llama.
 
     If the pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
 
     Raises:
-        InvalidArgument: the architecture does not rotate, a field is missing, or a field is unsupported: windows
-            by layer, sections, or yarn_log_multiplier.
+        InvalidArgument: the architecture does not rotate, a field is missing, or a field is unsupported: per-layer
+            windows, sections, or yarn_log_multiplier.
     """
     architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
     unread = ("rope.dimension_sections", "rope.scaling.yarn_log_multiplier", "attention.sliding_window")
     if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
         raise InvalidArgument(
-            f"{' and '.join(names)} of architecture {architecture!r} is not supported; compare with posenc vectors"
+            f"architecture {architecture!r} has unsupported fields: {' and '.join(names)}; "
+            "compare with posenc vectors"
         )
     if architecture in STILL:
         raise InvalidArgument(f"llama.cpp has no rotation for architecture {architecture!r}; pass its config.json")
@@ -151,8 +153,8 @@ def positions_of(file: Fields) -> ModelPositions:
     )
     if lacking := [key for key in ("context_length", "block_count", *widths) if key not in stated]:
         raise InvalidArgument(
-            f"{' and '.join(lacking)} of architecture {architecture!r} is missing, or is a list of one number per "
-            "layer; pass the config.json from which the file was converted"
+            f"the file of architecture {architecture!r} lacks {' and '.join(lacking)}, or has one number per layer "
+            "for it; pass the config.json from which the file was converted"
         )
     length, (width, *heads) = stated["context_length"], (stated[key] for key in widths)
     original = stated.get("rope.scaling.original_context_length", length)
@@ -226,13 +228,13 @@ def converted(table: PositionTable) -> Fields:
 
 
 def flags(positions: ModelPositions, file: Fields) -> list[str]:
-    """Return the flags that make llama-server rotate by these positions, for any scaling in the file.
+    """Return the flags that make llama-server compute this rotation, whatever scaling the file has.
 
     llama-server ignores its flag for YaRN's attention factor, but reads the key in the file, which
     ``--override-kv`` replaces.
 
     Raises:
-        InvalidArgument: the scaling is a list of factors in llama.cpp, which no flag can state, or the file has
+        InvalidArgument: the scaling is a list of factors in llama.cpp, which no flag can express, or the file has
             such a list, which no flag can remove.
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
@@ -261,13 +263,13 @@ def write(
     architecture: str = "llama",
     max_length: int | None = None,
 ) -> Fields:
-    """Return the fields of a rotation in llama.cpp, under their names in the GGUF specification.
+    """Return the fields with which llama.cpp computes a rotation, under their names in the GGUF specification.
 
-    Linear scaling and YaRN are written as types, and LongRoPE is written as two tensors. Any other fixed scaling is
-    written as ``rope_freqs.weight``, which divides the frequency of each pair. YaRN with ends other than 32 and 1
-    is also written as ``rope_freqs.weight``, because few architectures read other ends. The attention factor is
-    written as ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1. llama.cpp fails to load a
-    file with these tensors if the architecture does not use such tensors.
+    Linear scaling and YaRN are written as scaling types, and LongRoPE is written as two tensors. Any other fixed
+    scaling is written as ``rope_freqs.weight``, which divides the frequency of each pair. YaRN whose ramp does not
+    end at 32 and 1 is also written as ``rope_freqs.weight``, because few architectures read other ends. The
+    attention factor is written as ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1. llama.cpp
+    fails to load a file with these tensors if the architecture does not use them.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
@@ -275,7 +277,7 @@ def write(
 
     Raises:
         InvalidArgument: the scaling is dynamic; no pair rotates; the model needs other fields (windows, sections,
-            scales of queries); or a DeepSeek model is scaled, because llama.cpp has a single field for mscale and
+            query scales); or a DeepSeek model is scaled, because llama.cpp has a single field for mscale and
             mscale_all_dim.
     """
     recipe, config, _ = config_of(positions, scaling, max_length)
@@ -283,7 +285,7 @@ def write(
     elsewhere = {
         "windows": any(positions.windows),
         "sections": recipe.get("axes"),
-        "scales": positions.scales,
+        "query scales": positions.scales,
         "pairs that rotate backwards": family.backwards,
     }
     if names := [name for name, there in elsewhere.items() if there]:

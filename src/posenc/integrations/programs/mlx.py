@@ -1,4 +1,4 @@
-"""mlx-lm, which reads a whole config.json in the older spelling."""
+"""mlx-lm, which reads a complete config.json in the older spelling."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,14 +31,15 @@ LOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "phi3": ("type", ("longrope",)),
     "phimoe": ("type", ("longrope",)),
 }
-"""The only key of the rope type, empty for both keys, and the only types, with which models load rope_scaling."""
+"""For models that load only some forms of rope_scaling, the key that must hold the rope type (empty for either key)
+and the types that they accept."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
     """Return the table that mlx-lm computes from this config.json.
 
-    Most models of mlx-lm read only ``rope_theta`` and ``rope_scaling``. For a config with ``rope_parameters``,
-    these models use their default base and no scaling. YaRN's attention factor is computed from mscale and
+    Most models of mlx-lm read only ``rope_theta`` and ``rope_scaling``. If a config has ``rope_parameters``, these
+    models use their default base and no scaling. YaRN's attention factor is computed from mscale and
     mscale_all_dim, or is 0.1·ln s + 1 without these keys. The ends of YaRN's ramp are rounded. LongRoPE uses the
     long list at every length, an attention factor computed from its lengths, and half pairs in every family.
     Sections (M-RoPE) are ignored. Windows are read from the config.
@@ -47,8 +48,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: mlx-lm does not have the model_type, or does not rotate it by ``rope_utils``; the scaling
-            is dynamic, in mlx-lm 0.28.4; or mlx-lm does not read the config's base.
+        InvalidArgument: mlx-lm does not have the model_type, or does not rotate it with its ``rope_utils``; the
+            scaling is dynamic and the version is 0.28.4; or mlx-lm does not read the config's base.
     """
     version = RELEASES.chosen(version)
     part = language_part(config)[0]
@@ -56,7 +57,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     taken = f"mlx-lm {version}"
     if model_type not in defaults(taken):
         raise InvalidArgument(
-            f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; compare with "
+            f"mlx-lm {version} has no model_type {model_type!r} that rotates with its rope_utils; compare with "
             "posenc vectors"
         )
 
@@ -90,7 +91,7 @@ def _in_halves(layer: LayerTable) -> LayerTable:
 
 
 def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rope dictionary, whole or of one layer type, as a release of mlx-lm reads it."""
+    """Return a rope dictionary, for all layers or for one layer type, as a release of mlx-lm reads it."""
     kind, model_type = kind_of(entry), config["model_type"]
     only_base = model_type == "exaone_moe" and not config.get("rope_scaling")  # exaone_moe.py:49
     if only_base or (model_type, kind) == ("mellum", "linear"):  # mellum.py:41
@@ -105,7 +106,7 @@ def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> di
     key, kinds = LOADS.get(model_type, ("", (kind,)))
     if kind not in kinds or (key and key not in entry):
         raise InvalidArgument(
-            f"mlx-lm cannot load {model_type} with this rope_scaling; state {key or 'rope_type'!r} as "
+            f"mlx-lm cannot load {model_type} with this rope_scaling; set {key or 'rope_type'!r} to "
             f"{' or '.join(kinds)} in it"
         )
     if model_type in PHI:
@@ -121,20 +122,21 @@ def spell(
 ) -> dict[str, Any]:
     """Return the config.json for mlx-lm, in the older spelling: ``rope_theta`` beside ``rope_scaling``.
 
-    With lists of factors, mlx-lm does not read an attention factor. mlx-lm computes √(1 + ln s/ln L) from the two
-    lengths, which is 1 if the lengths are equal, and always uses the long list. YaRN's attention factor a is
-    written as ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    With lists of factors, mlx-lm does not read an attention factor. It computes √(1 + ln s/ln L) from the two
+    lengths (1 if they are equal), and always uses the long list. YaRN's attention factor a is written as
+    ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
         InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope
-            dictionary scales queries; the model is composite; or mlx-lm would compute something else, as for an
-            unrounded ramp, sections, or lists of factors with another attention factor or for interleaved pairs.
+            dictionary scales queries; the model is composite; or mlx-lm would compute something else, for example
+            with an unrounded ramp, with sections, or with lists of factors that have another attention factor or
+            interleaved pairs.
     """
     if positions.path:
         where = ".".join(positions.path)
         raise InvalidArgument(
-            f"the language model of this config is in {where}, but mlx-lm needs a whole config.json; pass only "
-            f"{where}, and replace {where} by the answer"
+            f"the language model of this config is in {where}, but mlx-lm needs a complete config.json; pass only "
+            f"{where}, and replace {where} with the answer"
         )
     recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
     now = recipe.get("scaling")

@@ -34,7 +34,7 @@ from posenc.integrations.rope_dictionaries import (
 from posenc.scaling import LengthScaling, Scaling
 
 FILLED = ("llama3", "longrope", "yarn")
-"""Types for which transformers' config class fills in the longest input if the original length is missing."""
+"""Rope types for which transformers' config class uses the longest input if the original length is missing."""
 RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
 
 
@@ -43,10 +43,11 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     YaRN's attention factor is attn_factor times the ratio from mscale and mscale_all_dim, or times 0.1·ln s + 1 if
     these keys are missing. SGLang 0.5.15 uses the ratio only for the DeepSeek families. attention_factor is read
-    only for Laguna since 0.5.23 (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is computed as in
-    vLLM, and a batch uses the long list if one of its requests is longer than the original length. An
-    original length outside the rope dictionary is read only if the class has it, as Phi-3's. If there is none,
-    linear and dynamic scaling multiply the longest input by the factor, and other types use the longest input.
+    only for Laguna, and only since 0.5.23 (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is
+    computed as in vLLM, and a batch uses the long list if one of its requests is longer than the original length.
+    An original length outside the rope dictionary is read only if the class has this key, as Phi-3's does. If there
+    is no original length, linear and dynamic scaling multiply the longest input by the factor, and other types use
+    the longest input as the original length.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -84,7 +85,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         admitted,
         unread=() if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,),
         rotated=with_served_axes,
-        long_list="for every request of a batch in which one is longer than the original length",
+        long_list="for every request of a batch if one of them is longer than the original length",
     )
 
 
@@ -101,14 +102,14 @@ def spell(
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: SGLang's rotary files cannot compute these positions; the language model is more than one
-            key deep; linear scaling would replace a rope dictionary with an original length, for which SGLang does
-            not multiply the length; or SGLang would compute something else.
+        InvalidArgument: SGLang's rotary files cannot compute this positional encoding; the language model is more
+            than one level deep; linear scaling would replace a rope dictionary that has an original length, in
+            which case SGLang does not multiply the length; or SGLang would compute something else.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(
             f"the language model of this config is in {'.'.join(positions.path)}, but SGLang merges overrides only "
-            "one key deep; change config.json"
+            "one level deep; change config.json"
         )
     entry, longest = overrides("SGLang", positions, scaling, max_length)
     if "attn_factor" in entry:  # SGLang multiplies it by the ratio of DeepSeek's numbers

@@ -23,8 +23,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     Version 4 does not know ``rope_parameters``. For a config with ``rope_parameters`` alone, version 4 silently
     uses the class's base, mostly 10,000, and no scaling. Version 4 reads LongRoPE's original length only outside
-    the rope dictionary. Version 5 follows the config, but ignores ``truncate`` in nested dictionaries of layer
-    types.
+    the rope dictionary. Version 5 follows the config, but ignores ``truncate`` in the rope dictionaries of
+    individual layer types.
 
     Args:
         config, version: as in ``vllm.read``.

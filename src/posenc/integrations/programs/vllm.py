@@ -44,12 +44,12 @@ RELEASES = Releases(
 def read(config: object, version: str | None = None) -> PositionTable:
     """Return the table that vLLM computes from this config, with the longest input that it allows by default.
 
-    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), and other stated factors are ignored. In 0.33,
-    YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else
-    0.1·ln s + 1. LongRoPE's attention factor is long_mscale or is computed from its two lengths. LongRoPE's long
-    list is used only if inputs may be longer than the original length. Dynamic scaling changes only the longest
-    input. Dynamic and linear scaling multiply the longest input by their factor. In 0.29, YaRN sets the longest
-    input to factor × original length. See ``model_files`` for vLLM's model files.
+    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), and other factors in the config are ignored. In
+    0.33, YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else
+    0.1·ln s + 1. LongRoPE's attention factor is long_mscale, or else is computed from its two lengths. LongRoPE's
+    long list is used only if inputs may be longer than the original length. Dynamic scaling changes only the
+    longest input. Dynamic and linear scaling multiply the longest input by their factor. In 0.29, YaRN sets the
+    longest input to factor × original length. See ``model_files`` for vLLM's model files.
 
     Args:
         config: as in ``huggingface.read``.
@@ -89,7 +89,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         change,
         partial(_admitted, older=older),
         rotated=lambda positions, entry: with_stated_share(with_served_axes(positions, entry), entry),
-        long_list="for every request if --max-model-len exceeds the original length, and else for none",
+        long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
     )
     return replace(table, short=None)  # the list is chosen once for all requests
 
@@ -114,15 +114,15 @@ def spell(
     """Return the value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
     For a composite model, both keys are nested under the keys of the language model, as vLLM expects. Releases up
-    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. Windows and scales of queries stay
-    as in the config.
+    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. Windows and query scales stay as in
+    the config.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: the scaling is dynamic, whose base vLLM fixes once for all requests; no pair rotates; a
-            list of factors is for interleaved pairs or only a part of the head; inputs are longer than YaRN's
+        InvalidArgument: the scaling is dynamic, because vLLM fixes the base once for all requests; no pair rotates;
+            a list of factors is for interleaved pairs or only a part of the head; inputs are longer than YaRN's
             factor × original length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would
             compute something else.
     """

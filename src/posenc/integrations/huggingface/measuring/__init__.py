@@ -1,4 +1,4 @@
-"""Measures what a transformers model does with positions, using only the model."""
+"""Measures how a transformers model encodes positions, using only the model."""
 
 from posenc.integrations.huggingface.measuring.measured import Measured as Measured
 from posenc.integrations.huggingface.measuring.measured import MeasuredLayer as MeasuredLayer

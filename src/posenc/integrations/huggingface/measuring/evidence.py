@@ -1,4 +1,4 @@
-"""The maps of queries and the biases that a position table implies, for comparison with measurements."""
+"""The query maps and biases that a position table implies, for comparison with measurements."""
 
 import math
 from typing import Any
@@ -93,7 +93,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:
-    """Describe how a trained bias differs from one distinct number per bucket, or return an empty list."""
+    """Describe how a trained bias deviates from having one distinct number per bucket, or return an empty list."""
     shown = (measured != 0).any(0) | torch.eye(len(bucket), dtype=torch.bool)
     near = float(measured.max() - measured.min()) * 1e-3
     buckets = [measured[:, shown & (bucket == number)] for number in bucket[shown].unique()]

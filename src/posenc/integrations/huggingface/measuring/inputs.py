@@ -35,7 +35,8 @@ class Form:
 
     Args:
         name: the name of the argument.
-        make: a function from a number of rows, whether content repeats within a row, and a generator, to the input.
+        make: a function that returns the input, given a number of rows, whether content repeats within a row, and a
+            generator.
         cells: rows and columns of patches in a picture; None for texts and sounds.
         arguments: a function from a number of rows to the other arguments.
         alone: whether the model gets one row at a time, because its input has no axis for rows.

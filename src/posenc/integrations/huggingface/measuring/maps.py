@@ -27,8 +27,8 @@ def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> t
 
     Args:
         first: a head's queries of the first token, at position 0.
-        outputs: the outputs of earlier modules, latest last. If no output holds the queries, such as in a model
-            that normalises or mixes queries, the order is unchanged and the factors are None.
+        outputs: the outputs of earlier modules, latest last. If no output contains the queries, as in a model that
+            normalises or mixes queries, the order is unchanged and the factors are None.
     """
     unit = torch.nn.functional.normalize(first.double(), dim=0)
     for output in reversed(outputs):
@@ -47,7 +47,7 @@ class MeasuredRotation:
     Args:
         pairs: the two channels of each pair.
         frequencies: radians per position for each pair; negative for the opposite direction.
-        axes: the axis of positions by which each pair rotates; None if it is unknown.
+        axes: the position axis along which each pair rotates; None if it is unknown.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -74,7 +74,7 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Mea
 
 
 def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | None:
-    """Combine the rotations by each axis. The result has axes if no pair rotates by several axes."""
+    """Combine the rotations along each axis. The result has axes unless some pair rotates along several axes."""
     turns = [
         (pair, axis, theta)
         for axis, rotation in enumerate(rotations)

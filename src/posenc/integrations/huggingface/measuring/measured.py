@@ -90,7 +90,7 @@ class MeasuredLayer:
             further = [
                 "positions that could not be measured"
                 if self.maps is None
-                else "queries that depend on positions, but not by a rotation"
+                else "queries that depend on positions, but not through a rotation"
             ]
         else:
             expected = maps_of(like, encoding, self.positions, self.channels, self.places, layout)
@@ -256,7 +256,7 @@ class Measured:
             here = [layer for layer, n in zip(self.layers, numbers, strict=True) if n == i]
             asked = [_laid_out(layer, read, [layer for _, layer in both], family, like.layout) for layer in here]
             if not here and read.encoding != "nope" and not parse(read.encoding).get("width"):
-                asked = [replace(read, encoding="no attention that was seen")]
+                asked = [replace(read, encoding="no recorded attention")]
             layer = next((layer for layer in asked if layer != read), read)
             layer = replace(
                 layer,
@@ -296,7 +296,7 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
     Layers of the shrunk model represent the first layers of the same type in the whole model.
 
     Args:
-        measured, small: the tables of the shrunk model, as measured and as stated by its config.
+        measured, small: the tables of the shrunk model, as measured and as read from its config.
     """
     layers = [(name, whole.layers[name]) for name in whole.layer_types]
     kinds = [name.partition(" within ")[0] for name in whole.layer_types]

@@ -1,4 +1,4 @@
-"""Measures the positions of every layer of a model by running the model.
+"""Measures the positional encoding of every layer of a model by running the model.
 
 The model runs on the same content at several positions. If queries at position p are R·(queries at 0), least
 squares over a few hundred queries give R, which shows which channels form pairs, how many rotate, how fast, and in
@@ -44,7 +44,7 @@ SQUARE = 1e-2
 
 
 def measure(model: Any) -> Measured:
-    """Measure the positions of every layer of ``model``.
+    """Measure the positional encoding of every layer of ``model``.
 
     Args:
         model: a loaded transformers model, with or without remote code; or a config object, a dict, or the path of
@@ -109,7 +109,7 @@ class Probe:
         self.channels = max((x.q.shape[-1] / x.q.shape[1] for x in self.plain.attentions), default=0)
 
     def record(self, rows: int, *, alike: bool = False, position_ids: Tensor | None = None) -> Recording:
-        """Record a forward pass over ``rows`` inputs, with the same content at every place if ``alike``.
+        """Record a forward pass over ``rows`` inputs, with the same content at every position if ``alike``.
 
         With position ids ``(…, rows·P, T)``, the inputs are repeated P times.
         """
@@ -167,7 +167,7 @@ class Probe:
         return moved if [x.module for x in recording.attentions] == names else [None] * len(names)
 
     def at_places(self) -> list[MeasuredLayer]:
-        """Measure every layer on content that is the same at every place; the model counts the places itself."""
+        """Measure every layer on content that is the same at every position; the model counts positions itself."""
         recording = self.record(int(2 * self.channels) + 1, alike=True)
         both = zip(self.plain.attentions, self.matched(recording, recording.attentions), strict=True)
         return [self._at_places(plain, moved) for plain, moved in both]
@@ -187,7 +187,8 @@ class Probe:
         return min(layers, key=_uneven, default=layer_of(plain, None, ()))
 
     def tables(self) -> dict[str, Table]:
-        """Return tables of positions by module: read with a row per token or patch, or resized for the picture."""
+        """Return tables of position embeddings by module: read with a row per token or patch, or resized for the
+        picture."""
         tables: dict[str, Table] = {}
         patches = 0 if self.form.cells is None else math.prod(self.form.cells)
         for name, weight, index in self.plain.lookups:
@@ -238,7 +239,7 @@ def _uneven(layer: MeasuredLayer) -> float:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
-    """Return a layer with the axis of each pair, if each pair rotates by one axis and there are several axes."""
+    """Return a layer with the axis of each pair, if each pair rotates along one axis and there are several axes."""
     turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
     rotation, turned = layer.rotation, by_axis(turns)
     if rotation is None or turned is None or turned.pairs != rotation.pairs or len({*(turned.axes or ())}) < 2:

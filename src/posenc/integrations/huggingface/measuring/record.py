@@ -25,7 +25,7 @@ class Attention:
         module: the path of the module that computed the attention.
         q, k: queries and keys as they are multiplied, ``(B, heads, T, D)``, so after rotation.
         scores: the softmax's input, ``(B, heads, T, T)``, including bias, window and scale.
-        outputs: outputs of earlier modules with at least as many numbers as q. An output may hold the queries
+        outputs: outputs of earlier modules with at least as many numbers as q. An output may contain the queries
             before rotation, alone or joined with keys and values.
     """
 
@@ -108,7 +108,7 @@ class _Recorder(TorchFunctionMode):
         return result
 
     def _square(self, result: Any) -> bool:
-        """Return whether these are the scores of all tokens for all tokens, with or without a column for a sink."""
+        """Return whether these are the scores of all pairs of tokens, with or without a column for a sink."""
         if not isinstance(result, Tensor) or result.dim() < 3:
             return False
         length = result.shape[-2] if self.length is None else self.length
@@ -172,7 +172,7 @@ def recorded(
     Args:
         batch, length: rows and tokens of the input; the length of pictures and sounds is None.
         tokens: the token ids, which distinguish look-ups of tokens from look-ups of positions.
-        without_tables: whether tables of positions are replaced by zeros.
+        without_tables: whether tables of position embeddings are replaced by zeros.
     """
     recorder = _Recorder(batch, length, tokens, without_tables)
     names = {module: name for name, module in model.named_modules()}

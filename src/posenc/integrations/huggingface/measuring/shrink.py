@@ -1,7 +1,7 @@
-"""Builds a small random model with the positions of a large model, from a config that is shrunk by rules for the
-names of its keys.
+"""Builds a small random model with the positional encoding of a large model, from a config that is shrunk by rules
+for the names of its keys.
 
-Everything that determines positions is kept: channels per head, bases, factors, lengths, and the order of layer
+Everything that determines the encoding is kept: channels per head, bases, factors, lengths, and the order of layer
 types. Widths and numbers of heads shrink together, depth shrinks to one period with each layer type, and experts,
 vocabularies and windows shrink to small numbers.
 """
@@ -63,8 +63,7 @@ PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|ev
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower that state the text model's width. In a tower with embed_dim, hidden_size also states the text
-model's width.
+"""Keys of a tower that give the text model's width. In a tower with embed_dim, hidden_size does so too.
 """
 
 
@@ -92,7 +91,7 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
 
 def _ended(config: Mapping[str, Any], depth: int) -> int:
     """Return a depth that is large enough for a layer of each type. If layer types have settings, reduce the depth
-    until the last layer has its type in the whole model."""
+    until the last layer has the type of the whole model's last layer."""
     kinds = config.get("layer_types") or config.get("layers_block_type") or [None]
     depth = 1 + max(depth - 1, min(config.get("attn_layer_indices") or [0]), *map(kinds.index, kinds))
     ends = [i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1]]
