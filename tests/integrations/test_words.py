@@ -186,7 +186,7 @@ def test_two_differences_have_an_error_each() -> None:
         ("layer_types", ("all",) * 33, "33 layers"),
         ("layout", "dinov3", "layout dinov3"),
         ("program", "vllm 9.9", "Computed by vllm 9.9."),
-        ("not_asked", "its windows", "Not checked: its windows."),
+        ("not_asked", "its windows", "Not asked: its windows."),
     ],
 )
 def test_fields_of_the_whole_model(what: str, value: Any, says: str) -> None:

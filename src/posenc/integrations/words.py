@@ -255,7 +255,7 @@ TABLE: Mapping[str, Phrase] = {
     "layout": Phrase(differs="the layout of the patches is"),
     "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
     "notes": Phrase(),
-    "not_asked": Phrase(lambda table: f"Not checked: {table.not_asked}." if table.not_asked else ""),
+    "not_asked": Phrase(lambda table: f"Not asked: {table.not_asked}." if table.not_asked else ""),
     "short": Phrase(),
 }
 """The phrase of every field of ``PositionTable``. ``inspect`` prints the model's type first, and notes as risks."""
