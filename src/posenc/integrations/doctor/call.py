@@ -48,7 +48,6 @@ from posenc.integrations.doctor.signatures import (
     OVERRIDDEN,
     X_HEADS,
     first,
-    functions_of,
     meant,
     takes,
     values,
@@ -191,8 +190,6 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
         for base in values(asked)["base"]
         if meant(key, "base") and isinstance(each.default, int | float) and each.default != base
     }
-    remark = "".join(sorted(replaced))
-
     largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
 
     def found(asked: Expected, at: Tensor, ways: Iterable[Way]) -> Iterator[tuple[Way, Search]]:
@@ -201,7 +198,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
             order = [axis for axis in sizes if axis in layout]
             x = largest[tuple(slice(None) if axis in layout else 0 for axis in sizes)] if layout else None
             x = x.permute([order.index(axis) for axis in layout]).contiguous() if x is not None else None
-            note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose + remark
+            note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + "".join((whose, *sorted(replaced)))
             for each in first(target, values(asked, x, at, forms), errors, partial(_search, asked, x, at, note)):
                 head = each.rows[0]["y"][: len(NEAR)].tobytes()
                 if (each.part, head) not in heads:  # other layouts give the same numbers if no axis is mistaken
@@ -239,9 +236,8 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
 
     Layers without positions that the port rotates come first.
     """
-    if not asked.indices or not any(
-        takes(function, "layer", needs=False) for function in functions_of(names, name)
-    ):
+    functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
+    if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):
         return {"": searches(names, name, asked)}
     groups = defaultdict[tuple[bool, bytes], list[int]](list)
     tried = dict[int, list[Search]]()

@@ -171,7 +171,7 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Change]:
     """Return mistakes in the positions of tokens and the axes of pairs."""
     return [
-        *_ends({2**k for k in range(3, 31)} | set(lengths), rows["position"].max()),
+        *_ends({2**k for k in range(8, 31)} | set(lengths), rows["position"].max()),
         *each(
             counted=[name for name in COUNTED if rows["head"].any() or name not in ("head", "split", "joined")],
             axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),

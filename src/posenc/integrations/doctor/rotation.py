@@ -288,8 +288,8 @@ class Rotation:
         """Round the values called ``what`` to 16 bits if ``precision`` lists this name, or to float32 if it lists
         only other names.
         """
-        low, *names = self.precision or ("", what)
-        return rounded(values, low if what in names else "float32") if low else values
+        low = self.precision[0] if what in self.precision[1:] else "float32"
+        return rounded(values, low) if self.precision else values
 
     def angles(self, rows: Rows) -> Array:
         """Return the angle of every pair in every row, ``(1, N, P)``, or of both its channels, ``(2, N, P)``."""
@@ -302,8 +302,7 @@ class Rotation:
 
     def keeps_lengths(self, rows: Rows) -> bool:
         """Return whether a rotation could produce these rows: each pair must keep its length, times the factor."""
-        keeps = self.products in ("", "exchanged") and not self.uneven
-        if "pair" in rows or not keeps:
+        if "pair" in rows or self.uneven or self.products not in ("", "exchanged"):
             return True
         (a, b), (c, d) = self.both_channels
         before = self.factor * np.hypot(rows["x"][:, a], rows["x"][:, b])

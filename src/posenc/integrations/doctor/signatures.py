@@ -59,11 +59,6 @@ OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 
 
-def functions_of(names: Mapping[str, Any], name: str) -> list[Callable[..., Any]]:
-    """Return the functions that a file defines in Python, and the tested object, which may be a class."""
-    return [each for key, each in names.items() if inspect.isfunction(each) or key == name]
-
-
 def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> bool:
     """Return whether the function has an argument with one of these meanings; with ``needs``, arguments with a
     default do not count.
