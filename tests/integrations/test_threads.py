@@ -197,7 +197,7 @@ PORTS: dict[str, tuple[Callable[[], tuple[Any, Vectors]], str]] = {
     ),
     "NVIDIA/TensorRT-LLM 4728": (
         partial(plain_vectors, {**PHI, "rope_parameters": LISTS}, {**PHI, "rope_theta": 1e4}),
-        "omits the model's LongRoPE factors",
+        "omits the model's LongRoPE scaling",
     ),
     "NeuraLegion/shainet 111": (
         partial(turned, OLDER, pairing="interleaved"),

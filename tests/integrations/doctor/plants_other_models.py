@@ -84,6 +84,11 @@ def _by_a_table_in_float16(x: Array) -> Array:
     return np.concatenate((a * cos - b * sin, b * cos + a * sin), -1)
 
 
+def _over_192() -> Array:
+    plain = inverse_frequencies(1e4, 32, 64)
+    return inverse_frequencies(1e4, 32, 192) * yarn(plain, 1e4, 40.0, 4096, 32, 1, True) / plain
+
+
 def _betas_swapped() -> Array:
     """DeepSeek's code with 1 as beta_fast and 32 as beta_slow: the ramp's ends are pairs 23 and 11."""
     low, high = (64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1e4)) for turns in (1, 32))
@@ -224,6 +229,12 @@ PLANTS = (
         (r"low_freq_factor is 4\.0 instead of 1\.0",),
     ),
     Plant(
+        "deepseek_exponent_over_the_whole_head",  # the ramp is still over 64 channels
+        "deepseek_v3",
+        lambda: _rotated(64, lambda x: neighbours(x, angles32(FAR, _over_192()))),
+        (r"exponent is over 192 instead of 64", r"ramp is still over the channels that rotate"),
+    ),
+    Plant(
         "deepseek_betas_swapped",
         "deepseek_v3",
         lambda: _rotated(64, lambda x: neighbours(x, angles32(FAR, _betas_swapped()))),
@@ -245,7 +256,7 @@ PLANTS = (
         "phi3_without_factors",
         "phi3",
         lambda: _rotated(96, lambda x: halves(x, angles32(FAR, inverse_frequencies(1e4, 48, 96)), 48)),
-        (r"^omits the model's LongRoPE factors, and its attention factor is 1 instead",),
+        (r"^omits the model's LongRoPE scaling, and its attention factor is 1 instead",),
     ),
     Plant(
         "mistral_positions_in_float16",  # 70,000 overflows

@@ -238,6 +238,36 @@ def rope(x, start_pos=0):
     at = angles(x, torch.arange(start_pos, start_pos + x.shape[-2])).tile(2)
     return x * at.cos() + turned(x) * at.sin()
 """,
+    "a start that is needed": """
+def rope(x, start_pos):
+    at = angles(x, start_pos + torch.arange(x.shape[-2])).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "another start": """
+def rope(x, start_pos=0):
+    at = angles(x, torch.arange(5, 5 + x.shape[-2])).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "the start for every token": """
+def rope(x, start_pos):
+    at = angles(x, torch.full((x.shape[-2],), start_pos)).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "positions backwards": """
+def rope(x, positions):
+    at = angles(x, positions.flip(-1)).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
+    "the last row for every token": """
+def rope(x, positions):
+    at = angles(x, positions).tile(2)
+    return x * at.cos()[-1:] + turned(x) * at.sin()[-1:]
+""",
+    "two minus signs": """
+def rope(x, positions):
+    at, (a, b) = angles(x, positions), x.chunk(2, -1)
+    return torch.cat((a * at.cos() - b * at.sin(), b * at.cos() - a * at.sin()), -1)
+""",
     "repeated angles": """
 def rope(x, positions):
     at = angles(x, positions).repeat_interleave(2, -1)
@@ -420,6 +450,12 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
             "counts rows 0, 1, 2 … and ignores the positions; this reproduces",
         ),
         ("a start", "right; "),
+        ("a start that is needed", "right; "),
+        ("another start", "counts rows 0, 1, 2 … and ignores the positions, and its positions are off by +5; "),
+        ("the start for every token", "every token has the position of the first; "),
+        ("positions backwards", "its positions are in the reverse order: the first token has the last position; "),
+        ("the last row for every token", "every token has the position of the last; "),
+        ("two minus signs", "the second channel of each pair has a minus sign too: "),
         ("repeated angles", "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs"),
         ("an overwritten half", "the second channel of each pair is computed from the first one, which was"),
         ("another default", "right; "),
@@ -439,6 +475,41 @@ def test_what_strangers_planted_is_named(port: str, said: str) -> None:
     text = answer("rotary(base=500000, pairing=half)", "rope", TURN + PORTS[port])
     assert text.startswith(said)
     assert ("with theta=500000 instead of its default 10000" in text) is (port == "another default")
+
+
+LONGROPE = """
+import json
+from pathlib import Path
+
+import torch
+
+CONFIG = json.loads(Path(FILE).read_text())
+
+def rope(x, positions):
+    name = "long_factor" if WHEN else "short_factor"
+    theta = 10000.0 ** (-torch.arange(0, 96, 2) / 96) / torch.tensor(CONFIG["rope_scaling"][name])
+    at = positions[:, None] * theta
+    cos, sin = ((1 + 5 / 12) ** 0.5 * table for table in (at.cos(), at.sin()))  # log 32 / log 4096 = 5/12
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "said", "length"),
+    [
+        ("positions.max() >= 4096", "right; ", "131,072"),
+        ("False", "it has LongRoPE's factors for another length: 1.05, 1.05 … instead of 1.03, 1.05 …", "131,072"),
+        ("True", "it has LongRoPE's factors for another length: 1.03, 1.05 … instead of 1.05, 1.05 …", "11"),
+    ],
+    ids=["by length", "short", "long"],
+)
+def test_longrope_is_called_for_long_and_for_short_inputs(when: str, said: str, length: str) -> None:
+    """A port that uses the long factors for every input differs only at short inputs."""
+    config = Path(__file__).parents[2] / "data" / "configs" / "phi-3-mini-128k.json"
+    text = answer(read(config), "rope", LONGROPE.replace("FILE", repr(str(config))).replace("WHEN", when))
+    assert text.startswith(said)
+    assert text.endswith(f", for inputs of {length} tokens")
 
 
 def test_layers_without_positions_are_called_too() -> None:

@@ -46,10 +46,8 @@ from posenc.integrations.doctor.signatures import (
     NEARER,
     OFFSETS,
     OVERRIDDEN,
-    START,
     X_HEADS,
     first,
-    functions_of,
     meant,
     takes,
     values,
@@ -66,6 +64,8 @@ MAKER = (
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
 """A pattern for the names of functions that make tables."""
+Way = tuple[str, tuple[list[Any], str]]
+"""The order of the axes of x, and tables in several forms with a note."""
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
@@ -181,8 +181,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": asked.recipe.get("head_dim")}
     axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
     grid = [torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
-    begins = (LATER,) * takes(target, "start")
-    wanted = (*grid, FAR, MIDWAY, NEARER, *begins, NEAR) if takes(target, "positions", "start") else (NEAR,)
+    wanted = (*grid, FAR, MIDWAY, NEARER, NEAR) if takes(target, "positions") else (NEAR,)
 
     replaced = {
         f", with {key}={base:.10g} instead of its default {each.default:.10g}"
@@ -191,34 +190,38 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
         for base in values(asked)["base"]
         if meant(key, "base") and isinstance(each.default, int | float) and each.default != base
     }
-    remark = "".join(sorted(replaced))
-
     largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
 
-    def found(at: Tensor, ways: Iterable[tuple[str, tuple[list[Any], str]]]) -> Iterator[tuple[Any, Search]]:
-        limited = f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
+    def found(asked: Expected, at: Tensor, ways: Iterable[Way]) -> Iterator[tuple[Way, Search]]:
         heads = set[tuple[str, bytes]]()
         for layout, (forms, whose) in ways:
             order = [axis for axis in sizes if axis in layout]
             x = largest[tuple(slice(None) if axis in layout else 0 for axis in sizes)] if layout else None
             x = x.permute([order.index(axis) for axis in layout]).contiguous() if x is not None else None
-            note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose + remark
-            short = at.max() < wanted[0].max() and at is not LATER and not forms  # given tables are short
-            searched = partial(_search, asked, x, at, note + limited * short)
-            for each in first(target, values(asked, x, at, forms), errors, searched):
-                if at is LATER:  # a port that counts rows is not off by this start
-                    each.single = [change for change in each.single if change != {"shift": -START}]
+            note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + "".join((whose, *sorted(replaced)))
+            for each in first(target, values(asked, x, at, forms), errors, partial(_search, asked, x, at, note)):
                 head = each.rows[0]["y"][: len(NEAR)].tobytes()
                 if (each.part, head) not in heads:  # other layouts give the same numbers if no axis is mistaken
                     yield (layout, (forms, whose)), each
                 heads.add((each.part, head))
 
-    compared = next(filter(None, (list(found(at, ways)) for at in wanted)), None)
-    if compared is None:
+    tried = ((at, list(found(asked, at, ways))) for at in wanted)
+    at, compared = next(((at, worked) for at, worked in tried if worked), (NEAR, []))
+    if not compared:
         raise errors[0]
-    right = [way for way, each in compared if each.fits({})]
-    if right and not begins and takes(target, "start", needs=False):
-        compared = list(found(LATER, right)) or compared
+    for way, each in compared:
+        if at.max() < wanted[0].max() and not way[1][0]:  # given tables are short
+            each.note += f", at positions up to {at.max():,} only; those up to {wanted[0].max():,} raise an error"
+    right = [port for port in compared if port[1].fits({})]
+    if right and takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
+        brief = replace(asked, lengths=(*asked.lengths, len(NEAR)))
+        shorter = found(brief, NEAR, [way for way, _ in right])
+        compared = [port for port in shorter if not port[1].fits({})] or compared
+    elif takes(target, "start", needs=False) and not takes(target, "positions"):
+        compared = right or [port for port in compared if port[1].fitting(1)] or compared
+        for way, each in compared:
+            for _, other in found(asked, LATER, [way]):  # one answer must explain both starts
+                each.rows += other.rows
     turned = [
         way for way in compared if not np.array_equal(way[1].rows[0].get("x", np.empty(0)), way[1].rows[0]["y"])
     ]
@@ -233,9 +236,8 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
 
     Layers that the port rotates although they have no positional encoding come first.
     """
-    if not asked.indices or not any(
-        takes(function, "layer", needs=False) for function in functions_of(names, name)
-    ):
+    functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
+    if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):
         return {"": searches(names, name, asked)}
     groups = defaultdict[tuple[bool, bytes], list[int]](list)
     tried = dict[int, list[Search]]()

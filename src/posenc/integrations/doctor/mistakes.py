@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation
+from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVEN, Rotation
 from posenc.integrations.doctor.search import BASES, LOW, Array, Change, Expected, Rows, each
 from posenc.scaling import NTK, Default, LengthScaling, Linear, Llama3, YaRN
 
@@ -56,15 +56,15 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
     return [
         *_channels(right),
         *each(
-            ladder=[(name, *own) for name, own in expected.ladders.items() if own[1] != tuple(right.theta)],
+            ladder=[
+                (name, *other)
+                for name, other in expected.ladders.items()
+                if name != expected.layer_type and other[1] != tuple(right.theta)
+            ],
             span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1) if n > 0],
             base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk),
             scaling=[Default(), *(stated.plan(n) for n in expected.lengths if isinstance(stated, LengthScaling))],
-            series=[  # those that change this model's frequencies
-                name
-                for name in SERIES
-                if not np.allclose(replace(right, series=name).theta, right.theta, rtol=1e-9, atol=0)
-            ],
+            series=[name for name, (_, scaled, _) in SERIES.items() if isinstance(right.scaling, scaled)],
         ),
         {"series": "twice", "factor": f**2},
         *ladders,
@@ -72,8 +72,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
         *each(
             sign=[-right.sign],
             products=PRODUCTS,
-            per_channel=[True],
-            crossed=[True],
+            uneven=[name for name in UNEVEN if name != "doubled" or any(right.axes)],
             factor=(1.0, f**2, f**0.5, 1 / f, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s),
             shift=(1, -1, 2),
             multiple=(2.0, *slower, 0.0),
@@ -121,7 +120,7 @@ def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
             turns = (rows["y"][:, c] + 1j * rows["y"][:, d]) / (rows["x"][:, a] + 1j * rows["x"][:, b])
             factor = np.median(np.abs(turns))
             if np.abs(np.abs(turns) / factor - 1).max() < 0.02:
-                ahead = np.angle(turns[:, slow] * np.exp(-1j * right.angles(rows)[:, slow])) / theta[slow]
+                ahead = np.angle(turns[:, slow] * np.exp(-1j * right.angles(rows)[0][:, slow])) / theta[slow]
                 late = -np.rint(ahead).astype(int)
                 rows_of_table = (int(at.max()) - late[at.argmax()]).tolist()
                 if len(np.unique(late[late > 0])) > 1:  # every restart explains a single lag
@@ -172,14 +171,12 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 
 def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Change]:
     """Return mistakes in the positions of tokens and the axes of pairs."""
-    P, twice = len(right.axes), tuple(axis for axis in right.axes for _ in range(2))
     return [
-        *([{"axes": twice[:P], "second": twice[P:]}] if any(right.axes) else []),
-        *_ends({2**k for k in range(3, 31)} | set(lengths), rows["position"].max()),
+        *_ends({2**k for k in range(8, 31)} | set(lengths), rows["position"].max()),
         *each(
-            counted=["row", "head", "split", "joined"] if rows["head"].any() else ["row"],
+            counted=[name for name in COUNTED if rows["head"].any() or name not in ("head", "split", "joined")],
             axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
-            lists=_other_lists(right.axes, right.lists) if any(right.axes) else (),
+            lists=other_lists(right.axes, right.lists) if any(right.axes) else (),
         ),
     ]
 
@@ -190,15 +187,19 @@ def _ends(lengths: Iterable[int], last: float) -> list[Change]:
     return each(last=sorted({n - 1 for n in shorter} | set(shorter)), period=shorter)
 
 
-def _other_lists(axes: tuple[int, ...], right: AxisMap | None) -> list[AxisMap | None]:
-    """Return one list over all pairs, a list for each axis, and one list that is repeated for, or dealt out to, the
-    axes."""
+def other_lists(axes: tuple[int, ...], right: AxisMap | None) -> dict[AxisMap | None, str]:
+    """Return the lists from which pairs may take their frequencies, with their words."""
     A, axis_map = max(axes) + 1, right or AxisMap(axes)
     counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
     separate = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))
     dealt = tuple(rank * A + axis for rank, axis in zip(ranks, axes, strict=True))
-    indices = (tuple(ranks), dealt) if len(set(counts)) == 1 else (tuple(ranks),)
-    return [None, separate, *(replace(separate, index_of_pair=index, pairs_of_axis=None) for index in indices)]
+    indices = {dealt: "one list of frequencies dealt to the axes"} if len(set(counts)) == 1 else {}
+    indices[tuple(ranks)] = "the same first frequencies for each axis"
+    return {
+        None: "one list of frequencies",
+        separate: "a list of frequencies for each axis",
+        **{replace(separate, index_of_pair=index, pairs_of_axis=None): words for index, words in indices.items()},
+    }
 
 
 def _other_axes(right: tuple[int, ...], pairs: int) -> list[tuple[int, ...]]:

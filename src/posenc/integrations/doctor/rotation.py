@@ -1,10 +1,10 @@
 """A rotation as a port computes it: a description with one field per decision."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Self, cast
 
 import numpy as np
@@ -22,66 +22,80 @@ pairs."""
 LENGTHENED = 0.03
 """The relative tolerance for the length of a pair. Six roundings to bfloat16 change a length by at most 0.024."""
 
-SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = {
+SERIES: Mapping[str, tuple[str, type[Scaling], Callable[["Rotation", Array, Array], Array]]] = {
     "all 1": (
         "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
+        Scaling,
         lambda port, theta, plain: np.ones_like(theta),
     ),
     "growing": (
-        "its exponent lacks the minus sign: frequencies grow with the pair index",
+        "its exponent lacks the minus sign: frequencies grow with the pair",
+        Scaling,
         lambda port, theta, plain: 1 / theta,
     ),
-    "backwards": ("its frequencies are in the reverse order", lambda port, theta, plain: theta[::-1]),
+    "backwards": ("its frequencies are in the reverse order", Scaling, lambda port, theta, plain: theta[::-1]),
     "from one": (
         "its exponent is off by one pair: the index begins at 1, so no frequency is 1",
+        Scaling,
         lambda port, theta, plain: theta * port.base ** (-2 / port.span),
     ),
     "degrees": (
         "its angles are in degrees: every frequency is multiplied by π/180",
+        Scaling,
         lambda port, theta, plain: np.radians(theta),
     ),
     "turns": (
         "its angles are in turns: every frequency is multiplied by 2π",
+        Scaling,
         lambda port, theta, plain: 2 * math.pi * theta,
     ),
     "blended backwards": (
         "its ramp is reversed: fast pairs are scaled and slow ones kept",
+        Scaling,
         lambda port, theta, plain: plain * (1 + 1 / port.slower) - theta,
     ),
     "ends swapped": (
         "its beta_fast and beta_slow are swapped: fast pairs are scaled and slow ones kept",
-        lambda port, theta, plain: (
-            port.with_swapped_ends(plain) if getattr(port.scaling, "ramp", "") == "dimension" else theta
-        ),
+        YaRN,
+        lambda port, theta, plain: port.with_swapped_ends(plain),
     ),
     "ends equal": (
         "its beta_fast and beta_slow are swapped, so its ramp is a step: slow pairs are scaled, others kept",
+        YaRN,
         lambda port, theta, plain: (
             replace(
                 port,
                 scaling=replace(cast(YaRN, port.scaling), beta_fast=cast(YaRN, port.scaling).beta_slow),
                 series="",
             ).theta
-            if getattr(port.scaling, "ramp", "") == "dimension"
-            else theta
+        ),
+    ),
+    "ramp kept": (
+        "its ramp is still over the channels that rotate",
+        YaRN,
+        lambda port, theta, plain: (
+            plain
+            * replace(port, span=2 * port.turning, series="").theta[: port.turning]
+            / replace(port, span=2 * port.turning, series="", scaling=Default()).theta[: port.turning]
         ),
     ),
     "blend reversed": (
         "its low_freq_factor and high_freq_factor are swapped: the pairs between them are blended in reverse",
+        Llama3,
         lambda port, theta, plain: np.where(
-            (not isinstance(port.scaling, Llama3))
-            | np.isclose(theta, plain, atol=0)
-            | np.isclose(theta * port.slower, plain, atol=0),
+            np.isclose(theta, plain, atol=0) | np.isclose(theta * port.slower, plain, atol=0),
             theta,
             plain * (1 + 1 / port.slower) - theta,
         ),
     ),
     "inverted": (
         "{scaling} is inverted: slow frequencies are multiplied by the factor instead of divided",
+        Scaling,
         lambda port, theta, plain: plain * plain / theta,
     ),
     "twice": (
         "applies {scaling} twice",
+        Scaling,
         lambda port, theta, plain: (
             np.array(port.scaling.scaled(list(map(Decimal, theta))), float)
             if isinstance(port.scaling, Llama3)
@@ -89,13 +103,40 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
         ),
     ),
 }
-"""Possible changes to all frequencies, each in words and as a function of scaled and unscaled frequencies."""
+"""Possible changes to all frequencies, each in words, for a type of scaling, as a function of scaled and unscaled
+frequencies."""
+
+UNEVEN: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Iterable[tuple[Array, Array]]]]] = {
+    "": ("the channels of a pair share an angle", lambda port, axes, theta: [(axes, theta)]),
+    "by channel": (
+        "every channel has its own frequency, but two should share one",
+        lambda port, axes, theta: ((axes, theta), (axes, theta * port.base ** (-1 / port.span))),
+    ),
+    "repeated": (
+        "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs, but it rotates half pairs",
+        lambda port, axes, theta: ((axes[i], theta[i]) for i in port.places // 2),
+    ),
+    "tiled": (
+        "its angles are tiled (0, 1, …, 0, 1, …), as for half pairs, but it rotates interleaved pairs",
+        lambda port, axes, theta: ((axes[i], theta[i]) for i in port.places % port.pairs),
+    ),
+    "doubled": (
+        "its sections are doubled, so that the two channels of a pair rotate by different axes",
+        lambda port, axes, theta: ((half, theta) for half in np.split(axes.repeat(2), 2)),
+    ),
+}
+"""How a port gives angles to the two channels of a pair, each in words and as a function of the pairs' axes and
+frequencies, which returns those of the first and of the second channel, or of both."""
 
 PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
     "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
     "reflected": (
         "the first channel of each pair lacks its minus sign: (a·cos + b·sin, b·cos + a·sin)",
         lambda a, b, cos, sin, sign: (a * cos + sign * b * sin, b * cos + sign * a * sin),
+    ),
+    "subtracted": (
+        "the second channel of each pair has a minus sign too: (a·cos − b·sin, b·cos − a·sin)",
+        lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos - sign * a * sin),
     ),
     "overwritten": (
         "the second channel of each pair is computed from the first one, which was already overwritten",
@@ -107,6 +148,20 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
     ),
 }
 """Possible formulas for the rotation of a pair (a, b), each in words and as a function."""
+
+SWAPPED = "heads and length are swapped"
+COUNTED: Mapping[str, str] = {
+    "position": "counts positions",
+    "row": "counts rows 0, 1, 2 … and ignores the positions",
+    "head": f"{SWAPPED}: it counts positions along the axis of heads",
+    "split": f"{SWAPPED} by a reshape instead of a transpose",
+    "joined": f"{SWAPPED} by a reshape instead of a transpose",
+    "reversed": "its positions are in the reverse order: the first token has the last position",
+    "first": "every token has the position of the first",
+    "last": "every token has the position of the last",
+}
+"""What a port may count as the position of a token, in words. ``split`` and ``joined`` are positions of other
+tokens."""
 
 
 @dataclass(frozen=True)
@@ -122,19 +177,14 @@ class Rotation:
         factor: the factor of cos and sin.
         sign: −1 to rotate backwards.
         axes: the axis of every pair.
-        second: the axis of every pair's second channel, if it is not the axis of the first.
         lists: the axis map whose lists of frequencies are used; None for one list over all pairs.
         written: the channels to which a rotated pair is written; None for the channels in ``layout``.
         ladder: another layer type whose frequencies are used, its base, and its frequencies; None if there is none.
         series: a change of the frequencies, a key of ``SERIES``.
-        products: the formula for a pair, a key of ``PRODUCTS``.
-        per_channel: whether frequencies are indexed by channel instead of by pair.
-        crossed: whether angles are laid out for the other pairing: repeated (0, 0, 1, 1, …) for half pairs, or
-            tiled (0, 1, …, 0, 1, …) for interleaved pairs.
-        counted: what counts as the position: ``position``; ``row`` or ``head``, the index along an axis of x; or
-            ``split`` or ``joined``, the position of another token, after a reshape in place of a transpose.
-        shift, multiple: a number that is added to positions, and the multiplier of the sum; a multiplier of 0
-            disables rotation.
+        products: the product of a pair, a key of ``PRODUCTS``.
+        uneven: how the two channels of a pair get their angles, a key of ``UNEVEN``.
+        counted: what counts as the position, a key of ``COUNTED``.
+        shift, multiple: a number that is added to positions, and the multiplier of the sum; 0 disables rotation.
         rounded_down: whether the product is rounded down.
         last, period: the position at which positions are clamped, and the number after which they restart at 0.
         precision: a 16-bit type, and what is rounded to it: positions, frequencies, angles, or cos and sin.
@@ -149,14 +199,12 @@ class Rotation:
     factor: float
     sign: int
     axes: tuple[int, ...]
-    second: tuple[int, ...] | None = None
     lists: AxisMap | None = None
     written: Layout | None = None
     ladder: tuple[str, float, tuple[float, ...]] | None = None
     series: str = ""
     products: str = ""
-    per_channel: bool = False
-    crossed: bool = False
+    uneven: str = ""
     counted: str = "position"
     shift: int = 0
     multiple: float = 1.0
@@ -213,6 +261,11 @@ class Rotation:
         """The factor by which the scaling divides slow frequencies."""
         return float(getattr(self.scaling, "factor", 1.0))
 
+    @property
+    def places(self) -> Array:
+        """The places of the first and of the second channel of every pair among the channels that rotate."""
+        return np.stack(channels(0, *self.layout[1:], self.pairs, 2 * self.pairs))
+
     def with_swapped_ends(self, plain: Array) -> Array:
         """Return YaRN's frequencies if the betas are swapped in its authors' code: the ramp is reversed, and its
         ends are rounded inwards to whole pairs."""
@@ -226,28 +279,30 @@ class Rotation:
         ladder = (self.turning, self.span, self.base, self.lists)
         theta = np.array(self.ladder[2]) if self.ladder else frequencies(self.scaling, *ladder)
         if self.series and not self.ladder:
-            theta = SERIES[self.series][1](self, theta, frequencies(Default(), *ladder))
+            _, scaled, changed = SERIES[self.series]
+            if isinstance(self.scaling, scaled):
+                theta = changed(self, theta, frequencies(Default(), *ladder))
         return fill(theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
         """Round the values called ``what`` to 16 bits if ``precision`` lists this name, or to float32 if it lists
         only other names.
         """
-        low, *names = self.precision or ("", what)
-        return rounded(values, low if what in names else "float32") if low else values
+        low = self.precision[0] if what in self.precision[1:] else "float32"
+        return rounded(values, low) if self.precision else values
 
     def angles(self, rows: Rows) -> Array:
-        """Return the angle of every pair in every row, ``(N, P)``."""
+        """Return the angle of every pair in every row, ``(1, N, P)``, or of both its channels, ``(2, N, P)``."""
         where = (rows[self.counted] + self.shift) * self.multiple
         where = np.fmod(np.minimum(np.floor(where) if self.rounded_down else where, self.last), self.period)
         where = self.rounded(where, "positions")
         axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
-        return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")
+        sides = UNEVEN[self.uneven][1](self, axes, self.rounded(self.theta, "frequencies"))
+        return self.rounded(np.stack([where[:, axes] * theta for axes, theta in sides]), "angles")
 
     def keeps_lengths(self, rows: Rows) -> bool:
         """Return whether a rotation could produce these rows: each pair must keep its length, times the factor."""
-        keeps = self.products not in ("reflected", "overwritten") and self.second is None
-        if "pair" in rows or self.per_channel or self.crossed or not keeps:
+        if "pair" in rows or self.uneven or self.products not in ("", "exchanged"):
             return True
         (a, b), (c, d) = self.both_channels
         before = self.factor * np.hypot(rows["x"][:, a], rows["x"][:, b])
@@ -261,27 +316,19 @@ class Rotation:
             theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]
             return theta, (CLOSE + rows["step"]) * np.abs(theta)
         x, angles = rows["x"], self.angles(rows)
-        later = angles * self.base ** (-self.per_channel / self.span)
-        cos, sin = (self.factor * self.rounded(turned, "cos and sin") for turned in (np.cos(later), np.sin(angles)))
-        ours, room = x.copy(), (CLOSE + rows["step"]) * np.abs(x)
-        product = partial(PRODUCTS[self.products][1], x[:, a], x[:, b], sign=self.sign)
-        ours[:, c], ours[:, d] = product(cos, sin)
+        cos, sin = (
+            self.factor * self.rounded(turned, "cos and sin") for turned in (np.cos(angles), np.sin(angles))
+        )
         wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
         if "cos and sin" in self.precision:  # an error of float32 in the angle may round to the next 16-bit number
-            error = CLOSE * (1 + np.abs(angles)) * np.array((-1.0, 1.0))[:, None, None]
-            turned = (self.rounded(turn(angles + error), "cos and sin") for turn in (np.cos, np.sin))
-            wide = wide + self.factor * sum(np.abs(low - high) for low, high in turned)
-        lengths = np.abs(x[:, a]) + np.abs(x[:, b])
-        room[:, c] = room[:, d] = wide * lengths
-        if self.crossed:
-            i, P = np.arange(self.pairs), self.pairs
-            turns = (i // 2, (i + P) // 2) if self.layout[1] == 1 else (2 * i % P, (2 * i + 1) % P)
-            for side, (place, turn) in enumerate(zip((c, d), turns, strict=True)):
-                ours[:, place] = product(cos[:, turn], sin[:, turn])[side]
-                room[:, place] = wide[:, turn] * lengths
-        if self.second:
-            of_second = replace(self, axes=self.second, second=None).predict(rows)
-            ours[:, d], room[:, d] = (values[:, d] for values in of_second)
+            errors = (angles + sign * CLOSE * (1 + np.abs(angles)) for sign in (-1.0, 1.0))
+            low, high = (self.rounded(np.stack((np.cos(a), np.sin(a))), "cos and sin") for a in errors)
+            wide = wide + self.factor * np.abs(low - high).sum(0)
+        ours, room = x.copy(), (CLOSE + rows["step"]) * np.abs(x)
+        first, second = PRODUCTS[self.products][1](x[:, a], x[:, b], cos, sin, self.sign)
+        room_of_pair = wide * (np.abs(x[:, a]) + np.abs(x[:, b]))
+        ours[:, c], ours[:, d] = first[0], second[-1]
+        room[:, c], room[:, d] = room_of_pair[0], room_of_pair[-1]
         return ours, room
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes
-from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation, by_pair, in_words
-from posenc.integrations.doctor.search import BASES, Array, Expected, Kind, Rows, step
+from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes, other_lists
+from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVEN, Rotation, by_pair, in_words
+from posenc.integrations.doctor.search import BASES, Array, Kind, Rows, step
 from posenc.integrations.position_table import briefly
 from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
@@ -44,6 +44,9 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
         "head": head,
         "split": at[(token * H + head)[:, 0] % T],
         "joined": at[(head * T + token)[:, 0] // H],
+        "reversed": at[-1 - token[:, 0]],
+        "first": at[0 * token[:, 0]],
+        "last": at[0 * token[:, 0] - 1],
         "x": x,
         "y": y,
         "step": step(y),
@@ -89,19 +92,14 @@ def _named(scaling: Scaling) -> str:
     return (
         "no scaling"
         if scaling == Default()
-        else "LongRoPE factors"
+        else "LongRoPE scaling"
         if isinstance(scaling, PerPair)
         else briefly(scaling).removesuffix("()")
     )
 
 
-def _lists(lists: AxisMap | None) -> str:
-    if lists is None or lists.index_of_pair is None:
-        return "one list of frequencies"
-    if lists.pairs_of_axis:
-        return "a list of frequencies for each axis"
-    dealt = max(lists.index_of_pair) == lists.pairs - 1
-    return "one list of frequencies dealt out to the axes" if dealt else "the same first frequencies for each axis"
+def _lists(lists: AxisMap | None, right: Rotation) -> str:
+    return other_lists(right.axes, right.lists).get(lists, "the model's lists of frequencies")
 
 
 PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
@@ -129,27 +127,14 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     ),
     "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
     "products": lambda port, right: PRODUCTS[port.products][0],
-    "per_channel": lambda port, right: (
-        "every channel has its own frequency, but the two of a pair should share one"
-    ),
-    "crossed": lambda port, right: (
-        "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs, but it rotates half pairs"
-        if port.layout[1] == 1
-        else "its angles are tiled (0, 1, …, 0, 1, …), as for half pairs, but it rotates interleaved pairs"
-    ),
+    "uneven": lambda port, right: UNEVEN[port.uneven][0],
     "axes": lambda port, right: (
-        "its sections are doubled, so that the two channels of a pair belong to different axes"
-        if port.second
-        else f"its pairs use {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
+        f"its pairs rotate by {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
     ),
-    "lists": lambda port, right: f"its pairs have {_lists(port.lists)} instead of {_lists(right.lists)}",
-    "counted": lambda port, right: (
-        "counts rows 0, 1, 2 … and ignores the positions"
-        if port.counted == "row"
-        else "heads and length are swapped: it counts positions along the axis of heads"
-        if port.counted == "head"
-        else "heads and length are swapped by a reshape instead of a transpose"
+    "lists": lambda port, right: (
+        f"its pairs have {_lists(port.lists, right)} instead of {_lists(right.lists, right)}"
     ),
+    "counted": lambda port, right: COUNTED[port.counted],
     "shift": lambda port, right: f"its positions are off by {port.shift:+d}",
     "multiple": lambda port, right: (
         "it does not rotate at all"
@@ -176,7 +161,7 @@ ROTARY = Kind(
     probe=probe,
     mistakes=mistakes,
     phrases=PHRASES,
-    outer=frozenset(("layout", "written", "turning", "factor", "products", "per_channel", "crossed", "second")),
+    outer=frozenset(("layout", "written", "turning", "factor", "products", "uneven")),
     possible=Rotation.keeps_lengths,
     wanted="Pass positions 0, 1, 2 and some beyond the trained length, with all channels.",
     free={
@@ -187,14 +172,9 @@ ROTARY = Kind(
 )
 
 
-def _unturned(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
-    """Return the description of vectors that a model does not rotate."""
-    return replace(Rotation.of(expected, numbers), multiple=0.0, factor=1.0)
-
-
 UNTURNED = replace(
     ROTARY,
-    right=_unturned,
+    right=lambda expected, numbers: replace(Rotation.of(expected, numbers), multiple=0.0, factor=1.0),
     mistakes=lambda right, rows, expected: [
         {"multiple": 1.0, "factor": right.scaling.frequencies(right.span, right.base).attention_factor}
     ],

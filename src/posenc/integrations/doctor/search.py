@@ -143,11 +143,15 @@ class Search:
             for names, rows in kind.forms.items()
             if numbers.keys() >= set(names)
         ]
-        self.sketch = [  # a few rows, from the first to the last
+        self.passed = dict[tuple[Any, ...], bool]()
+
+    @cached_property
+    def sketch(self) -> list[Rows]:
+        """A few rows of the port, from the first to the last."""
+        return [
             {name: values[np.linspace(0, len(values) - 1, 4).astype(int)] for name, values in rows.items()}
             for rows in self.rows
         ]
-        self.passed = dict[tuple[Any, ...], bool]()
 
     @cached_property
     def single(self) -> list[Change]:
@@ -177,6 +181,7 @@ class Search:
                 return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
 
+    @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def fitting(self, mistakes: int) -> list[Change]:
         """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers."""
         chosen = itertools.combinations(self.single, mistakes)

@@ -29,14 +29,13 @@ NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
 ends.
 """
 NEAR = torch.arange(len(FAR))
-START = 7
-LATER = START + NEAR
-"""Positions for functions that take the first position as an integer."""
+LATER = 7 + NEAR
+"""Positions for functions that take the first position as an integer, which are called with 0 and with 7."""
 OFFSETS = torch.arange(-300, 301)
 NAMES = {
     "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|quer(y|ies)|keys?|values?"
     r"|vec(tor)?|tensor|inp|inputs?|hidden\w*|\w+_states)$",
-    "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m|start_pos)$",
+    "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m)$",
     "start": r"^(start(_pos\w*|_idx|_index)?|offset|pos(ition)?_offset"
     r"|(past|cache)_(key_values?_|kv_|seq_)?len\w*)$",
     "offsets": r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$",
@@ -60,11 +59,6 @@ OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 
 
-def functions_of(names: Mapping[str, Any], name: str) -> list[Callable[..., Any]]:
-    """Return the functions that a file defines in Python, and the tested object, which may be a class."""
-    return [each for key, each in names.items() if inspect.isfunction(each) or key == name]
-
-
 def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> bool:
     """Return whether the function has an argument with one of these meanings; with ``needs``, arguments with a
     default do not count.
@@ -86,8 +80,8 @@ def values(
     batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
     return {
         "vector": [] if x is None else [x],
-        "positions": [START] if at is LATER else [*((at, batch) if at.ndim == 1 else (batch, at))],
-        "start": [START] * (at is LATER),
+        "positions": [*((at, batch) if at.ndim == 1 else (batch, at))],
+        "start": [int(at.min())] * (at is NEAR or at is LATER),
         "offsets": [OFFSETS],
         "cos": [table[0] for table in tables if isinstance(table, tuple)],
         "sin": [table[1] for table in tables if isinstance(table, tuple)],
