@@ -214,19 +214,12 @@ class Placed(Pytree):
             sliced.scale = self.scale[:, first:last]
         return sliced
 
-    def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
-        """Return whether k contains keys at the queries' positions: all keys, or the T new keys if a cache contains
-        the other keys.
-        """
-        if self.k_positions is self.q_positions:
-            return True
-        return plain_bool(k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1])
-
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-        """Return whether these keys are at the queries' positions; raise an error if the shape of q or k does not
-        fit.
+        """Return whether k contains keys at the queries' positions: all keys, or the T new keys if a cache contains
+        the other keys. Raise an error if the shape of q or k does not fit.
         """
-        alike = k is None or self.are_at_queries(k)
+        T, S = self.q_positions.shape[-1], self.k_positions.shape[-1]
+        alike = k is None or self.k_positions is self.q_positions or plain_bool(k.shape[-2] == T != S)
         if q is not None:
             self.check_heads("q", q, self.q_positions, head_dim)
         if k is not None:
