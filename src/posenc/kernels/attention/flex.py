@@ -149,10 +149,7 @@ def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        index, at = (b, h, q_index, k_index), {}
-        for name, x in known.items():
-            at[name] = x[tuple([i if n > 1 else 0 for i, n in zip(index, x.shape, strict=True)])] if x.dim() else x
-        visible = sees(at)
+        visible = sees({name: picked(x, b, h, q_index, k_index) for name, x in known.items()})
         return k_index >= 0 if visible is None else visible
 
     return picks
@@ -165,11 +162,9 @@ def as_tensor(number: float, device: torch.device) -> Tensor:
     return torch.full((), number, device=device)  # filled on the device, since a copy would wait for it
 
 
-def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
-    """Return the value for one token from a tensor ``(T,)``, ``(1, T)`` or ``(B, T)``."""
-    if row.dim() == 1:
-        return row[index]
-    return row[0, index] if row.shape[0] == 1 else row[b, index]
+def picked(x: Tensor, *index: Tensor) -> Tensor:
+    """Return the value at these indices of the last axes, with index 0 on axes of size 1."""
+    return x[tuple([i if n > 1 else 0 for i, n in zip(index[-x.dim() :], x.shape, strict=True)])] if x.dim() else x
 
 
 def table_score_mod(
