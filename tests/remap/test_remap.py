@@ -339,3 +339,9 @@ def test_masks_by_position_equal_dense_ones() -> None:
         ranged = mask.become(RemappedMask, k_positions=at, q_from=low, q_until=high)
         dense = replace(mask, dense=visible[:, None])
         assert near(posenc.attention(q, k, v, placed, ranged), posenc.attention(q, k, v, placed, dense))
+
+
+def test_remapped_layers_keep_the_scaling_of_the_layers_that_are_remapped() -> None:
+    layers = posenc.encoding("layers(local(rotary, window=8) + rotary(scaling=yarn(4, 64)))", head_dim=16, layers=4)
+    changed = posenc.remap.remapped(layers, "rerope(rotary, window=4)")
+    assert changed.scaling == layers.scaling == posenc.scaling.YaRN(4.0, 64)
