@@ -42,10 +42,6 @@ class Stamp:
     def __init__(self, parameter: Tensor | None = None) -> None:
         self.parameter, self.count = parameter, 0 if parameter is None else parameter._version
 
-    @property
-    def is_current(self) -> bool:
-        return self.parameter is None or self.parameter._version == self.count
-
     def __reduce__(self) -> tuple[type["Stamp"], tuple[()]]:
         return Stamp, ()
 
@@ -178,7 +174,8 @@ class Placed(Pytree):
             InvalidArgument: a parameter was changed in place, for example by an optimiser step. Changes through
                 ``.data`` are not detected.
         """
-        if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
+        same = (x.parameter is None or x.parameter._version == x.count for x in self.stamps)
+        if not torch.compiler.is_compiling() and not all(same):
             raise InvalidArgument(
                 "the encoding's parameters have changed since it was placed, so attention would use old values; "
                 "place the encoding again in every step: placed = encoding.at(positions)"
