@@ -15,6 +15,7 @@ from torch import Tensor
 from posenc.arguments import as_flag, form, tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
+from posenc.kernels.memory import is_certain
 from posenc.mask.fields import PER_KEY, PER_QUERY, Row, copied, declared, on_all_axes, whole
 from posenc.mask.lengths import (
     Lengths,
@@ -194,11 +195,10 @@ class Mask(Pytree):
         """Return a copy of the mask in which every chunk is a document."""
         if self.chunk is None:
             return self
-        if self.q_order is None and self.chunk >= S:
+        if self.q_order is None and is_certain(self.chunk >= S):
             return replace(self, chunk=None)
-        segments, from_first_token = (self.q_segments, self.k_segments), self.q_order is None
-        places = self.places(T, S, device)
-        q, k = documents_of_chunks(self.chunk, places, segments, self.key_mask, from_first_token)
+        places, segments = self.places(T, S, device), (self.q_segments, self.k_segments)
+        q, k = documents_of_chunks(self.chunk, places, segments, self.key_mask, self.q_order is None)
         return replace(self, chunk=None, q_segments=q, k_segments=k, document_lengths=None)
 
     @property
