@@ -75,9 +75,6 @@ class SandwichBias(Bias):
         return self.factors.view(-1, *[1] * sums.dim()) * at_most_0
 
 
-First = Annotated[int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, or 0, as in attention-gym")]
-
-
 @final
 class Sandwich(Encoding):
     """Adds the dot product of two sinusoidal position vectors to the scores. No parameters, no largest position.
@@ -99,7 +96,9 @@ class Sandwich(Encoding):
         *,
         channels: Annotated[int, even_from(2, "attention-gym uses 128")] = 128,
         base: Base = 10_000.0,
-        first: First = 1,
+        first: Annotated[
+            int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, or 0, as in attention-gym")
+        ] = 1,
     ) -> None:
         super().__init__()
         self.heads, self.channels, self.base, self.first = heads, channels, base, first

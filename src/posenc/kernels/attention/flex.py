@@ -1,7 +1,7 @@
 """Masks and relative biases with FlexAttention, which does not store masks or biases and skips blocks that are
 fully hidden.
 
-    y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
+    y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions, positions), mask, scale=0.125)
 
 FlexAttention is used on CUDA devices, in place of blocks of rows. On the CPU, FlexAttention has no backward pass
 (torch 2.13). Tests compare FlexAttention with the specification, uncompiled on the CPU and compiled on a GPU
@@ -114,17 +114,14 @@ def flexible(
 def alibi_score_mod(
     slopes: Float[Tensor, " H"],
     q_positions: Int[Tensor, " T"] | Int[Tensor, "B T"],
-    k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"] | None = None,
+    k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"],
 ) -> ScoreMod:
     """Return the ``score_mod`` of ALiBi, score − m_h·|p_k − p_q|, for any positions, such as packed or
     left-padded rows.
-
-    ``k_positions`` are the positions of the keys, if these differ from ``q_positions``, as with a cache.
     """
-    keys = q_positions if k_positions is None else k_positions
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        distance = (picked(keys, b, k_index) - picked(q_positions, b, q_index)).abs()
+        distance = (picked(k_positions, b, k_index) - picked(q_positions, b, q_index)).abs()
         return score - slopes[h] * distance
 
     return score_mod
