@@ -341,5 +341,7 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
 
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")
 def operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    run = by_operators if is_transformed() or torch.compiler.is_compiling() else recomputed
+    run = (
+        by_operators if is_transformed() or torch.compiler.is_compiling() or torch._C._is_tracing() else recomputed
+    )
     return "plain operators support every call", partial(run, q, k, v, replace(call, backend="operators"))

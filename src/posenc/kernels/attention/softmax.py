@@ -147,9 +147,12 @@ def finite(lse: Tensor) -> Tensor:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Return whether torch's CPU kernel, which also returns the logsumexp, supports these inputs."""
+    """Return whether torch's CPU kernel, which also returns the logsumexp, supports these inputs. Its gradients
+    need a Python function, which ``torch.jit.trace`` cannot save.
+    """
     return (
         not torch.compiler.is_compiling()
+        and not torch._C._is_tracing()
         and q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)
         and q.shape[-1] == v.shape[-1]
