@@ -145,7 +145,7 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, alibi: posenc.ALiBi, at: Tensor, whol
     from posenc.kernels.attention.flex import alibi_score_mod
 
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, len(at), len(at), device=at.device)
-    attend, score_mod = torch.compile(flex_attention), alibi_score_mod(alibi.slopes, at)
+    attend, score_mod = torch.compile(flex_attention), alibi_score_mod(alibi.slopes, at, at)
     return Row(
         "FlexAttention, compiled", whole(lambda: attend(q, k, v, score_mod=score_mod, block_mask=mask)), 0.05
     )

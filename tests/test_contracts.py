@@ -1,5 +1,7 @@
 """Every law over the catalogue and its variants."""
 
+from operator import attrgetter
+
 import pytest
 
 from posenc.attend import blocks
@@ -17,7 +19,7 @@ FEW = {"sinusoidal", "rotary", "t5", "shaw", "fox", "cope"}
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("case", TIERS, ids=str)
-@pytest.mark.parametrize("law", HERE, ids=str)
+@pytest.mark.parametrize("law", HERE, ids=attrgetter("name"))
 def test_law(law: Law, case: Case) -> None:
     if why_not := law.why_not(case):
         pytest.skip(why_not)
@@ -29,7 +31,7 @@ def test_law(law: Law, case: Case) -> None:
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=[] if str(c) in FEW else [pytest.mark.slow]) for c in CASES], ids=str
 )
-@pytest.mark.parametrize("law", [law for law in HERE if law.name in ANNOTATED], ids=str)
+@pytest.mark.parametrize("law", [law for law in HERE if law.name in ANNOTATED], ids=attrgetter("name"))
 def test_annotations_hold(law: Law, case: Case) -> None:
     """Checking takes longer than the law: by default for a case of each way in which an encoding acts."""
     if why_not := law.why_not(case):
@@ -49,6 +51,8 @@ def test_long_sequences_meet_several_blocks() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("law", [paths.paths_are_scores, paths.gradients_are_those_of_scores], ids=str)
+@pytest.mark.parametrize(
+    "law", [paths.paths_are_scores, paths.gradients_are_those_of_scores], ids=attrgetter("name")
+)
 def test_law_in_blocks_of_their_own_size(law: Law, case: Case) -> None:
     law(case)

@@ -1,5 +1,7 @@
 """Every mutant is rejected by the law it breaks, so no law is there for show."""
 
+from operator import attrgetter
+
 import pytest
 
 from posenc.laws import Broken, Law
@@ -21,7 +23,7 @@ def test_its_law_rejects_it(mutant: Mutant) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
-@pytest.mark.parametrize("law", HERE, ids=str)
+@pytest.mark.parametrize("law", HERE, ids=attrgetter("name"))
 def test_what_the_mutants_break_was_whole(law: Law, name: str) -> None:
     """Unbroken, what mutants start from passes: it is the mistake that is rejected."""
     case = WHOLE[name].case

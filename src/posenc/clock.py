@@ -39,21 +39,6 @@ def turn_words(frequencies: tuple[Decimal, ...]) -> list[int]:
     return [(word + 2**63) % 2**64 - 2**63 for word in words]
 
 
-def cos_sin(
-    phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
-) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """Return cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
-
-    The error is at most half a unit in the last place of ``scale`` in ``dtype``: 2^−25 in float32 with ``scale=1``.
-    In float64, the error is that of the trigonometric functions, 2e-16, plus that of the phase.
-    """
-    angle = phases.double() * RADIANS_PER_UNIT
-    cos, sin = angle.cos(), angle.sin()
-    if scale != 1.0:
-        cos, sin = cos * scale, sin * scale
-    return cos.to(dtype), sin.to(dtype)
-
-
 FASTEST_FLOAT32 = 2.0**127 / 2**31
 """The frequency in radians per position below which angles at all positions are within the range of float32."""
 
@@ -145,21 +130,29 @@ class Clock(ConstantBuffers):
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*tokens pairs"], Float[Tensor, "*tokens pairs"]]:
-        """Return cos and sin of every phase at ``positions``, multiplied by ``scale``, in ``dtype``."""
+        """Return cos and sin of every phase at ``positions``, multiplied by ``scale``, in ``dtype``.
+
+        With exact phases, cos and sin are computed in float64 and rounded once. The error is at most half a unit in
+        the last place of ``dtype`` at ``scale``, which is 2^−25 in float32 if ``scale`` is 1. In float64, the error
+        is the error of the trigonometric functions, 2e-16, plus the error of the phase.
+        """
         if self.by_axis:
             positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)
         else:
             positions = positions.unsqueeze(-1)
+        mps = positions.device.type == "mps"  # these devices lack float64
         if self.phases == "exact":
             phases = positions * self.turns
-            if phases.device.type != "mps":
-                return cos_sin(phases, dtype, scale)
-            cos, sin = cos_sin(phases.cpu(), dtype, scale)  # these devices lack float64
-            return cos.to(phases.device), sin.to(phases.device)
-        angle = positions.to(torch.float32) * floats(self.float32_bits, torch.float32)
-        # Rounded to the type before scaling, as in public checkpoints.
-        cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
-        return (cos, sin) if scale == 1.0 else (cos * scale, sin * scale)
+            angle = (phases.cpu() if mps else phases).double() * RADIANS_PER_UNIT
+            cos, sin = angle.cos(), angle.sin()
+        else:
+            angle = positions.to(torch.float32) * floats(self.float32_bits, torch.float32)
+            # Rounded to the type before scaling, as in public checkpoints.
+            cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
+        if scale != 1.0:
+            cos, sin = cos * scale, sin * scale
+        cos, sin = cos.to(dtype), sin.to(dtype)
+        return (cos.to(positions.device), sin.to(positions.device)) if mps else (cos, sin)
 
     def extra_repr(self) -> str:
         return f"hands={len(self.frequencies)}, phases={self.phases!r}"

@@ -11,7 +11,7 @@ from posenc.encodings.__main__ import main
 
 def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     monkeypatch.setattr(sys, "argv", ["posenc.encodings", *words])
-    assert main() == 0
+    main()
     return capsys.readouterr().out
 
 

@@ -1,5 +1,6 @@
 """Remapped positions: attention over the distances that the papers say, in every way in which text is fed."""
 
+import io
 import math
 import pickle
 from collections.abc import Callable, Iterator
@@ -339,3 +340,29 @@ def test_masks_by_position_equal_dense_ones() -> None:
         ranged = mask.become(RemappedMask, k_positions=at, q_from=low, q_until=high)
         dense = replace(mask, dense=visible[:, None])
         assert near(posenc.attention(q, k, v, placed, ranged), posenc.attention(q, k, v, placed, dense))
+
+
+def test_remapped_layers_keep_the_scaling_of_the_layers_that_are_remapped() -> None:
+    layers = posenc.encoding("layers(local(rotary, window=8) + rotary(scaling=yarn(4, 64)))", head_dim=16, layers=4)
+    changed = posenc.remap.remapped(layers, "rerope(rotary, window=4)")
+    assert changed.scaling == layers.scaling == posenc.scaling.YaRN(4.0, 64)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:.*torch.jit")
+@pytest.mark.usefixtures("unchecked")
+def test_a_trace_of_remapped_attention_is_saved() -> None:
+    encoding = SelfExtend(Rotary(8, pairing="half"), group=2, window=4)
+
+    class Attend(torch.nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor, at: Tensor) -> Tensor:
+            placed = encoding.at(at)
+            return posenc.attention(*placed.rotate(q, k), v, placed, causal=True)
+
+    def given(length: int) -> tuple[Tensor, ...]:
+        return *torch.randn(3, 1, 2, length, 8), torch.arange(length)
+
+    saved = io.BytesIO()
+    torch.jit.save(torch.jit.trace(Attend(), given(12), check_trace=False), saved)
+    saved.seek(0)
+    inputs = given(20)
+    torch.testing.assert_close(torch.jit.load(saved)(*inputs), Attend()(*inputs))

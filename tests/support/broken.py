@@ -31,7 +31,8 @@ class PlacedTables(Placed):
         self.tables = tables
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        k_positions = self.q_positions if k is None or self.are_at_queries(k) else self.k_positions
+        head_dim = next(x.shape[-1] for x in (q, k) if x is not None)
+        k_positions = self.q_positions if self.keys_at_queries(q, k, head_dim) else self.k_positions
         both = (q, self.q_positions), (k, k_positions)
         rotated = (x if x is None else rotate(x, *self.tables(at), "half") for x, at in both)
         return cast(tuple[Queries, Keys], tuple(rotated))

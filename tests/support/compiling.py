@@ -213,11 +213,12 @@ def nothing_is_square(case: Case) -> None:
     assert not squares, squares
 
 
-def an_exported_graph_has_no_longest_length(text: str, *, step: bool = False) -> None:
+def an_exported_graph_has_no_longest_length(text: str, *, step: bool = False, chunk: int | None = None) -> None:
     """A graph that is exported once works for sequences of any length, or for one token after a cache of any
     length.
 
-    Earlier, a choice by length bounded exported lengths at 1023, or at 127 for a bias with trained parameters.
+    Earlier, a choice by length bounded exported lengths at 1023, or at 127 for a bias with trained parameters, and
+    a chunk could not be exported for sequences that may be shorter.
     """
 
     class Attend(torch.nn.Module):
@@ -227,7 +228,7 @@ def an_exported_graph_has_no_longest_length(text: str, *, step: bool = False) ->
 
         def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
             placed = self.encoding.at(at[-1:] if step else at, at)
-            return attention(placed.rotate(q, None)[0], k, v, placed, causal=True)
+            return attention(placed.rotate(q, None)[0], k, v, placed, Mask(causal=True, chunk=chunk))
 
     given = [
         (torch.randn(1, 4, 1 if step else n, 8), *torch.randn(2, 1, 2, n, 8), arange(n)) for n in (9, 2, 130, 300)
@@ -386,6 +387,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
         "a step": lambda: an_exported_graph_has_no_longest_length("rotary", step=True),
         "a bias": lambda: an_exported_graph_has_no_longest_length("alibi"),
         "a bias that learns": lambda: an_exported_graph_has_no_longest_length("kerple"),
+        "chunks": lambda: an_exported_graph_has_no_longest_length("rotary", chunk=5),
     },
     "rest": lambda: {
         **{f"{case}: {law}": partial(law, case) for case in CASES for law in LAWS if law.traces},

@@ -27,7 +27,6 @@ from posenc.kernels.attention.softmax import (
     plain_forward,
     products,
     readable,
-    repeat_kv,
     with_sum,
 )
 
@@ -175,8 +174,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
     """Compute output and logsumexp with basic operators, which support every function transform. During export,
     compute a single block, because the length may be dynamic.
     """
-    if torch.compiler.is_exporting():  # no grouped views, because an exporter cannot determine their sizes
-        k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
+    if torch.compiler.is_exporting():
         return plain_forward(block_scores(q, k, call, 0), v)
     results = []
     for first, last, start, keys in Masks(call, training_rows(q, k)):

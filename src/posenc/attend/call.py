@@ -11,7 +11,7 @@ from posenc.arguments import as_scale, form
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, check_bhtd, head_counts
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.softmax import finite, mask_dtype
+from posenc.kernels.attention.softmax import finite
 from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
 from posenc.mask.fields import per
@@ -46,7 +46,8 @@ class AttentionCall(Settings):
     all_keys: int
     device: torch.device
     dtype: torch.dtype
-    """The dtype of additive masks."""
+    """The dtype of additive masks, which is float64 for float64 queries, because torch 2.13's CPU kernel then
+    misreads a float32 mask."""
     q_dtype: torch.dtype
     trained: tuple[Tensor, ...]
     """The tensors of the bias that need a gradient, stored because autograd runs the backward pass with
@@ -83,7 +84,7 @@ class AttentionCall(Settings):
             queries=T,
             all_keys=S,
             device=q.device,
-            dtype=mask_dtype(q),
+            dtype=torch.promote_types(q.dtype, torch.float32),
             q_dtype=q.dtype,
             trained=trained,
         )

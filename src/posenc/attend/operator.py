@@ -24,7 +24,6 @@ from posenc.attend.ways import computed
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.softmax import mask_dtype
 from posenc.kernels.memory import plain_bool
 from posenc.mask import Mask
 from posenc.pytrees import Pytree
@@ -200,8 +199,8 @@ def operator(
 
 @operator.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    lse = q.new_empty(q.shape[:3] if others[-1] else (0,), dtype=mask_dtype(q) if others[-1] else q.dtype)
-    return q.new_empty((*q.shape[:3], v.shape[3])), lse
+    lse = q.new_empty(q.shape[:3], dtype=torch.promote_types(q.dtype, torch.float32)) if others[-1] else None
+    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(0) if lse is None else lse
 
 
 @torch.library.custom_op("posenc::attend_backward", mutates_args=())

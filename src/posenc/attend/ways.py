@@ -22,7 +22,7 @@ from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible
 from posenc.kernels.attention.low_rank import LEAST_SCALE, exact, widened
-from posenc.kernels.attention.softmax import attended, fused, grouped, plain_forward, repeat_kv
+from posenc.kernels.attention.softmax import attended, fused, grouped, plain_forward, products
 from posenc.kernels.memory import is_transformed, plain_bool
 from posenc.mask import Mask
 
@@ -334,16 +334,14 @@ def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 
 def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
-    scores = None
-    if call.needs_scores:  # in one piece, without the views of groups whose lengths an exporter cannot determine
-        compute_dtype = torch.promote_types(q.dtype, torch.float32)
-        scores = q.to(compute_dtype) @ repeat_kv(k, q.shape[1]).to(compute_dtype).mT * call.scale
-    return attended(
-        q, k, v, call.scale, call.sdpa_mask(0, call.queries, call.all_keys, scores=scores), dropout=call.dropout
-    ), None
+    scores = products(q, k) * call.scale if call.needs_scores else None
+    mask = call.sdpa_mask(0, call.queries, call.all_keys, scores=scores)
+    return attended(q, k, v, call.scale, mask, dropout=call.dropout), None
 
 
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")
 def operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    run = by_operators if is_transformed() or torch.compiler.is_compiling() else recomputed
+    run = (
+        by_operators if is_transformed() or torch.compiler.is_compiling() or torch._C._is_tracing() else recomputed
+    )
     return "plain operators support every call", partial(run, q, k, v, replace(call, backend="operators"))

@@ -5,7 +5,6 @@ The formula and the reference are in the docstring of the encoding's module.
 
 import argparse
 import inspect
-import sys
 
 import torch
 from torch import Tensor
@@ -39,7 +38,7 @@ def numbers(encoding: posenc.Encoding) -> tuple[str, Tensor]:
     return "scores of a query at position 8 with keys at 0 to 7, all filled with ones", last
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m posenc.encodings", description=__doc__)
     parser.add_argument("name", choices=sorted(posenc.CATALOGUE))
     asked = parser.parse_args()
@@ -49,8 +48,7 @@ def main() -> int:
     what, values = numbers(encoding)
     print(f"\n{what} ({AT}):\n{' '.join(f'{value:.4f}' for value in values[:8].tolist())}")
     print(f"\na figure: posenc show attention --set encoding={asked.name} --set causal=true")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

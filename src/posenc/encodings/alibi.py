@@ -139,7 +139,7 @@ class ALiBi(Encoding):
         return floats(self.slope_bits, torch.float64).to(torch.float32)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        slopes = floats(self.slope_bits, torch.float64) if dtype == torch.float64 else self.slopes
+        slopes = floats(self.slope_bits, torch.float64).to(dtype)
         return Placed(q_positions, k_positions, bias=LinearBias(slopes, q_positions, k_positions))
 
     def describe(self) -> str:

@@ -43,7 +43,7 @@ class AxisMap:
     units: tuple[Fraction, ...] | None = None
     turns: bool = False
     made_by: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
-    """The name and arguments of the function that built the map, for ``str``; None if no function of this file
+    """The name and arguments of the function that built the map, for ``repr``; None if no function of this file
     built it.
     """
 
@@ -64,8 +64,8 @@ class AxisMap:
                 f"pairs of its axis, {tuple(sizes)}"
             )
 
-    def __str__(self) -> str:
-        """Return a string that builds this map, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
+    def __repr__(self) -> str:
+        """Return the string from which this map can be built, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
         if self.made_by is None:
             return f"AxisMap{self.axis_of_pair}"
         name, numbers, order = self.made_by
@@ -188,7 +188,7 @@ def _map(
     units: Units,
     turns: bool,
 ) -> AxisMap:
-    """Return a map whose sections belong to the axes in ``order``. The map records the arguments that ``str``
+    """Return a map whose sections belong to the axes in ``order``. The map records the arguments that ``repr``
     shows.
     """
     if order is not None:

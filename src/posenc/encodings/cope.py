@@ -85,9 +85,6 @@ class CountedBias(Bias):
         return torch.empty_like(sums).scatter(-1, place, sums)
 
 
-Counted = Annotated[int, at_least(2, ", to count beyond zero")]
-
-
 @final
 class CoPE(RelativeTable):
     """Adds q·E[p] to the scores; p is the key's counted position.
@@ -103,7 +100,14 @@ class CoPE(RelativeTable):
     name: ClassVar[str] = "cope"
     uses_queries = True
 
-    def __init__(self, head_dim: Size, heads: Size, *, positions: Counted = 64, std: float = 0.02) -> None:
+    def __init__(
+        self,
+        head_dim: Size,
+        heads: Size,
+        *,
+        positions: Annotated[int, at_least(2, ", to count beyond zero")] = 64,
+        std: float = 0.02,
+    ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
         self.positions = positions
         self.weight = nn.Parameter(torch.empty(positions, head_dim))

@@ -241,10 +241,12 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     def extra_repr(self) -> str:
         """Return the settings as text, without settings that are None or False."""
-        settings = {
-            name: value for name, value in self.settings.items() if value is not None and value is not False
-        }
-        return ", ".join(f"{name}={_text(value)}" for name, value in settings.items())
+        texts = [
+            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"
+            for name, value in self.settings.items()
+            if value is not None and value is not False
+        ]
+        return ", ".join(texts)
 
     def describe(self) -> str:
         """Return a one-line description of the encoding."""
@@ -263,13 +265,6 @@ _SHARDED = (
     "group of the module that calls at(), or register at() as a forward method and keep its parameters gathered: "
     "fully_shard(encoding, reshard_after_forward=False) and register_fsdp_forward_method(encoding, 'at')"
 )
-
-
-def _text(value: object) -> str:
-    """Return the repr of a setting, with shortened floats."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _reset_below(module: nn.Module) -> None:

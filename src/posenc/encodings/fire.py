@@ -12,7 +12,6 @@ for z is looked up, so no tensor needs an axis for the hidden units. Values and 
 network.
 """
 
-from math import inf
 from typing import Annotated, ClassVar, final
 
 import torch
@@ -20,12 +19,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from posenc.arguments import Size, such_that
+from posenc.arguments import Size
 from posenc.encodings.bias import Bias, batch_first, line_of_offsets, offsets, rows_of_line
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
 from posenc.kernels.memory import is_concrete
+from posenc.scaling.checks import positive
 
 EPSILON = 1e-6
 
@@ -83,11 +83,6 @@ class FireBias(Bias):
         return batch_first(self.values(apart, normaliser))
 
 
-Nearest = Annotated[
-    float, such_that(lambda x: 0 < x < inf, "be a finite number of positions above 0; 512 is usual")
-]
-
-
 @final
 class FIRE(Encoding):
     """Adds a learned function of the distance, normalised by the query's position, to the scores. For causal
@@ -105,7 +100,14 @@ class FIRE(Encoding):
     relative = False
     causal = True
 
-    def __init__(self, heads: Size, *, units: Size = 32, nearest: Nearest = 512.0, shared: bool = False) -> None:
+    def __init__(
+        self,
+        heads: Size,
+        *,
+        units: Size = 32,
+        nearest: Annotated[float, positive("512 is usual")] = 512.0,
+        shared: bool = False,
+    ) -> None:
         super().__init__()
         self.heads, self.units, self.nearest, self.per_layer = heads, units, nearest, not shared
         self.c, self.m = nn.Parameter(torch.empty(1)), nn.Parameter(torch.empty(1))

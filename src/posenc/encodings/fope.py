@@ -27,7 +27,7 @@ from posenc.encodings.rotation import Rotation
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
-from posenc.scaling.checks import check_original_length
+from posenc.scaling.checks import Length
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Base, check_dim_and_base
@@ -60,7 +60,7 @@ class FoPE(Rotation):
     def __init__(
         self,
         head_dim: int,
-        num_positions: Annotated[int, check_original_length],
+        num_positions: Length,
         *,
         pairing: Pairing,
         base: Base = 10_000.0,

@@ -13,7 +13,6 @@ computed for a few rows at a time. A cache only needs to store keys and values.
 Inkling 2 multiplies r by a learned number per channel and limits its length: r·min(1, clip/(|r| + 10⁻⁶)).
 """
 
-from math import inf
 from typing import Annotated, ClassVar, final
 
 import torch
@@ -21,13 +20,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import Size, such_that
+from posenc.arguments import Size, at_least
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.query_scale import Amount, past_floor
 from posenc.encodings.relative_table import Clip
 from posenc.encodings.wide import linear
+from posenc.scaling.checks import positive
 
 
 class PlacedInkling(Placed):
@@ -47,15 +47,6 @@ class PlacedInkling(Placed):
         coefficients = coefficients.transpose(1, 2)
         bias = self.table.changed(queries=coefficients if self.scale is None else coefficients * self.scale)
         return self.changed(bias=bias, awaits_content=False), state
-
-
-Floor = Annotated[
-    int | None,
-    such_that(lambda p: p >= 1, "be a position of at least 1, or None for no scaling"),
-]
-Clipped = Annotated[
-    float | None, such_that(lambda x: 0 < x < inf, "be a length above 0, or None for no limit; Inkling 2 uses 8")
-]
 
 
 @final
@@ -89,9 +80,9 @@ class Inkling(Encoding):
         *,
         extent: Size = 1024,
         basis: Size = 16,
-        log_floor: Floor = None,
+        log_floor: Annotated[int | None, at_least(1, ", or None for no scaling")] = None,
         log_amount: Amount = 0.1,
-        clip: Clipped = None,
+        clip: Annotated[float | None, positive("Inkling 2 uses 8")] = None,
         std: float = 0.02,
     ) -> None:
         super().__init__()

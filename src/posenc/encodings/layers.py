@@ -158,8 +158,8 @@ class Layers(Composed):
         other.scaling = scaling
         return other
 
-    def enlarged(self, *places: int) -> Encoding:
-        other = super().enlarged(*places)
+    def _of(self, parts: tuple[Encoding, ...]) -> Encoding:
+        other = super()._of(parts)
         other.scaling = self.scaling
         return other
 

@@ -42,10 +42,6 @@ class Stamp:
     def __init__(self, parameter: Tensor | None = None) -> None:
         self.parameter, self.count = parameter, 0 if parameter is None else parameter._version
 
-    @property
-    def is_current(self) -> bool:
-        return self.parameter is None or self.parameter._version == self.count
-
     def __reduce__(self) -> tuple[type["Stamp"], tuple[()]]:
         return Stamp, ()
 
@@ -179,7 +175,8 @@ class Placed(Pytree):
             InvalidArgument: a parameter was changed in place, for example by an optimiser step. Changes through
                 ``.data`` are not detected.
         """
-        if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
+        same = (x.parameter is None or x.parameter._version == x.count for x in self.stamps)
+        if not torch.compiler.is_compiling() and not all(same):
             raise InvalidArgument(
                 "the encoding's parameters have changed since it was placed, so attention would use old values; "
                 "place the encoding again in every step: placed = encoding.at(positions)"
@@ -215,19 +212,12 @@ class Placed(Pytree):
             sliced.scale = self.scale[:, first:last]
         return sliced
 
-    def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
-        """Return whether k contains the keys at the queries' positions: all keys, or only the T new keys if a cache
-        contains the others.
-        """
-        if self.k_positions is self.q_positions:
-            return True
-        return plain_bool(k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1])
-
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-        """Return whether these keys are at the queries' positions; raise an error if the shape of q or k does not
-        fit.
+        """Return whether k contains keys at the queries' positions: all keys, or the T new keys if a cache contains
+        the other keys. Raise an error if the shape of q or k does not fit.
         """
-        alike = k is None or self.are_at_queries(k)
+        T, S = self.q_positions.shape[-1], self.k_positions.shape[-1]
+        alike = k is None or self.k_positions is self.q_positions or plain_bool(k.shape[-2] == T != S)
         if q is not None:
             self.check_heads("q", q, self.q_positions, head_dim)
         if k is not None:

@@ -26,7 +26,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import such_that
+from posenc.arguments import Size, such_that
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.wide import widest
@@ -56,10 +56,6 @@ RULES: dict[str, Formula] = {
 
 
 Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; released models use 0.1")]
-Floor = Annotated[
-    int,
-    such_that(lambda p: type(p) is int and p >= 1, "be a whole number of positions, at least 1; Llama 4 uses 8192"),
-]
 
 
 @final
@@ -76,7 +72,7 @@ class QueryScale(Encoding):
     acts_on = ("scale",)
     relative = False
 
-    def __init__(self, *, rule: Rule = "llama4", amount: Amount = 0.1, floor: Floor = 8192) -> None:
+    def __init__(self, *, rule: Rule = "llama4", amount: Amount = 0.1, floor: Size = 8192) -> None:
         super().__init__()
         self.rule: Rule = rule
         self.amount, self.floor = amount, floor

@@ -12,7 +12,6 @@ channels, so trained weights work only with the pairing that was used in trainin
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import as_scale
@@ -124,17 +123,9 @@ class Rotary(Rotation):
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Return cos and sin at these positions, times the attention factor."""
-        cos, sin = self.cos_sin(positions, dtype, self.attention_factor)
+        cos, sin = self.clock(positions, dtype, self.attention_factor)
+        sin = -sin if self.backwards else sin
         return (cos.unsqueeze(1), sin.unsqueeze(1)) if cos.dim() == 3 else (cos, sin)
-
-    def cos_sin(
-        self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
-    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """Return cos and sin of every pair at these positions, times ``scale``. Each pair uses its own
-        coordinate.
-        """
-        cos, sin = self.clock(positions, dtype, scale)
-        return (cos, -sin) if self.backwards else (cos, sin)
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
         """Return the rotation of every channel. The two channels of a pair are adjacent in the list."""

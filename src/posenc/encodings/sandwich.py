@@ -75,10 +75,6 @@ class SandwichBias(Bias):
         return self.factors.view(-1, *[1] * sums.dim()) * at_most_0
 
 
-Channels = Annotated[int, even_from(2, "attention-gym uses 128")]
-First = Annotated[int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, or 0, as in attention-gym")]
-
-
 @final
 class Sandwich(Encoding):
     """Adds the dot product of two sinusoidal position vectors to the scores. Has no parameters and no maximum
@@ -95,7 +91,16 @@ class Sandwich(Encoding):
     acts_on = ("bias",)
     relative = True
 
-    def __init__(self, heads: Size, *, channels: Channels = 128, base: Base = 10_000.0, first: First = 1) -> None:
+    def __init__(
+        self,
+        heads: Size,
+        *,
+        channels: Annotated[int, even_from(2, "attention-gym uses 128")] = 128,
+        base: Base = 10_000.0,
+        first: Annotated[
+            int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, or 0, as in attention-gym")
+        ] = 1,
+    ) -> None:
         super().__init__()
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
         frequencies = falling(base, range(2 * first, 2 * first + channels, 2), channels)

@@ -18,7 +18,6 @@ from posenc.clock import Clock
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.placed import Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Base, falling
 
@@ -28,10 +27,8 @@ Spacing = Literal["paper", "tensor2tensor"]
 
 def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Frequencies:
     """Return the ⌈width/2⌉ frequencies of a sinusoidal table of ``width`` columns."""
-    if spacing == "paper" and width % 2 == 0:
-        return Default().frequencies(width, base)
-    if spacing == "paper":  # an odd width has one more frequency than complete pairs
-        frequencies = falling(base, range(0, width + 1, 2), width)
+    if spacing == "paper":
+        frequencies = falling(base, range(0, width, 2), width)
     else:  # the authors' code ends at exactly 1/base
         frequencies = falling(base, range(width // 2), max(width // 2 - 1, 1))
     return Frequencies(frequencies, tuple(float(f) for f in frequencies))

@@ -17,13 +17,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import Size, such_that
+from posenc.arguments import Size, at_least
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-
-Length = Annotated[
-    int, such_that(lambda n: type(n) is int and n >= 2, "be a whole number of positions, at least 2")
-]
 
 
 @final
@@ -41,7 +37,7 @@ class SSMax(Encoding):
     relative = False
     per_layer = True
 
-    def __init__(self, heads: Size, *, length: Length = 1024, offset: bool = False) -> None:
+    def __init__(self, heads: Size, *, length: Annotated[int, at_least(2)] = 1024, offset: bool = False) -> None:
         super().__init__()
         self.heads, self.length = heads, length
         self.weight = nn.Parameter(torch.empty(heads))

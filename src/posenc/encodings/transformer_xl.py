@@ -76,9 +76,6 @@ class WaveBias(Bias):
         return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
 
 
-Width = Annotated[int, even_from(2, "each sine needs its cosine")]
-
-
 @final
 class TransformerXL(Encoding):
     """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Keys before the query and keys after the query get
@@ -103,7 +100,13 @@ class TransformerXL(Encoding):
     uses_queries = True
 
     def __init__(
-        self, width: Width, heads: Size, head_dim: Size, *, base: Base = 10_000.0, order: Order = "interleaved"
+        self,
+        width: Annotated[int, even_from(2, "each sine needs its cosine")],
+        heads: Size,
+        head_dim: Size,
+        *,
+        base: Base = 10_000.0,
+        order: Order = "interleaved",
     ) -> None:
         super().__init__()
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base

@@ -19,16 +19,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import is_number, such_that
+from posenc.arguments import at_least
 from posenc.clock import Phases, floats
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, insert_head_axis
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.encodings.rotation import PlacedRotation, Rotation
 from posenc.encodings.wide import attended_dtype, widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary import Tables
 from posenc.positions import LIMIT
+from posenc.scaling.checks import positive
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 
@@ -68,15 +69,6 @@ class PlacedXPos(PlacedRotation):
         return super().rotate(q, k, out=out)
 
 
-ScaleBase = Annotated[
-    int,
-    such_that(
-        lambda s: type(s) is int and s >= 64, "be a whole number of positions, at least 64; the paper uses 512"
-    ),
-]
-Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a number above 0; the paper uses 0.4")]
-
-
 @final
 class XPos(Rotation):
     """Rotates queries and keys, and shrinks the scores of pairs with distance. Has no parameters.
@@ -104,8 +96,8 @@ class XPos(Rotation):
         *,
         pairing: Pairing,
         base: float = 10_000.0,
-        scale_base: ScaleBase = 512,
-        gamma: Gamma = 0.4,
+        scale_base: Annotated[int, at_least(64, "; the paper uses 512")] = 512,
+        gamma: Annotated[float, positive("the paper uses 0.4")] = 0.4,
         scaling: Scaling | None = None,
         phases: Phases = "exact",
     ) -> None:
@@ -130,8 +122,8 @@ class XPos(Rotation):
         """Return cos and sin, multiplied by ζ^{power·p/s}; ``power`` is 1 for queries and −1 for keys."""
         compute_dtype = widest(positions.device)
         fading = floats(self.fading_bits, torch.float64).to(compute_dtype)
-        factors = (power * positions[..., None].to(compute_dtype) * fading).exp()
-        cos, sin = self.rotary.cos_sin(positions, compute_dtype, self.attention_factor)
+        factors = insert_head_axis((power * positions[..., None].to(compute_dtype) * fading).exp())
+        cos, sin = self.rotary.tables(positions, compute_dtype)
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:

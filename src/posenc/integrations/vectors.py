@@ -153,7 +153,7 @@ def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
     """Return all arrays of a layer type."""
     rotary = cast(Rotary, build(recipe, ModelShape()))
     flat = where if rotary.axes > 1 else where[0]
-    cos, sin = rotary.cos_sin(flat, torch.float32, rotary.attention_factor)
+    cos, sin = rotary.tables(flat)
     query = (2**0.5 * torch.sin(torch.arange(1, rotary.head_dim + 1, dtype=torch.float64) ** 2)).float()
     spectrum = rotary.clock.frequencies
     theta = spectrum.float32 if recipe.get("phases") == "float32" else [float(one) for one in spectrum.exact]

@@ -49,6 +49,17 @@ def plain_bool(flag: bool) -> bool:
     return False
 
 
+def is_certain(condition: bool) -> bool:
+    """Return whether a condition on lengths holds. An exported graph has one branch, so the condition must hold for
+    all its lengths.
+    """
+    if not torch.compiler.is_exporting():
+        return condition
+    from torch.fx.experimental.symbolic_shapes import statically_known_true  # loaded by the exporter
+
+    return statically_known_true(condition)
+
+
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Return whether elements of a and b share memory. The result is exact for tensors of the same dtype.
 

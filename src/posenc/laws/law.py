@@ -27,11 +27,6 @@ class NotAsked(str):
     """The reason why a law was not tested on a subject: the test is impossible, or it was not requested."""
 
 
-def everywhere(subject: object) -> str:
-    """Return an empty reason, as the ``why_not`` of laws that always apply."""
-    return ""
-
-
 @dataclass(frozen=True)
 class Law:
     """A law. Calling the law with a subject that breaks it raises ``Broken`` with a counterexample.
@@ -45,8 +40,8 @@ class Law:
     """
 
     holds: Holds
-    why_not: WhyNot = everywhere
-    traces: bool = False
+    why_not: WhyNot
+    traces: bool
 
     @property
     def name(self) -> str:
@@ -64,11 +59,8 @@ class Law:
     def __call__(self, subject: Any) -> None:
         self.holds(subject)
 
-    def __str__(self) -> str:
-        return self.name
 
-
-def law(why_not: WhyNot = everywhere, *, traces: bool = False) -> Callable[[Holds], Law]:
+def law(why_not: WhyNot = lambda subject: "", *, traces: bool = False) -> Callable[[Holds], Law]:
     """Return a decorator that turns a function into a law."""
     return lambda holds: Law(holds, why_not, traces)
 

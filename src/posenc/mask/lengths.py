@@ -74,26 +74,25 @@ def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
 
 def documents_of_chunks(
     chunk: int,
-    q: Tensor,
-    k: Tensor,
-    q_segments: Tensor | None,
-    k_segments: Tensor | None,
+    places: tuple[Tensor, Tensor],
+    segments: tuple[Tensor | None, Tensor | None],
     key_mask: Tensor | None,
     from_first_token: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Return the document of every query and key, if every chunk is a document. q and k are their indices in the
-    sequence.
+    """Return the document of every query and key, if every chunk is a document, from the places and the segments of
+    queries and keys.
 
     Chunks start at index 0, or at the first real token of each document.
     """
+    (q, k), (q_segments, k_segments) = places, segments
     S = k.shape[-1]
     q_names, k_names = torch.zeros_like(q), torch.zeros_like(k)
     if q_segments is not None and k_segments is not None:
         q_names, k_names = common_names(q_segments, k_segments)
     if from_first_token and not (q_segments is None and key_mask is None):
-        places = k if key_mask is None else k.masked_fill(~key_mask, S)
-        places, k_names = torch.broadcast_tensors(places, k_names)
-        starts = places.new_full((*places.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, places, "amin")
+        real = k if key_mask is None else k.masked_fill(~key_mask, S)
+        real, k_names = torch.broadcast_tensors(real, k_names)
+        starts = real.new_full((*real.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, real, "amin")
         q_names = q_names.expand(*starts.shape[:-1], -1)
         q, k = q - starts.gather(-1, q_names), k - starts.gather(-1, k_names)
         q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token belongs to its chunk

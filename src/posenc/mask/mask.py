@@ -1,8 +1,7 @@
 """The attention mask determines which keys each query sees. Build the mask once per forward pass.
 
-A query sees a key unless the key comes later in the sequence (causal), is outside the window, is in another
-chunk or document, or is padding. Causality, windows and chunks depend on the *order* of tokens: the index of each
-token in its sequence. These indices differ from positions, which restart in packed documents and repeat in images.
+Causality, windows and chunks depend on the *order* of tokens, which is a token's place in its sequence. Order
+differs from positions, because positions restart in packed documents and repeat in images.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from torch import Tensor
 from posenc.arguments import as_flag, form, tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
+from posenc.kernels.memory import is_certain
 from posenc.mask.fields import PER_KEY, PER_QUERY, Row, copied, declared, on_all_axes, whole
 from posenc.mask.lengths import (
     Lengths,
@@ -34,7 +34,7 @@ Kind = TypeVar("Kind", bound="Mask")
 
 @dataclass(frozen=True, eq=False)
 class Mask(Pytree):
-    """The keys that each query may see. ``Mask()`` does not hide any key. A mask is a pytree of its tensors.
+    """The keys that each query may see: those that meet all conditions. ``Mask()`` hides no key.
 
     Args:
         causal: whether a query sees only itself and the keys before it in order.
@@ -60,16 +60,12 @@ class Mask(Pytree):
         dense: bool ``(B|1, H|1, T, S)`` for any other rule, such as a tree of draft tokens: True if the query may
             see the key. A dense mask needs T·S bytes, and attention skips no block of keys.
 
-    All conditions apply together.
-
-    Tensors are copied, so later in-place changes have no effect; make a new mask for every step.
+    A mask is a pytree of copies of its tensors: changing them later has no effect; make a new mask for every step.
 
     ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
     separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
     devices, pass the lengths, because reading would synchronise. When ``tree_map`` replaces tensors, for beams
     or microbatches, the lengths are read again.
-
-    The output for a query that sees no key is zero.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")
@@ -157,15 +153,10 @@ class Mask(Pytree):
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
             return cls(causal, window=window)
-        if isinstance(mask, Tensor):
-            raise InvalidArgument(
-                f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): use "
-                "posenc.Mask(causal=True, key_mask=…) for a tensor that marks padding, or posenc.Mask(dense=…) "
-                "for a tensor of shape (B, H, T, S)"
-            )
         if not isinstance(mask, cls):
             raise InvalidArgument(
-                f"mask={mask!r} is {type(mask).__name__}; expected posenc.Mask(…); pass causal=True by name"
+                f"mask is {form(mask)}; expected posenc.Mask(…): use posenc.Mask(causal=True, key_mask=…) for a "
+                "tensor of padding, or posenc.Mask(dense=…) for a tensor (B, H, T, S); pass causal=True by name"
             )
         if causal or window is not None:
             raise InvalidArgument(
@@ -206,19 +197,11 @@ class Mask(Pytree):
         """Return a copy of the mask in which every chunk is a document."""
         if self.chunk is None:
             return self
-        if self.q_order is None and self.chunk >= S:
+        if self.q_order is None and is_certain(self.chunk >= S):
             return replace(self, chunk=None)
-        q, k = documents_of_chunks(
-            self.chunk,
-            *self.places(T, S, device),
-            self.q_segments,
-            self.k_segments,
-            self.key_mask,
-            from_first_token=self.q_order is None,
-        )
-        same = T == S and self.k_order is self.q_order and self.k_segments is self.q_segments
-        keys = None if same else k
-        return replace(self, chunk=None, q_segments=q, k_segments=keys, document_lengths=None)
+        places, segments = self.places(T, S, device), (self.q_segments, self.k_segments)
+        q, k = documents_of_chunks(self.chunk, places, segments, self.key_mask, self.q_order is None)
+        return replace(self, chunk=None, q_segments=q, k_segments=k, document_lengths=None)
 
     @property
     def only_causal(self) -> bool:

@@ -27,12 +27,6 @@ def positive(fix: str) -> Callable[[Any, str], None]:
     return such_that(lambda value: is_number(value) and value > 0, f"be a finite number above 0; {fix}")
 
 
-check_factor = such_that(
-    lambda value: is_number(value) and value >= 1,
-    "be a finite number of at least 1: it is the new context length divided by the old; 1 changes nothing, and "
-    "shorter contexts need no scaling",
-)
-check_original_length = at_least(2, ": the length at which the model was trained")
 check_total_length = at_least(1, ": prompt and answer together, in tokens")
 
 
@@ -45,6 +39,13 @@ def check_factors(values: object, name: str) -> None:
         raise InvalidArgument(f"{name}[{wrong[0][0]}]={wrong[0][1]!r} must be a finite number above 0")
 
 
-Factor = Annotated[float, check_factor]
-Length = Annotated[int, check_original_length]
+Factor = Annotated[
+    float,
+    such_that(
+        lambda value: is_number(value) and value >= 1,
+        "be a finite number of at least 1: it is the new context length over the old; 1 changes nothing, and "
+        "shorter contexts need no scaling",
+    ),
+]
+Length = Annotated[int, at_least(2, ": the length that the model was trained at")]
 Factors = Annotated[tuple[float, ...], check_factors]

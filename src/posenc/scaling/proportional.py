@@ -18,13 +18,6 @@ from posenc.scaling.checks import Factor
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Scaling, exact, powers_float32, unscaled_frequencies
 
-Fraction = Annotated[
-    float,
-    such_that(
-        lambda p: is_number(p) and 0 <= p <= 1, "be between 0 and 1: the share of pairs that rotate (Gemma 4: 0.25)"
-    ),
-]
-
 
 @dataclass(frozen=True)
 class Proportional(Scaling):
@@ -35,7 +28,12 @@ class Proportional(Scaling):
         factor: s ≥ 1, the divisor of the frequencies, as in Hugging Face; the paper has no factor.
     """
 
-    fraction: Fraction
+    fraction: Annotated[
+        float,
+        such_that(
+            lambda p: is_number(p) and 0 <= p <= 1, "be in 0 … 1: the share of pairs that rotate (Gemma 4: 0.25)"
+        ),
+    ]
     factor: Factor = 1.0
 
     @exact

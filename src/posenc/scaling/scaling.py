@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from functools import lru_cache, wraps
 from typing import Annotated, ParamSpec, TypeVar
@@ -117,9 +117,12 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
     return at_full_precision
 
 
+@lru_cache
 @exact
-def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tuple[Decimal, ...]:
-    """Return the exact base^(−i/divisor) for every index i, computed as powers of one ratio with guard digits."""
+def falling(base: Decimal | float, indices: range, divisor: int) -> tuple[Decimal, ...]:
+    """Return the exact base^(−i/divisor) for every index i, as powers of one ratio with guard digits before
+    rounding.
+    """
     with localcontext() as context:
         context.prec = DIGITS + 10
         ratio = (-Decimal(base).ln() / divisor).exp()
@@ -127,7 +130,6 @@ def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tupl
     return tuple(+power for power in powers)
 
 
-@lru_cache
 def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
     """Return the exact frequencies θ_i = base^(−2i/d) for i = 0 … d/2−1.
 

@@ -156,7 +156,7 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
         longest = next(reversed(asked.lengths), None)
         rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=longest))
         at = NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR
-        turns = torch.complex(*rotary.cos_sin(at, torch.float32, rotary.attention_factor))
+        turns = torch.complex(*rotary.tables(at))
         wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
         layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
         tables = [(forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)]

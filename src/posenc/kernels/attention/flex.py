@@ -1,7 +1,7 @@
 """Masks and relative biases with FlexAttention, which does not store masks or biases and skips blocks that are
 fully hidden.
 
-    y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
+    y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions, positions), mask, scale=0.125)
 
 FlexAttention is used on CUDA devices, instead of blocks of rows. On the CPU, FlexAttention has no backward pass
 (torch 2.13). Tests compare FlexAttention with the specification, uncompiled on the CPU and compiled on a GPU
@@ -114,17 +114,14 @@ def flexible(
 def alibi_score_mod(
     slopes: Float[Tensor, " H"],
     q_positions: Int[Tensor, " T"] | Int[Tensor, "B T"],
-    k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"] | None = None,
+    k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"],
 ) -> ScoreMod:
     """Return the ``score_mod`` of ALiBi, score − m_h·|p_k − p_q|, for any positions, such as packed or
     left-padded rows.
-
-    ``k_positions`` are the positions of the keys, if these differ from ``q_positions``, as with a cache.
     """
-    keys = q_positions if k_positions is None else k_positions
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        distance = (picked(keys, b, k_index) - picked(q_positions, b, q_index)).abs()
+        distance = (picked(k_positions, b, k_index) - picked(q_positions, b, q_index)).abs()
         return score - slopes[h] * distance
 
     return score_mod
@@ -149,10 +146,7 @@ def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        index, at = (b, h, q_index, k_index), {}
-        for name, x in known.items():
-            at[name] = x[tuple([i if n > 1 else 0 for i, n in zip(index, x.shape, strict=True)])] if x.dim() else x
-        visible = sees(at)
+        visible = sees({name: picked(x, b, h, q_index, k_index) for name, x in known.items()})
         return k_index >= 0 if visible is None else visible
 
     return picks
@@ -165,11 +159,9 @@ def as_tensor(number: float, device: torch.device) -> Tensor:
     return torch.full((), number, device=device)  # filled on the device, since a copy would wait for it
 
 
-def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
-    """Return the value for one token from a tensor ``(T,)``, ``(1, T)`` or ``(B, T)``."""
-    if row.dim() == 1:
-        return row[index]
-    return row[0, index] if row.shape[0] == 1 else row[b, index]
+def picked(x: Tensor, *index: Tensor) -> Tensor:
+    """Return the value at these indices of the last axes, with index 0 on axes of size 1."""
+    return x[tuple([i if n > 1 else 0 for i, n in zip(index[-x.dim() :], x.shape, strict=True)])] if x.dim() else x
 
 
 def table_score_mod(

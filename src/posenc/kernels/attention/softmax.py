@@ -130,7 +130,9 @@ def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr 
 
 
 def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Float[Tensor, "B H rows m"]:
-    """Return x @ y. Each head of x is multiplied by the head of y that belongs to its group."""
+    """Return x @ y. Every head of x is multiplied by the head of y that its group shares."""
+    if torch.compiler.is_exporting():  # an exporter cannot determine the sizes of split heads
+        return x @ repeat_kv(y, x.shape[1])
     return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
 
 
@@ -145,9 +147,12 @@ def finite(lse: Tensor) -> Tensor:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Return whether torch's CPU kernel, which also returns the logsumexp, supports these inputs."""
+    """Return whether torch's CPU kernel, which also returns the logsumexp, supports these inputs. Its gradients
+    need a Python function, which ``torch.jit.trace`` cannot save.
+    """
     return (
         not torch.compiler.is_compiling()
+        and not torch._C._is_tracing()
         and q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)
         and q.shape[-1] == v.shape[-1]
@@ -207,10 +212,3 @@ def fused_backward(
         grad, q, k, v, *of, 0.0, is_causal, attn_mask=mask, scale=scale
     )
     return dq, dk, dv
-
-
-def mask_dtype(q: Tensor) -> torch.dtype:
-    """Return float32 for 16-bit and float32 q, and float64 for float64 q, for which torch 2.13's CPU kernel
-    misreads a float32 mask.
-    """
-    return torch.promote_types(q.dtype, torch.float32)

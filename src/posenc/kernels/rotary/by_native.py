@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from posenc.kernels import native
+from posenc.kernels.backend import by_name
+from posenc.kernels.memory import is_concrete, is_recorded
 from posenc.kernels.native import Job
 from posenc.kernels.rotary.specification import Pairing, rotate
 
@@ -86,9 +88,14 @@ class Step:
         return q_rotated, k_rotated
 
 
-def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
-    """Prepare a step for tensors like q and k; return None if the kernel cannot read such tensors directly."""
-    if not _fits(q, *q_pair) or not _fits(k, *k_pair):
+def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str, backend: str) -> Step | None:
+    """Prepare a step for tensors like q and k; return None if another backend serves them, if their gradients or
+    those of the tables are recorded, or if the kernel cannot read such tensors directly.
+    """
+    if not is_concrete(q, k) or is_recorded(q, k) or by_name(backend, q.device.type) != "native":
+        return None
+    learned = [x for x in (*q_pair, *k_pair) if x.requires_grad]
+    if learned or not _fits(q, *q_pair) or not _fits(k, *k_pair):
         return None
     kind = _kind(q, k)
     tables = tuple([(cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair)])

@@ -11,8 +11,7 @@ from torch import Tensor
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import by_name
 from posenc.kernels.memory import is_concrete, is_recorded, is_transformed, overlap
-from posenc.kernels.rotary.by_native import Step, by_native
-from posenc.kernels.rotary.by_native import step as native_step
+from posenc.kernels.rotary.by_native import by_native
 from posenc.kernels.rotary.eager import blockwise
 from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.operation import Engine, apply, apply_in_place
@@ -75,19 +74,6 @@ def rotate_both(
 
 def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor:
     return rotate(x, *tables, pairing) if served == "torch" else apply(ENGINES[served], (x,), *tables, pairing)[0]
-
-
-def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
-    """Return a prepared call for all q and k of these shapes, or None if the native backend cannot prepare a
-    call.
-    """
-    if (
-        not is_concrete(q, k)
-        or is_recorded(q, k)
-        or _serving(backend, q.device.type, q_tables, k_tables) != "native"
-    ):
-        return None
-    return native_step(q, k, q_tables, k_tables, pairing)
 
 
 def _rotate_into(

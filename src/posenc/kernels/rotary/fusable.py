@@ -12,9 +12,7 @@ from posenc.kernels.rotary.specification import Pairing, rotate
 
 
 def fusable(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
-    """Rotate x by the tables. Compilers trace this function."""
+    """Rotate x by the tables, into new memory: under a compiler, ``out`` is always None."""
     rotated = rotate(x, cos, sin, cast(Pairing, pairing))
-    if out is not None:
-        return out.copy_(rotated)
     # Interleaved pairs are a view; in torch 2.11, gradients of a compiled function that returns a view are zero.
     return rotated.clone() if pairing == "interleaved" else rotated
