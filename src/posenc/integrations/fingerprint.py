@@ -36,7 +36,9 @@ IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "s
 
 def fingerprint(table: PositionTable) -> str:
     """Return the fingerprint of the position table of a config or a program."""
-    long, short = map(_by_layer, (table, table.short or table))
+    long, short = (
+        [_declared(every.layers[name]) for name in every.layer_types] for every in (table, table.short or table)
+    )
     declared = json.dumps([long, table.layout, *([] if short == long else [short])], sort_keys=True)
     return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
 
@@ -51,11 +53,6 @@ def is_stated(text: str) -> bool:
     if not is_complete and re.match(r"posenc\d+-", text):
         raise InvalidArgument(f"{text!r} is not a fingerprint; pass {VERSION}- followed by 32 hexadecimal digits")
     return is_complete
-
-
-def _by_layer(table: PositionTable) -> list[dict[str, Any]]:
-    layers = {name: _declared(layer) for name, layer in table.layers.items()}
-    return [layers[name] for name in table.layer_types]
 
 
 def _declared(layer: LayerTable) -> dict[str, Any]:
