@@ -15,6 +15,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.fingerprint import IN_WORDS, fingerprint, is_stated
 from posenc.integrations.huggingface import assert_positions, read, write
 from posenc.integrations.position_table import LayerTable, of
+from posenc.integrations.programs import mlx, sglang
 from posenc.scaling import NTK, Linear, Llama3, LongRoPE, YaRN
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
@@ -107,6 +108,13 @@ FROZEN = {
 def test_the_format_is_frozen() -> None:
     """A release that changes one of these has another format, with another version in front."""
     assert {name: of_file(CONFIGS / f"{name}.json") for name in FROZEN} == FROZEN
+
+
+def test_short_requests_are_in_it() -> None:
+    """A program that uses the long list for every request computes other positions up to the original length."""
+    path = CONFIGS / "phi-3-mini-128k.json"
+    assert fingerprint(mlx.read(path)) != of_file(path) == fingerprint(sglang.read(path, "0.5.23"))
+    assert fingerprint(mlx.read(path)) == fingerprint(replace(of(read(path)), short=None))
 
 
 def told(*words: str) -> tuple[int, str]:

@@ -219,8 +219,6 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     said = CliRunner().invoke(app, [str(path), "--measure"])
     assert "Not compared: model_type 'smollm3' of transformers" in said.output
     assert "Llama's rule does not fit it: the config has 'no_rope_layer_interval'" in said.output
-    refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
-    assert "--output 'a.svg' cannot be combined with --measure" in str(refused.exception)
 
 
 def test_a_model_without_attention_is_not_compared(tmp_path: Path) -> None:

@@ -264,6 +264,7 @@ def test_full_layers_have_heads_of_their_own() -> None:
     """Gemma 4 says so once, or layer by layer, or takes 512."""
     for said, full in (
         ({"global_head_dim": 32}, 32),
+        ({"global_head_dim": 16}, 16),
         ({"per_layer_config": {"1": {"head_dim": 64, "num_key_value_heads": 1}}}, 64),
         ({}, 512),
     ):

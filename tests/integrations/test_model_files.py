@@ -21,7 +21,7 @@ from posenc.integrations import model_files
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import exllamav3, mlx, sglang, vllm
+from posenc.integrations.programs import exllamav3, mlx, sglang, transformers, vllm
 from posenc.scaling import YaRN
 from support.model_files import KEPT, apart, configs, lines
 from support.served import PLAIN
@@ -280,6 +280,12 @@ def test_what_was_not_asked_is_said(program: Any, config: str, model_type: str) 
     assert said.partition(":")[0] == (f"the model file of {model_type!r}" if model_type else "")
 
 
+def test_windows_of_the_older_transformers_were_not_asked() -> None:
+    config = {**PLAIN, "model_type": "mistral", "sliding_window": 8}
+    said = {version: transformers.read(config, version).not_asked for version in transformers.RELEASES.versions}
+    assert said == {"4.57.6": "the windows of 'mistral'", "5.23.0": ""}
+
+
 @pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
 def test_smollm_3_without_its_list_of_layers_does_not_run_in_exllamav3(version: str) -> None:
     config = {**PLAIN, "model_type": "smollm3", "no_rope_layer_interval": 2, "pad_token_id": 0}
@@ -304,6 +310,31 @@ def test_granite_4_rotates_by_default_in_mlx(version: str, stated: dict[str, Any
     assert what(mlx.read(stating, version), stating) == set()
 
 
+def test_gemma_4_keeps_a_last_layer_with_a_window_in_mlx() -> None:
+    """transformers' class makes the last layer full, whatever its list says, and every sixth without a list."""
+    near, full = "sliding_attention", "full_attention"
+    bases = {
+        near: {"rope_type": "default", "rope_theta": 1e4},
+        full: {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25},
+    }
+    config = {
+        **PLAIN,
+        "model_type": "gemma4_text",
+        "rope_parameters": bases,
+        "sliding_window": 8,
+        "rope_theta": None,
+    }
+    config |= {"head_dim": 16, "global_head_dim": 32, "num_hidden_layers": 3, "layer_types": [near, full, near]}
+    assert read(config).layer_types == (near, full, full)
+    table = mlx.read(config)
+    assert (table.layer_types, table.layers[near].window) == ((near, full, near), 8)
+    assert any("gemma4_text.py:183" in note for note in table.notes)
+    ending = mlx.read({**config, "layer_types": [near, near, full]})
+    assert (ending.layer_types, ending.notes) == ((near, near, full), ())
+    with pytest.raises(InvalidArgument, match="every fifth layer full, not every sixth; add layer_types"):
+        mlx.read({key: value for key, value in config.items() if key != "layer_types"})
+
+
 @pytest.mark.programs
 def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_file() -> None:
     """Of mlx-lm and ExLlamaV3, of whose model files no answers are kept: by a word of the line."""
@@ -312,10 +343,12 @@ def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_
         "granitemoehybrid.py": "position_embedding_type",
         "utils.py": "mistral",
         "llama.py": "sliding_attention",
+        "gemma4_text.py": "layer_types",
         "gpt_oss.py": "rope_scaling",
         "mellum.py": "rope_parameters",
         "laguna.py": "rope_theta",
         "minicpm3.py": "rope_scaling",
+        "ministral3.py": "llama_4_scaling_beta",
     }
     folders = {"mlx": "mlx-lm", "exllamav3": "exllamav3"}
     found = [departure for departure in model_files.departures() if departure.program in folders]
@@ -329,7 +362,7 @@ def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_
             pytest.skip("no release here; type: python tools/programs.py")
         line = (folder / file).read_text("utf-8").splitlines()[int(number) - 1]
         assert words[Path(file).name] in line
-    assert len(found) == len(words)
+    assert {Path(one.line.partition(":")[0]).name for one in found} == {*words}
 
 
 @pytest.mark.parametrize(

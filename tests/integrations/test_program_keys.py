@@ -227,14 +227,14 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (mlx, QWEN2_VL, None, "has no model_type 'qwen2_vl_text' that rotates with its rope_utils"),
         (gguf, QWEN2_VL, None, "'qwen2_vl_text' has sections, which are not supported here"),
         (gguf, {**PLAIN, "model_type": "mistral", "sliding_window": 8}, None, "'mistral' has windows, which"),
+        (gguf, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "'ministral3' has scales"),
+        (vllm, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "the scale of queries is"),
         (
-            gguf,
-            {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED},
+            mlx,
+            {**PLAIN, "model_type": "ministral3", "rope_parameters": YARN},
             None,
-            "'ministral3' has query scales",
+            "reads llama_4_scaling_beta in rope_parameters, which has no default; add llama_4_scaling_beta",
         ),
-        (vllm, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "the query scale is"),
-        (mlx, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "reads rope_parameters"),
         (vllm, V3, Linear(2), "vLLM reads rope_type 'linear' of a DeepSeek model as YaRN, and fails without"),
         (vllm, V3, Llama3(2.0, LENGTH), r"llama3\(factor=2, .* in the model, base 10000, yarn\(factor=2, "),
         (vllm, V3, YaRN(2, LENGTH, truncate=False), r"truncate=False\) in the model, base 10000, yarn\(factor=2, "),
@@ -250,6 +250,16 @@ def test_what_a_program_does_not_compute_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgument, match=message):
         program(read(config), scaling)
+
+
+def test_mlx_gets_the_only_dictionary_that_its_model_reads() -> None:
+    """Its Ministral 3 reads rope_parameters and the numbers of the query scale in it, with no defaults."""
+    positions = read({**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED})
+    config = mlx(positions, YaRN(8.0, LENGTH))
+    assert "rope_scaling" not in config
+    stated = {"factor": 8.0, "llama_4_scaling_beta": 0.1, "original_max_position_embeddings": LENGTH}
+    assert stated.items() <= config["rope_parameters"].items()
+    assert read(config).scales == positions.scales
 
 
 def test_vllm_has_no_rows_past_the_factor() -> None:

@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument, PosencError
-from posenc.integrations import programs
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface import write as config_json
 from posenc.integrations.huggingface.config_class import TRIED
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.position_table import PositionTable, of
+from posenc.integrations.program_tables import defaults
 from posenc.integrations.programs import exllamav3, llama_cpp, mlx, sglang, transformers, vllm
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
 from posenc.integrations.words import has_windows
@@ -514,7 +514,7 @@ def test_defaults_that_are_kept_are_those_of_the_programs() -> None:
     answered = json.loads(run.stdout)
     if installed("transformers") != TRIED:  # whose classes may have other defaults
         del answered["transformers5"]
-    assert answered == {program: dict(programs.defaults(program)) for program in answered}
+    assert answered == {program: dict(defaults(program)) for program in answered}
 
 
 SAME = {

@@ -271,6 +271,23 @@ def test_the_command(tmp_path: Path) -> None:
     assert "cannot be combined with --for" in str(run.exception)
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--measure -o a.svg", "--measure and --output"),
+        ("--measure --json", "--measure and --json"),
+        ("--fingerprint --json", "--fingerprint and --json"),
+        ("--json -o a.svg", "--json and --output"),
+        ("--for vllm --fingerprint --json", "--fingerprint and --json"),
+        ("--for vllm --fingerprint --scaling yarn(4)", "--scaling, --base and --max-length"),
+        ("--for vllm --fingerprint --max-length 9", "--scaling, --base and --max-length"),
+    ],
+)
+def test_no_option_is_ignored(words: str, says: str) -> None:
+    refused = CliRunner().invoke(app, ["inspect", str(CONFIGS / "llama-2-7b.json"), *words.split()])
+    assert str(refused.exception).startswith(f"{says} cannot be combined")
+
+
 def test_a_gguf_file_in_words(tmp_path: Path) -> None:
     file = converted(tmp_path, "model.gguf", {**PLAIN, "max_position_embeddings": 256, "rope_parameters": YARN})
     run = CliRunner().invoke(app, ["inspect", file])

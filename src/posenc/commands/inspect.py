@@ -61,6 +61,14 @@ def inspect(
 ) -> None:
     """Explain what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
     check_there(path)
+    answers = {
+        "--measure": measure,
+        "--fingerprint": fingerprint,
+        "--json": as_json,
+        "--output": output is not None,
+    }
+    if len(several := [name for name, wanted in answers.items() if wanted]) > 1:
+        raise InvalidArgument(f"{' and '.join(several)} cannot be combined; omit all but one of them")
     if programs is not None:
         if as_type is not None or measure or output is not None:
             raise InvalidArgument("--as-type, --measure and --output cannot be combined with --for; omit them")
@@ -68,8 +76,6 @@ def inspect(
         return
     if scaling is not None or max_length is not None:
         raise InvalidArgument("--scaling and --max-length need --for; add programs, such as --for vllm")
-    if measure and output is not None:
-        raise InvalidArgument(f"--output '{output}' cannot be combined with --measure; omit one of them")
     _config(path, base, as_type, measure, fingerprint, as_json, output)
 
 
@@ -89,6 +95,11 @@ def _for_programs(
 
     names = [name.strip() for name in programs.split(",")]
     if fingerprint:
+        if (scaling, base, max_length) != (None, None, None):
+            raise InvalidArgument(
+                "--scaling, --base and --max-length cannot be combined with --for and --fingerprint; use --json, "
+                "whose answers have a fingerprint"
+            )
         typer.echo("\n".join(mark(table(f"{name}:{path}")) for name in names))
         return
     answers = [serving(name, path, scaling, base=base, max_length=max_length) for name in names]

@@ -6,8 +6,9 @@ the encoding, the pairing, the axes, which channels rotate in which direction, w
 queries, the softcap, sinks, and an added table. The hash also includes the frequencies in turns per token, the
 factor of cos and sin, and the factor of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so a
 new field in a later release changes no fingerprint. Lengths are not included, but frequencies that depend on a
-length (dynamic scaling, lists of factors) are computed for the longest allowed input. Base and scaling are not
-included, because different configs can give the same frequencies with different bases and scalings.
+length (dynamic scaling, lists of factors) are computed for the longest allowed input, and again for requests up to
+the original length if those have other frequencies. Base and scaling are not included, because different configs
+can state the same frequencies with different bases and scalings.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint
@@ -35,8 +36,10 @@ IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "s
 
 def fingerprint(table: PositionTable) -> str:
     """Return the fingerprint of the position table of a config or a program."""
-    layers = {name: _declared(layer) for name, layer in table.layers.items()}
-    declared = json.dumps([[layers[name] for name in table.layer_types], table.layout], sort_keys=True)
+    long, short = (
+        [_declared(every.layers[name]) for name in every.layer_types] for every in (table, table.short or table)
+    )
+    declared = json.dumps([long, table.layout, *([] if short == long else [short])], sort_keys=True)
     return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
 
 

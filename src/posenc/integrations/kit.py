@@ -43,14 +43,17 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
     Raises:
         InvalidArgument: the model does not rotate.
     """
-    if not positions.rotary_recipes:
+    rotary = {
+        name: encoding
+        for name, encoding in positions.encodings(total_length or positions.max_length).items()
+        if isinstance(encoding, Rotary)
+    }
+    if not rotary:
         raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, which a kit needs")
     folder = Path(folder)
     arrays: dict[str, Any] = {}
     folder.mkdir(parents=True, exist_ok=True)
-    for name, encoding in positions.encodings(total_length or positions.max_length).items():
-        if not isinstance(encoding, Rotary):
-            continue
+    for name, encoding in rotary.items():
         for case, dtype, at in _cases(positions.original_length, encoding.axes):
             x = torch.randn(2, HEADS, at.shape[-1], encoding.head_dim, generator=torch.Generator().manual_seed(0))
             x = x.to(getattr(torch, dtype)).double()

@@ -8,14 +8,16 @@ recordings.
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config_class import TRIED
 from posenc.integrations.huggingface.families import built
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.schema import NEAR
 from posenc.integrations.position_table import LayerTable, PositionTable
 
@@ -33,12 +35,12 @@ class Departure:
         refuses: whether the program cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` means None.
         one_more: the number of tokens by which a window is larger than the config's.
-        without: a key of the rope dictionary; if it is missing, positions have one axis.
-        unless: a key of the config or of its language model's part that prevents the deviation.
+        without: a key of the rope dictionary; if it is missing, the program refuses or positions have one axis.
+        unless: a key of the config or of its language model's part that prevents the departure.
         unread: keys of the config that the program does not read.
         default: the values that the program uses instead of the unread keys.
-        by_types: whether only ``sliding_attention`` layers have a window, according to a list that transformers
-            ignores.
+        as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
+            changes this list.
         times_original: the factor by which YaRN's original length is multiplied if there are sections.
     """
 
@@ -50,7 +52,7 @@ class Departure:
     refuses: bool = False
     sets: Mapping[str, Any] = field(default_factory=dict)
     one_more: int = 0
-    by_types: bool = False
+    as_listed: bool = False
     without: str = ""
     unless: str = ""
     unread: tuple[str, ...] = ()
@@ -110,13 +112,30 @@ def departing_from(
         if (not departure.without or departure.without not in rope)
         and {**config, **part}.get(departure.unless) is None
         if departure.times_original == 1 or ramp
-        if not departure.by_types or {*(part.get("layer_types") or ())} - {NEAR}
     ]
     if refused := next((departure for departure in departing if departure.refuses), None):
         raise InvalidArgument(
             f"{title} {version} does not run {min(types & {*refused.types})!r}: {refused.says} ({refused.line})"
         )
     return departing
+
+
+def listed(
+    positions: ModelPositions, departing: list[Departure], types: Sequence[str]
+) -> tuple[ModelPositions, list[Departure]]:
+    """Return the positions with every layer's type and window by ``layer_types`` as stated, if a departure is
+    ``as_listed``, and the departures without those that change nothing.
+    """
+    both = [*zip(types, positions.layer_types, strict=False)]
+    width = max(filter(None, positions.windows), default=None)
+    other = replace(
+        positions,
+        layer_types=tuple(kind if kind in positions.recipes else before for kind, before in both),
+        windows=tuple(width if kind == NEAR else None for kind, _ in both),
+    )
+    if other == positions or len(both) < len(positions.layer_types):
+        return positions, [one for one in departing if not one.as_listed]
+    return (other if any(one.as_listed for one in departing) else positions), departing
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
@@ -138,8 +157,8 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
         windows: whether the program's table has a window smaller than the longest input.
     """
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
-    if types is None:  # its model files were not run; those of transformers are measured with each family
-        return f"the windows of {model_type!r}" if windows and program != "transformers" else ""
+    if types is None:  # its model files were not run; those of one transformers are measured with each family
+        return f"the windows of {model_type!r}" if windows and (program, version) != ("transformers", TRIED) else ""
     if model_type in types:
         return ""
     return f"the model file of {model_type!r}: the rotary files were checked, but not windows, scales and layers"

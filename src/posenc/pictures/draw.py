@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from posenc.errors import InvalidArgument, MissingExtra, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument, MissingExtra
 from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text, line, steps
 from posenc.pictures.compose import compose
 from posenc.pictures.palette import LIGHT, Paper
@@ -220,9 +221,7 @@ class Drawing:
 
     def save(self, path: str | Path, width: str = "page") -> Path:
         """Save the view as a figure as wide as a ``"page"`` or a ``"column"``, in the format of the suffix."""
-        if width not in ("page", "column"):
-            raise UnknownName("width", width, ("page", "column"))
-        return write(draw(self.view, column=width == "column"), path)
+        return write(draw(self.view, column=one_of("width", width, ("page", "column")) == "column"), path)
 
     def __repr__(self) -> str:
         return f"{self.view.title}; a notebook displays it, and save(path) writes it"

@@ -4,7 +4,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc.errors import MissingExtra, StudyError, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.report.words import sentence
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
@@ -95,9 +96,7 @@ class Opened:
         return Drawing(view)
 
     def _of(self, task: str) -> TaskResult:
-        if task not in self.results:
-            raise UnknownName("task", task, self.results)
-        return self.results[task]
+        return self.results[one_of("task", task, self.results)]
 
     def __repr__(self) -> str:
         sentences = " ".join(f"{name}: {sentence(result)}" for name, result in self.results.items())

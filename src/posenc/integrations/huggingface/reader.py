@@ -1,143 +1,25 @@
-"""Reads one config: checks each value once, and builds the recipes of rotary layers."""
+"""Reads sizes and lengths from one config, and builds the recipes of its rotary layers."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from functools import cached_property
 from typing import Any
 
 from posenc.encodings.axes import AxisMap
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
-from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.config_class import class_form, class_version
-from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS, SKIPS_SHARE, family_of_type
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config_values import ConfigValues
+from posenc.integrations.huggingface.families import SKIPS_SHARE
 from posenc.integrations.huggingface.family import MAPS
-from posenc.integrations.huggingface.keys import check_keys, check_made, rope_dictionary
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
 from posenc.integrations.huggingface.scaling import ORIGINAL, PAIR, ntk_from, rope_type, scaling_from
-from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
+from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, ROPE
 from posenc.scaling import Proportional
 
 
-class Reader:
-    """A reader of one config.
-
-    Args:
-        stated: the language model's part of the given config.
-        base: the rotary base, if the config lacks a base.
-        as_type: the family whose rules are used instead of the rules of the config's own model_type.
-        made: the config object of ``stated``; by default, transformers' class builds it. If the class refuses the
-            config, pass the class itself, and the config is read unchanged.
-
-    Attributes:
-        made: the config object.
-        config: the values of the config object, under older and standard names.
-        family: the facts about the model that are not in the config.
-        stated_rope: the given rope dictionary.
-        entries: the dicts that may contain settings of rotation: the config and its rope dictionaries.
-        assumed: notes about values that the config leaves out.
-    """
-
-    def __init__(
-        self, stated: Mapping[str, Any], base: float | None, as_type: str | None = None, made: Any = None
-    ) -> None:
-        if as_type is not None and as_type not in FAMILIES:
-            raise UnknownName("as_type", as_type, FAMILIES, fix="use a family that posenc reads")
-        if as_type is None and not isinstance(stated.get("model_type"), str):
-            raise InvalidArgument(
-                "the config has no 'model_type', which determines the layout of heads; add a type, such as 'llama'"
-            )
-        named = stated.get("model_type")
-        self.model_type: str = as_type or READ_AS.get(str(named), str(named))
-        self.stated, self.family = stated, family_of_type(self.model_type)
-        self.stated_rope = rope_dictionary(stated)
-        self.entries = [
-            entry for entry in (stated, self.stated_rope, *self.stated_rope.values()) if isinstance(entry, Mapping)
-        ]
-        self.assumed: list[str] = []
-        if self.family.by_rule:
-            self.assumed.append(
-                "read by Llama's rule (every attention layer rotates, a window counts tokens back), not measured "
-                f"in transformers {class_version()}; run posenc inspect PATH --measure"
-            )
-        if as_type is None and named in ON_HUB:
-            self.assumed.append(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
-        check_keys(stated, self.family, self.model_type)
-        if isinstance(rope := stated.get("rope_scaling"), Mapping) and rope.get("type") == "su":
-            stated = {**stated, "rope_scaling": {**rope, "type": "longrope"}}  # Phi-3's class refuses "su"
-        if base is not None:  # for layers that state no base
-            stated = {"rope_theta": KEYS["rope_theta"].check("base", base), **stated}
-        if getattr(made, "model_type", None) != self.model_type:
-            made = class_form({**stated, "model_type": self.model_type})
-            stated = made.to_dict()
-        self.base, self.made, self.fields = base, made, {field.name: field.default for field in fields(made)}
-        self.names = made.attribute_map
-        if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
-            self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
-        check_made(self.stated, self.names, stated.get("rope_parameters") or {})
-        standard = {name: stated[key] for name, key in self.names.items() if key in stated}
-        computed = (  # a class that refuses the config still has defaults for what is not stated
-            {name: value for name, value in self.fields.items() if value is not MISSING}
-            if self.refused
-            else {"layer_types": getattr(made, "layer_types", None)}
-        )
-        # attn_config is MPT's
-        self.config = {**(stated.get("attn_config") or {}), **computed, **stated, **standard}
-
-    @property
-    def refused(self) -> bool:
-        """Whether transformers' class refuses the config, so that ``made`` is the class. The reading then ends in
-        an error.
-        """
-        return isinstance(self.made, type)
-
-    def check_stated(self, key: str, stated: bool) -> None:
-        """Raise an error if the config lacks a value that was used in training, unless the family has a default."""
-        if stated:
-            return
-        if key not in self.family.defaults:
-            noun = "base" if (base := key == "rope_theta") else "value"
-            raise InvalidArgument(
-                f"the config of model_type {self.model_type!r} has no {self.family.base if base else key!r}, "
-                f"and a default would be a guess; add the {noun} that the model was trained with"
-                + (", or pass base=… (--base on the command line)" if base else "")
-            )
-        self.note_default(key, self.family.defaults[key])
-
-    def note_default(self, key: str, value: Any) -> None:
-        """Add a note about a value that the config leaves out."""
-        number = f"{value:.12g}" if isinstance(value, float) else value
-        source = (
-            "posenc's own value"
-            if key == self.family.length and not hasattr(self.made, key)
-            else f"the default of transformers {class_version()}"
-        )
-        self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
-
-    def is_stated(self, key: str) -> bool:
-        """Return whether the config contains a key, under the class's name or the standard name."""
-        other = {own: name for name, own in self.names.items()} | self.names
-        return any(self.stated.get(name) is not None for name in (key, other.get(key)))
-
-    def get(self, key: str | None) -> Any:
-        """Return the value of a key, or None if the value is null or missing."""
-        if not key or key in self.family.ignored or self.config.get(key) is None:
-            return None
-        value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
-        if value is not False and value == self.fields.get(key) and not self.is_stated(key):
-            self.note_default(key, value)
-        if key == "layer_types" and len(set(value)) > 1 and key not in self.stated:
-            self.assumed.append(
-                f"layer_types computed by the class of transformers {class_version()} from other keys"
-            )
-        return value
-
-    def need(self, key: str) -> Any:
-        """Return the value of a key, or the family's default, or raise an error if both values are missing."""
-        value = self.get(key)
-        self.check_stated(key, value is not None)
-        return self.family.defaults[key] if value is None else value
+class Reader(ConfigValues):
+    """A reader of sizes, lengths and rotary layers from the values of one config."""
 
     @cached_property
     def depth(self) -> int:
@@ -286,7 +168,7 @@ class Reader:
         return width // heads
 
     def full_head_dim(self) -> int | None:
-        """Return the channels per head in full layers, or None if all layers have the same number of channels."""
+        """Return the channels per head in full layers, or None if they have as many as other layers."""
         if self.family.full_head_dim is None:
             return None
         stated = {
@@ -298,7 +180,7 @@ class Reader:
             raise InvalidArgument(
                 f"per_layer_config has head_dim {sorted(stated)}; use one head_dim for all entries"
             )
-        return stated.pop() if stated else int(self.need(self.family.full_head_dim))
+        return stated.pop() if stated else self.get(self.family.full_head_dim)
 
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
         """Return how many channels of a head rotate."""

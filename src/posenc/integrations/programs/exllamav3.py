@@ -8,7 +8,8 @@ from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of, defaults, table_of
+from posenc.integrations.program_tables import defaults, table_of
+from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, sharpening, with_factor, with_stated_share
 from posenc.scaling import LengthScaling, Scaling
 

@@ -19,7 +19,8 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import Releases, config_of, defaults, table_of
+from posenc.integrations.program_tables import defaults, table_of
+from posenc.integrations.programs import Releases, config_of
 from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, sharpening
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 

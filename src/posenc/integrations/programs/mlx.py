@@ -11,7 +11,8 @@ from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable, PositionTable
-from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of, defaults, table_of
+from posenc.integrations.program_tables import defaults, table_of
+from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
@@ -122,9 +123,11 @@ def spell(
 ) -> dict[str, Any]:
     """Return the config.json for mlx-lm, in the older spelling: ``rope_theta`` beside ``rope_scaling``.
 
-    With lists of factors, mlx-lm does not read an attention factor. It computes √(1 + ln s/ln L) from the two
-    lengths (1 if they are equal), and always uses the long list. YaRN's attention factor a is written as
-    ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    Models that read only ``rope_parameters`` get that key.
+
+    With lists of factors, mlx-lm does not read an attention factor. mlx-lm computes √(1 + ln s/ln L) from the two
+    lengths, which is 1 if the lengths are equal, and always uses the long list. YaRN's attention factor a is
+    written as ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
         InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope
@@ -138,7 +141,9 @@ def spell(
             f"the language model of this config is in {where}, but mlx-lm needs a complete config.json; pass only "
             f"{where}, and replace {where} with the answer"
         )
-    recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
+    known = defaults(f"mlx-lm {version}").get(positions.model_type, {})
+    newer = known.get("rope_parameters") and not known.get("rope_scaling")
+    recipe, config, entry = config_of(positions, scaling, max_length, spelling="v5" if newer else "v4")
     now = recipe.get("scaling")
     entry.pop("truncate", None)  # mlx-lm does not read it
     if entry.get("rope_type") == "yarn":  # some versions ignore its attention_factor
@@ -152,7 +157,7 @@ def spell(
             entry[ORIGINAL] = longest
     if positions.model_type in PHI and entry:
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
-    return {**config, "rope_scaling": entry or None}
+    return {**config, "rope_parameters" if newer else "rope_scaling": entry or None}
 
 
 PROGRAM = Program("mlx-lm", RELEASES, Line("mlx_lm.generate --model {model}", file="config.json"), read, spell)

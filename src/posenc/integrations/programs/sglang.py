@@ -11,6 +11,7 @@ from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
 from posenc.integrations.position_table import PositionTable
+from posenc.integrations.program_tables import table_of
 from posenc.integrations.programs import (
     TRANSFORMERS_5_12,
     TRANSFORMERS_5_19,
@@ -19,7 +20,6 @@ from posenc.integrations.programs import (
     Releases,
     nested,
     overrides,
-    table_of,
 )
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,

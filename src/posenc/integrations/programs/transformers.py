@@ -10,7 +10,8 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import Spelling
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.programs import Line, Program, Releases, defaults, table_of
+from posenc.integrations.program_tables import defaults, table_of
+from posenc.integrations.programs import Line, Program, Releases
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
 from posenc.scaling import LengthScaling, Scaling
 

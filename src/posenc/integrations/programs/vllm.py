@@ -9,6 +9,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
+from posenc.integrations.program_tables import table_of
 from posenc.integrations.programs import (
     TRANSFORMERS_5_12,
     TRANSFORMERS_5_19,
@@ -17,7 +18,6 @@ from posenc.integrations.programs import (
     Releases,
     nested,
     overrides,
-    table_of,
 )
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from posenc.errors import UnknownName
+from posenc.arguments import one_of
 from posenc.teaching.claims import (
     absolute,
     alibi,
@@ -41,8 +41,7 @@ CLAIMS: dict[str, Claim] = {
 def chosen(only: Sequence[str] = (), slow: bool = False) -> list[Claim]:
     """Return the named claims, or all claims. Without ``slow``, claims that train a model must be named."""
     for name in only:
-        if name not in CLAIMS:
-            raise UnknownName("claim", name, CLAIMS)
+        one_of("claim", name, CLAIMS)
     if only:
         return [CLAIMS[name] for name in dict.fromkeys(only)]
     return [c for c in CLAIMS.values() if slow or not c.slow]

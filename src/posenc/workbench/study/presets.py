@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from posenc.arguments import one_of
-from posenc.errors import UnknownName
 from posenc.workbench.run.settings import declared
 from posenc.workbench.study.study import Study, settings_of
 
@@ -150,8 +149,7 @@ def read_study(
     base = PRESETS[one_of("preset", named if preset is None else preset, PRESETS)].study
     known = [each.name for each in fields(Study)]
     for key in settings:
-        if key not in known:
-            raise UnknownName(f"key in {config}", key, [*known, "preset"])
+        one_of(f"key in {config}", key, [*known, "preset"])
     study, given = declared(Study), {k: v for k, v in (options or {}).items() if v is not None}
     typed = {k: study[k].read(k, v) if isinstance(v, str) else v for k, v in given.items()}
     return replace(base, **_over(_over(vars(base), settings), typed))
