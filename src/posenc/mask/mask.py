@@ -1,7 +1,7 @@
 """The attention mask determines which keys each query sees. Build the mask once per forward pass.
 
-Causality, windows and chunks depend on the *order* of tokens, which is a token's place in its sequence. Order
-differs from positions, because positions restart in packed documents and repeat in images.
+Causality, windows and chunks depend on the *order* of tokens: their indices in the sequence. These differ from
+positions, which restart in packed documents and repeat in images.
 """
 
 from dataclasses import dataclass, field, replace
@@ -101,9 +101,7 @@ class Mask(Pytree):
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if cls.sees is not Mask.sees:
-            raise InvalidArgument(
-                f"{cls.__name__} overrides sees(); override allows() instead, which hides further keys"
-            )
+            raise InvalidArgument(f"{cls.__name__} overrides sees(); override allows(), which hides further keys")
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:
