@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from posenc.errors import StudyError
-
 PARTIAL = ".partial"
 """The suffix of a file that is still being written."""
 
@@ -19,23 +17,13 @@ def cache(kind: str) -> Path:
     return Path(home).expanduser().resolve() / kind
 
 
-def refuse_address(folder: Path) -> None:
-    """Refuse a path that is really an address, such as ``s3://bucket/study``.
-
-    Raises:
-        StudyError: the folder is an address.
-    """
-    if folder.parts and folder.parts[0].endswith(":"):
-        raise StudyError(f"{str(folder)!r} is an address, not a folder; copy its files into a local folder first")
-
-
 @contextmanager
-def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
+def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to. At the end of the block, the file is renamed to ``path`` atomically.
 
-    An error inside the block leaves ``path`` unchanged. Missing folders are created with ``mode``.
+    An error inside the block leaves ``path`` unchanged. Missing folders are created.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=mode)
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     try:
         yield partial

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import StudyError
-from posenc.workbench.files import PARTIAL, as_json, lock, refuse_address, write_atomically
+from posenc.workbench.files import PARTIAL, as_json, lock, write_atomically
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, ignore_progress
 from posenc.workbench.run.plan import Cell, Identified, LossCurve, Plan, Run
@@ -98,7 +98,10 @@ class Ledger(AbstractContextManager["Ledger"]):
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
-        refuse_address(folder)
+        if folder.parts and folder.parts[0].endswith(":"):
+            raise StudyError(
+                f"{str(folder)!r} is an address, not a folder; copy its files into a local folder first"
+            )
         self.folder = folder
         self.path = folder / "ledger.sqlite"
         if not write and not self.path.exists():

@@ -107,12 +107,11 @@ class Setting:
             return Path(value)
         if self.kind is float and type(value) is int:
             value = float(value)
-        if type(value) is not self.kind:
+        in_range = not isinstance(value, int | float) or self.low <= value <= self.high
+        if type(value) is not self.kind or not in_range:
             raise InvalidArgument(f"{name}={value!r} must be {self._wanted()}")
         if self.choices and value not in self.choices:
             raise UnknownName(name, value, self.choices)
-        if isinstance(value, int | float) and not self.low <= value <= self.high:
-            raise InvalidArgument(f"{name}={value!r} must be {self._wanted()}")
         return value
 
     def _wanted(self) -> str:
