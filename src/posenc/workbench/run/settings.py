@@ -74,8 +74,13 @@ class Setting:
         """
         if self.by_task and "=" in text:
             parts = re.split(r",(?=[^,]*=)", text)  # split at commas before a task, not before a value
-            pairs = [part.partition("=") for part in parts]
-            return {task.strip(): self.read(f"{name} of {task.strip()}", value) for task, _, value in pairs}
+            pairs = [(task.strip(), value) for task, _, value in (part.partition("=") for part in parts)]
+            named = [task for task, _ in pairs]
+            if twice := [task for task in named if named.count(task) > 1]:
+                raise InvalidArgument(
+                    f"{name}={text!r} names {twice[0]} twice; list the values of an axis as in {twice[0]}=1,2"
+                )
+            return {task: self.read(f"{name} of {task}", value) for task, value in pairs}
         if self.many and not (self.kind is int and "," not in text):  # a single whole number is a count
             from posenc.encodings.text import split  # imports torch, which --help does not need
 
