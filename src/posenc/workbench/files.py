@@ -1,4 +1,4 @@
-"""Atomic writes (so that a killed process leaves no half-written file), locks, caches and JSON."""
+"""Atomic writes (so that a killed process leaves no half-written file), locks and JSON."""
 
 import json
 import os
@@ -9,12 +9,6 @@ from pathlib import Path
 
 PARTIAL = ".partial"
 """The suffix of a file that is still being written."""
-
-
-def cache(kind: str) -> Path:
-    """Return a folder in ``$POSENC_CACHE``, or else in the user's cache folder, with symbolic links resolved."""
-    home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
-    return Path(home).expanduser().resolve() / kind
 
 
 @contextmanager
