@@ -123,7 +123,7 @@ def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[di
         sort = f"{sort[1:]} DESC"
     try:
         return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
-    except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.Warning) as error:
+    except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.Warning, UnicodeEncodeError) as error:
         if where == ["true"] and not sort:  # the file is damaged
             raise
         columns = ", ".join(row["name"] for row in ledger.rows("PRAGMA table_info(settings)"))
