@@ -179,6 +179,13 @@ def test_a_condition_that_is_no_sql_is_refused(words: tuple[str, str], shared_st
     assert "--where and --sort must be SQL" in str(error)
 
 
+def test_a_csv_file_does_not_replace_the_ledger(copied_study: Path) -> None:
+    before = (copied_study / "ledger.sqlite").read_bytes()
+    words = ["runs", str(copied_study), "--csv", str(copied_study / "more" / ".." / "ledger.sqlite")]
+    assert "is the ledger of the study; choose another file" in str(CliRunner().invoke(app, words).exception)
+    assert (copied_study / "ledger.sqlite").read_bytes() == before
+
+
 def test_the_rows_of_csv_are_those_of_json(shared_study: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.csv"
     for what in ("numbers", "runs", "steps"):

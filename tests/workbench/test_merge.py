@@ -74,6 +74,8 @@ def test_parts_come_together_and_nothing_is_replaced(tmp_path: Path) -> None:
         ledger.note(Progress("of one alone", 1, 0, LossCurve((1.0, 2.0), 2, 0.5)))
     for folder in (one, two):  # of a run that both are at
         (folder / "checkpoints" / "under way.state").write_text(folder.name)
+    for name in ("notes.md", ".ipynb_checkpoints"):  # not posenc's
+        (two / "checkpoints" / name).mkdir()
     before = weights(one)
     assert merged(one, two, two, one) == [1, 0, 0]
     assert merged(tmp_path / "three", two, one) == [1, 3]

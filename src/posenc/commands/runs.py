@@ -72,6 +72,8 @@ def runs(
             console.print(f"{count} run{'s' * (count != 1)} from {folder}", soft_wrap=True)
     with Ledger(study) as ledger:
         rows = _chosen(ledger, where or ["true"], sort)
+        if csv is not None and csv.resolve() == ledger.path.resolve():
+            raise InvalidArgument(f"csv={str(csv)!r} is the ledger of the study; choose another file")
         if csv is not None:
             count = _write(csv, _lines(ledger, rows, what))
             console.print(f"{count} {what or WHAT[0]} written to {csv}", soft_wrap=True)

@@ -13,6 +13,8 @@ from posenc.workbench.run.plan import Identified, LossCurve
 
 FOLDER = "checkpoints"
 """The subfolder of a study for the weights of finished runs and the states of unfinished runs."""
+FILES = ".safetensors", ".state"
+"""The suffixes of the files with weights and states."""
 
 
 def unwritten(what: str, path: Path, error: BaseException) -> StudyError:

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import StudyError
-from posenc.workbench.files import PARTIAL, as_json, lock, write_atomically
-from posenc.workbench.run.checkpoint import FOLDER
+from posenc.workbench.files import as_json, lock, write_atomically
+from posenc.workbench.run.checkpoint import FILES, FOLDER
 from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, ignore_progress
 from posenc.workbench.run.plan import Cell, Identified, LossCurve, Plan, Run
 
@@ -200,7 +200,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             return 0
         for file in (folder / FOLDER).glob("*"):
             target = self.folder / FOLDER / file.name
-            if file.suffix != PARTIAL and file.stem not in before and not target.exists():
+            if file.suffix in FILES and file.stem not in before and not target.exists():
                 # a run that ends deletes its state
                 with suppress(FileNotFoundError), write_atomically(target) as partial:
                     shutil.copyfile(file, partial)
