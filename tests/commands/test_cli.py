@@ -179,6 +179,11 @@ def test_a_condition_that_is_no_sql_is_refused(words: tuple[str, str], shared_st
     assert "--where and --sort must be SQL" in str(error)
 
 
+def test_extend_does_not_replace_the_page_of_a_study(copied_study: Path) -> None:
+    words = ["extend", str(copied_study), "--output", str(copied_study)]
+    assert "is the folder of a study, whose page would be" in str(CliRunner().invoke(app, words).exception)
+
+
 def test_a_csv_file_does_not_replace_the_ledger(copied_study: Path) -> None:
     before = (copied_study / "ledger.sqlite").read_bytes()
     words = ["runs", str(copied_study), "--csv", str(copied_study / "more" / ".." / "ledger.sqlite")]
