@@ -23,7 +23,7 @@ def main() -> None:
 
     After Ctrl-C, print one line, even during an import.
     """
-    if sys.argv[1:] == ["--version"]:
+    if sys.argv[1:2] == ["--version"]:
         print(versions())
         return
     missing = [package for package in ("typer", "rich") if find_spec(package) is None]

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from posenc.cli import main
 from posenc.commands.app import app
+from posenc.errors import InvalidArgument
 from posenc.workbench.run.job import Job, Launcher, Requirements
 from posenc.workbench.run.ledger import Ledger
 
@@ -53,6 +54,11 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
         (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 applies only to --launcher local"),
         (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
+        (("compare", "--launcher", "in-process", "--device", "nothing"), "device='nothing' cannot be used here"),
+        (
+            ("compare", "--steps", "ordering=3,needle=2,ordering=5"),
+            "names ordering twice; list the values of an axis as in ordering=1,2",
+        ),
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be at least 0"),
         (("extend", "/nowhere"), "no model at '/nowhere'; pass a study of posenc compare, a Hugging Face folder"),
         (("runs", "--what", "steps"), "what='steps' applies only to --csv and --json; add --csv steps.csv"),
@@ -166,6 +172,26 @@ def test_runs_lists(shared_study: Path) -> None:
         "none of 6 runs satisfies seed=9"
         in CliRunner().invoke(app, ["runs", str(shared_study), "--where", "seed=9"]).output
     )
+
+
+@pytest.mark.parametrize("words", [("--where", "\udcff=1"), ("--sort", "\udcff"), ("--where", "1) OR (")])
+def test_a_condition_that_is_no_sql_is_refused(words: tuple[str, str], shared_study: Path) -> None:
+    """The first two as a terminal passes bytes that are not UTF-8."""
+    error = CliRunner().invoke(app, ["runs", str(shared_study), *words]).exception
+    assert isinstance(error, InvalidArgument)
+    assert "--where and --sort must be SQL" in str(error)
+
+
+def test_extend_does_not_replace_the_page_of_a_study(copied_study: Path) -> None:
+    words = ["extend", str(copied_study), "--output", str(copied_study)]
+    assert "is the folder of a study, whose page would be" in str(CliRunner().invoke(app, words).exception)
+
+
+def test_a_csv_file_does_not_replace_the_ledger(copied_study: Path) -> None:
+    before = (copied_study / "ledger.sqlite").read_bytes()
+    words = ["runs", str(copied_study), "--csv", str(copied_study / "more" / ".." / "ledger.sqlite")]
+    assert "is the ledger of the study; choose another file" in str(CliRunner().invoke(app, words).exception)
+    assert (copied_study / "ledger.sqlite").read_bytes() == before
 
 
 def test_the_rows_of_csv_are_those_of_json(shared_study: Path, tmp_path: Path) -> None:

@@ -96,12 +96,10 @@ def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) ->
     sizes = {"heads": 8, "kv_heads": 4, "head_dim": 8}
     converted = load(file, pairing="half")
     converted.load_state_dict(convert_pairing(trained.state_dict(), from_="interleaved", to="half", **sizes))
-    start = torch.tensor([[1]])
-    texts = [model.generate(start, 40)[0].tolist() for model in (trained, converted)]
-    assert texts[0] == texts[1]
-    story = load_tokenizer(shared_data / "tok512.bin", 512).decode(texts[1])
-    assert story.startswith("Once upon a time, there was a little girl named Lily.")
-    assert apart(trained, converted, torch.tensor([texts[0]])) < 1e-3
+    text = "Once upon a time, there was a little girl named Lily."
+    story = torch.tensor([load_tokenizer(shared_data / "tok512.bin", 512).encode(text)])
+    assert torch.equal(converted(story)[:, :-1].argmax(-1), story[:, 1:])
+    assert apart(trained, converted, story) < 1e-3
 
 
 def test_refusals() -> None:

@@ -1,6 +1,7 @@
 """Parts of a study in folders of their own become one: runs, weights, and states of runs under way."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +74,8 @@ def test_parts_come_together_and_nothing_is_replaced(tmp_path: Path) -> None:
         ledger.note(Progress("of one alone", 1, 0, LossCurve((1.0, 2.0), 2, 0.5)))
     for folder in (one, two):  # of a run that both are at
         (folder / "checkpoints" / "under way.state").write_text(folder.name)
+    for name in ("notes.md", ".ipynb_checkpoints"):  # not posenc's
+        (two / "checkpoints" / name).mkdir()
     before = weights(one)
     assert merged(one, two, two, one) == [1, 0, 0]
     assert merged(tmp_path / "three", two, one) == [1, 3]
@@ -84,6 +87,27 @@ def test_parts_come_together_and_nothing_is_replaced(tmp_path: Path) -> None:
             assert ledger.curve("of one alone").losses == (1.0, 2.0)
             assert {Path(name).stem for name in weights(folder)} == {*ledger.ids(), "under way"}
     assert train(tmp_path / "three", LONGER) == []
+
+
+def test_a_part_that_still_runs_is_merged_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While files are copied, runs end, with their weights, and a state is deleted."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    train(one)
+    (state := one / "checkpoints" / "under way.state").touch()
+    copy = shutil.copyfile
+
+    def copied_late(source: Path, target: Path) -> Path:
+        if state.exists():
+            state.unlink()
+            train(one, LONGER)
+        return copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", copied_late)
+    for count in (1, 2):
+        assert merged(two, one) == [count]
+        with Ledger(two) as ledger:
+            assert {Path(name).stem for name in weights(two)} == ledger.ids()
+    assert weights(two) == weights(one)
 
 
 def test_a_merge_that_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,16 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypa
         load()
 
 
+def test_a_user_without_a_home_folder_reads_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no entry in the password file."""
+    for name in ("POSENC_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
+    monkeypatch.chdir(tmp_path)
+    assert load().sha256.startswith("c72cd6fa")
+    assert list(tmp_path.iterdir()) == []
+
+
 def cut(path: Path, slow: float, cuts) -> None:
     """Read a text in a process of its own, slowly; count its tokenisations."""
     plain = Bytes.encode

@@ -17,7 +17,6 @@ from posenc.commands.show import show
 from posenc.commands.study import study
 from posenc.commands.vectors import vectors
 from posenc.commands.verify import verify
-from posenc.commands.versions import versions
 from posenc.errors import PosencError
 
 START = """\
@@ -33,12 +32,11 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.callback(invoke_without_command=True)
 def posenc(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the versions for a bug report.")] = False,
+    version: Annotated[  # listed here, and answered by ``posenc.cli`` without typer
+        bool, typer.Option("--version", help="Print the versions that a bug report needs.")
+    ] = False,
 ) -> None:
-    """Compare positional encodings, extend contexts, and check how models and programs compute positions."""
-    if version:  # if it is the only argument, ``posenc.cli`` handles it without typer
-        print(versions())
-        raise typer.Exit
+    """The position layer for transformers: which encoding, and how far past its training length?"""
     if context.invoked_subcommand is None:
         typer.echo(START)
 

@@ -95,7 +95,7 @@ def compare(
             f"output={str(output)!r} is inside the text {str(study.text)!r}, so it would change the text; choose a "
             "folder outside it"
         )
-    if launcher == "local":
+    if launcher != "ray":
         check_device(study.device)
     gpus = float(study.device.startswith("cuda")) if gpus is None else gpus
     launch = choose(launcher, workers, Requirements(cpus, gpus))

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.program_names import split
 
 
 def positions_of(text: str | None) -> list[int] | None:
@@ -20,6 +19,8 @@ def check_there(*sources: str | Path) -> None:
     Args:
         sources: paths, optionally prefixed with a program's name and a colon; fingerprints are skipped.
     """
+    from posenc.integrations.program_names import split
+
     for source in map(str, sources):
         path = split(source)[1]
         if not (source.startswith("posenc1-") or Path(path).exists()):

@@ -72,6 +72,8 @@ def runs(
             console.print(f"{count} run{'s' * (count != 1)} from {folder}", soft_wrap=True)
     with Ledger(study) as ledger:
         rows = _chosen(ledger, where or ["true"], sort)
+        if csv is not None and csv.resolve() == ledger.path.resolve():
+            raise InvalidArgument(f"csv={str(csv)!r} is the ledger of the study; choose another file")
         if csv is not None:
             count = _write(csv, _lines(ledger, rows, what))
             console.print(f"{count} {what or WHAT[0]} written to {csv}", soft_wrap=True)
@@ -123,7 +125,7 @@ def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[di
         sort = f"{sort[1:]} DESC"
     try:
         return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
-    except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.Warning) as error:
+    except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.Warning, UnicodeEncodeError) as error:
         if where == ["true"] and not sort:  # the file is damaged
             raise
         columns = ", ".join(row["name"] for row in ledger.rows("PRAGMA table_info(settings)"))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from posenc.commands.screen import screen
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 
 LESSON, LESSON_FILE = "lesson", "positional_encoding_viz.png"
 """The name and the default file of the figure with three panels."""
@@ -23,7 +23,7 @@ def show(
     ] = None,
 ) -> None:
     """Draw a figure: `posenc show heatmap --set width=32 -o heatmap.svg`."""
-    from posenc.teaching.views.catalogue import VIEWS
+    from posenc.teaching.views.catalogue import VIEWS, make
 
     console, chosen = screen(soft_wrap=True), _chosen(settings or [])
     if not name:
@@ -35,27 +35,18 @@ def show(
         for known, view in VIEWS.items():
             console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")
         console.print(f"{LESSON:12} The three-panel figure of the lesson.")
-    elif name == LESSON:
-        console.print(f"wrote {_lesson(output, chosen)}")
-    elif name in VIEWS:
-        console.print(f"wrote {_one(name, chosen, output or Path(f'{name}.svg'))}")
-    else:
-        raise UnknownName("figure", name, [*VIEWS, LESSON])
-
-
-def _one(name: str, settings: dict[str, str], path: Path) -> Path:
+        return
+    from posenc.arguments import one_of
     from posenc.pictures.draw import draw, write
-    from posenc.teaching.views.catalogue import make
-
-    return write(draw(make(name, settings)), path)
-
-
-def _lesson(output: Path | None, settings: dict[str, str]) -> Path:
-    from posenc.pictures.draw import write
     from posenc.teaching.three_panels import three_panels
     from posenc.teaching.views.bounds import arguments
 
-    return write(three_panels(**arguments(LESSON, three_panels, settings)), output or Path(LESSON_FILE))
+    one_of("figure", name, [*VIEWS, LESSON])
+    if name == LESSON:
+        figure, file = three_panels(**arguments(LESSON, three_panels, chosen)), LESSON_FILE
+    else:
+        figure, file = draw(make(name, chosen)), f"{name}.svg"
+    console.print(f"wrote {write(figure, output or Path(file))}")
 
 
 def _chosen(settings: list[str]) -> dict[str, str]:

@@ -9,15 +9,13 @@ from posenc.commands.screen import screen
 
 study = typer.Typer(help="Export trained models from a study.")
 
-Folder = Annotated[Path, typer.Argument(help="Folder of the study.")]
-
 
 @study.command()
 def export(
     output: Annotated[
         Path, typer.Argument(help="New folder for the model, which transformers' from_pretrained can load.")
     ],
-    folder: Folder = Path("study"),
+    folder: Annotated[Path, typer.Argument(help="Folder of the study.")] = Path("study"),
     encoding: Annotated[
         str, typer.Option(help="Encoding of the run, which must be rotary without scaling.")
     ] = "rotary",

@@ -34,11 +34,8 @@ def source_hash(names: Iterable[str]) -> str:
     For a package, all files are hashed. For a module, its file and the files of modules that it imports from its
     folder are hashed. Packages that are installed elsewhere are not hashed.
     """
-    digest = hashlib.sha256()
-    for name in names:
-        for path in _sources(name):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    files = (path.read_bytes() for name in names for path in _sources(name))
+    return hashlib.sha256(b"".join(files)).hexdigest()[:16]
 
 
 def modules(names: Iterable[str]) -> tuple[Path, ...]:

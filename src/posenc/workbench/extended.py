@@ -114,6 +114,11 @@ def extend(
         StudyError: the model or text cannot be read, the text is too short, or memory or disk space is too small.
     """
     path, console = Path(model), console or terminal.SILENT
+    folder = Path(output or (path / "extension" if path.is_dir() else "extension"))
+    if (folder / "study.toml").exists():
+        raise InvalidArgument(
+            f"output={str(folder)!r} is the folder of a study, whose page would be replaced; choose another folder"
+        )
     asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
     check_device(device)
     launch = choose(launcher)
@@ -126,7 +131,6 @@ def extend(
     evaluator = None if longppl is None else opened
     if longppl not in (None, "self"):
         evaluator = open_pretrained(Path(str(longppl)), device, dtype, "self")
-    folder = Path(output or (path / "extension" if path.is_dir() else "extension"))
     with _begun(opened, request, folder, console) as (ledger, bar):
         measured = measure(opened, data, read, request, ledger, launch, bar.advance, evaluator, bar.expect)
     return written(opened, measured, folder, command)

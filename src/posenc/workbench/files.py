@@ -1,4 +1,4 @@
-"""Atomic writes (so that a killed process leaves no half-written file), locks, caches and JSON."""
+"""Atomic writes (so that a killed process leaves no half-written file), locks and JSON."""
 
 import json
 import os
@@ -7,35 +7,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from posenc.errors import StudyError
-
 PARTIAL = ".partial"
 """The suffix of a file that is still being written."""
 
 
-def cache(kind: str) -> Path:
-    """Return a folder in ``$POSENC_CACHE``, or else in the user's cache folder, with symbolic links resolved."""
-    home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
-    return Path(home).expanduser().resolve() / kind
-
-
-def refuse_address(folder: Path) -> None:
-    """Refuse a path that is really a URL, such as ``s3://bucket/study``.
-
-    Raises:
-        StudyError: the folder is a URL.
-    """
-    if folder.parts and folder.parts[0].endswith(":"):
-        raise StudyError(f"{str(folder)!r} is a URL, not a folder; copy its files into a local folder first")
-
-
 @contextmanager
-def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
+def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to. At the end of the block, the file is renamed to ``path`` atomically.
 
-    An error inside the block leaves ``path`` unchanged. Missing folders are created with ``mode``.
+    An error inside the block leaves ``path`` unchanged. Missing folders are created.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=mode)
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     try:
         yield partial

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from posenc.errors import StudyError
 from posenc.pictures.numbers import fixed, short
 from posenc.teaching.lessons.example import EXAMPLE, LABEL, shown
-from posenc.workbench.files import refuse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +23,6 @@ _shelf = {"study": DEFAULT}
 
 def use(folder: Path) -> None:
     """Set the study to show. The command line calls this once; requests cannot select folders."""
-    refuse_address(folder)
     _shelf["study"] = folder
 
 

@@ -13,6 +13,8 @@ from posenc.workbench.run.plan import Identified, LossCurve
 
 FOLDER = "checkpoints"
 """The subfolder of a study for the weights of finished runs and the states of unfinished runs."""
+FILES = ".safetensors", ".state"
+"""The suffixes of the files with weights and states."""
 
 
 def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
@@ -81,12 +83,10 @@ def save_weights(model: nn.Module, path: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    tensors: dict[str, Tensor] = {}
-    pointers = set()
-    for name, value in model.state_dict().items():
-        again = value.data_ptr() in pointers  # such as a tied output layer; the format refuses shared memory
-        tensors[name] = value.clone() if again else value.contiguous()
-        pointers.add(value.data_ptr())
+    # The format refuses parts of larger tensors, and shared memory, such as that of a tied output layer.
+    tensors = {
+        name: value.clone(memory_format=torch.contiguous_format) for name, value in model.state_dict().items()
+    }
     try:
         with write_atomically(path) as partial:
             partial.touch()
@@ -118,7 +118,6 @@ def load_weights(study: Path, plan: Identified) -> dict[str, Tensor]:
     try:
         from safetensors.torch import load_file
 
-        state: dict[str, Tensor] = load_file(path)
+        return load_file(path)
     except Exception as error:  # safetensors raises its own types for a truncated file
         raise StudyError(f"weights {str(path)!r} cannot be read ({error}); run posenc compare again") from error
-    return state

@@ -21,7 +21,7 @@ import shutil
 import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import StudyError
-from posenc.workbench.files import PARTIAL, as_json, lock, refuse_address, write_atomically
-from posenc.workbench.run.checkpoint import FOLDER
+from posenc.workbench.files import as_json, lock, write_atomically
+from posenc.workbench.run.checkpoint import FILES, FOLDER
 from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, ignore_progress
 from posenc.workbench.run.plan import Cell, Identified, LossCurve, Plan, Run
 
@@ -56,9 +56,11 @@ CREATE TABLE steps (
 MERGE = f"""
 DELETE FROM steps WHERE run IN (SELECT id FROM other.runs) AND run NOT IN (SELECT id FROM runs);
 INSERT INTO steps SELECT * FROM other.steps WHERE run NOT IN (SELECT run FROM steps);
-INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM runs);
-INSERT INTO runs ({RUNS}) SELECT {RUNS} FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
+INSERT INTO cells SELECT * FROM other.cells WHERE run IN (SELECT value FROM json_each(:new)) ORDER BY rowid;
+INSERT INTO runs ({RUNS})
+SELECT {RUNS} FROM other.runs WHERE id IN (SELECT value FROM json_each(:new)) ORDER BY rowid
 """
+"""The statements that copy the runs whose ids are in the JSON list ``new``, and the losses of unfinished runs."""
 FIRST = ("task", "encoding", "seed")
 """The settings that are the first columns of the view ``settings``."""
 
@@ -98,7 +100,10 @@ class Ledger(AbstractContextManager["Ledger"]):
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
-        refuse_address(folder)
+        if folder.parts and folder.parts[0].endswith(":"):
+            raise StudyError(
+                f"{str(folder)!r} is an address, not a folder; copy its files into a local folder first"
+            )
         self.folder = folder
         self.path = folder / "ledger.sqlite"
         if not write and not self.path.exists():
@@ -181,10 +186,13 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Copy another folder's runs and weights, except runs that this study already has; return the number of
         copied runs.
 
-        Losses and states of unfinished runs are copied too. No run is replaced. Weights are copied before runs.
+        Losses and states of unfinished runs are copied too. No run is replaced. Weights are copied before runs. If
+        runs end in the other folder in the meantime, the next merge copies them.
         """
+        before = self.ids()
         with Ledger(folder) as other:  # refuses files that are not a ledger of this version
-            address, (problem,) = other.address, other._db.execute("PRAGMA quick_check(1)").fetchone()
+            address, new = other.address, other.ids() - before
+            (problem,) = other._db.execute("PRAGMA quick_check(1)").fetchone()
         if problem != "ok":
             raise StudyError(
                 f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore a copy, or merge the other "
@@ -192,19 +200,19 @@ class Ledger(AbstractContextManager["Ledger"]):
             )
         if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
             return 0
-        before = self.ids()
         for file in (folder / FOLDER).glob("*"):
             target = self.folder / FOLDER / file.name
-            if file.suffix != PARTIAL and file.stem not in before and not target.exists():
-                with write_atomically(target) as partial:
+            if file.suffix in FILES and file.stem not in before and not target.exists():
+                # a run that ends deletes its state
+                with suppress(FileNotFoundError), write_atomically(target) as partial:
                     shutil.copyfile(file, partial)
         with self._explained():
             self._db.execute("ATTACH DATABASE ? AS other", (address,))
             with self._transaction():
                 for statement in MERGE.split(";"):
-                    self._db.execute(statement)
+                    self._db.execute(statement, {"new": json.dumps([*new])})
             self._db.execute("DETACH DATABASE other")
-        return len(self.ids() - before)
+        return len(new)
 
     def curve(self, run: str) -> LossCurve:
         """Return the losses of the finished or running job with this plan id; none before the job's first

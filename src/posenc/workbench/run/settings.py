@@ -75,8 +75,13 @@ class Setting:
         """
         if self.by_task and "=" in text:
             parts = re.split(r",(?=[^,]*=)", text)  # split at commas before a task, not before a value
-            pairs = [part.partition("=") for part in parts]
-            return {task.strip(): self.read(f"{name} of {task.strip()}", value) for task, _, value in pairs}
+            pairs = [(task.strip(), value) for task, _, value in (part.partition("=") for part in parts)]
+            named = [task for task, _ in pairs]
+            if twice := [task for task in named if named.count(task) > 1]:
+                raise InvalidArgument(
+                    f"{name}={text!r} names {twice[0]} twice; list the values of an axis as in {twice[0]}=1,2"
+                )
+            return {task: self.read(f"{name} of {task}", value) for task, value in pairs}
         if self.many and not (self.kind is int and "," not in text):  # a single whole number is a count
             from posenc.encodings.text import split  # imports torch, which --help does not need
 
@@ -108,12 +113,11 @@ class Setting:
             return Path(value)
         if self.kind is float and type(value) is int:
             value = float(value)
-        if type(value) is not self.kind:
+        in_range = not isinstance(value, int | float) or self.low <= value <= self.high
+        if type(value) is not self.kind or not in_range:
             raise InvalidArgument(f"{name}={value!r} must be {self._wanted()}")
         if self.choices and value not in self.choices:
             raise UnknownName(name, value, self.choices)
-        if isinstance(value, int | float) and not self.low <= value <= self.high:
-            raise InvalidArgument(f"{name}={value!r} must be {self._wanted()}")
         return value
 
     def _wanted(self) -> str:

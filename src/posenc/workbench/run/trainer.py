@@ -4,7 +4,6 @@ run."""
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +120,8 @@ def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.o
     return torch.optim.AdamW(groups, learning_rate, betas, weight_decay=how.weight_decay, fused=True)
 
 
-def _autocast(how: Training, device: torch.device) -> AbstractContextManager[object]:
-    if how.autocast == "none":
-        return nullcontext()
-    return torch.autocast(device.type, getattr(torch, how.autocast))
+def _autocast(how: Training, device: torch.device) -> torch.autocast:
+    return torch.autocast(device.type, torch.bfloat16, enabled=how.autocast == "bfloat16")
 
 
 class _Watch:

@@ -14,7 +14,6 @@ from posenc.attend.attend import attention
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import for_layers
 from posenc.encodings.placed import Placed
-from posenc.errors import InvalidArgument
 from posenc.mask import Mask
 from posenc.positions import arange, on_axes
 from posenc.workbench.run.settings import Model
@@ -166,16 +165,6 @@ class Transformer(nn.Module):
         for layer, block in enumerate(self.blocks):
             x = block(x, placed[layer], mask)
         return self.head(self.norm(x))
-
-    @torch.no_grad()
-    def generate(self, prompt: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
-        """Return the prompt and ``length`` further tokens, chosen greedily one at a time."""
-        if not self.causal:
-            raise InvalidArgument("generate needs a causal transformer; create it with causal=True")
-        tokens = prompt
-        for _ in range(length):
-            tokens = torch.cat((tokens, self(tokens)[:, -1].argmax(-1, keepdim=True)), dim=1)
-        return tokens
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:

@@ -21,7 +21,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import StudyError
-from posenc.workbench.files import PARTIAL, cache, lock
+from posenc.workbench.files import PARTIAL, lock
 from posenc.workbench.run.machine import trim
 from posenc.workbench.tasks.documents import CHUNK, DEFAULT, Document, documents, files
 from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
@@ -203,10 +203,10 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
     Raises:
         StudyError: the folder is not writable.
     """
-    name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    if (folder := cache("texts") / name).is_dir():
-        return folder
-    home = _home()
+    name, cache = hashlib.sha256(key.encode()).hexdigest()[:32], _cache()
+    if (cache / name).is_dir():
+        return cache / name
+    home = cache if _writable(cache) else Path(_temporary().name)
     folder, partial = home / name, home / f"{name}{PARTIAL}"
     try:
         with lock(home / f"{name}.lock", wait=True):
@@ -227,14 +227,26 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _home() -> Path:
-    """Return the cache folder for texts, or a temporary folder for this process if the cache is not writable."""
-    home = cache("texts")
+def _cache() -> Path:
+    """Return the folder for texts in ``$POSENC_CACHE`` or in the user's cache folder, with symbolic links resolved.
+
+    A user without a home folder, as in some containers, has a temporary folder.
+    """
+    home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
+    try:
+        return Path(home).expanduser().resolve() / "texts"
+    except RuntimeError:
+        return Path(_temporary().name)
+
+
+def _writable(folder: Path) -> bool:
+    """Create the folder if possible, and return whether this process may write to it."""
     with suppress(OSError):
-        home.mkdir(parents=True, exist_ok=True)
-    return home if os.access(home, os.W_OK) else Path(_temporary().name)
+        folder.mkdir(parents=True, exist_ok=True)
+    return os.access(folder, os.W_OK)
 
 
 @lru_cache(maxsize=1)
 def _temporary() -> "TemporaryDirectory[str]":
+    """Return a folder that lasts as long as this process, for texts that cannot be cached."""
     return TemporaryDirectory(prefix="posenc-texts-")
