@@ -243,7 +243,7 @@ def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
             "alibi",
             {"bias": np.zeros((8, 1, 1))},
             None,
-            r"bias has shape \(8, 1, 1\); pass \(heads, tokens, tokens\), and two",
+            r"bias has shape \(8, 1, 1\); pass shape \(heads, tokens, tokens\) with two",
         ),
         ("qwen3_5", {"inv_freq": np.ones(8)}, "linear_attention", "linear_attention"),
         ("learned", {"table": np.ones((8, 8))}, None, "learned"),

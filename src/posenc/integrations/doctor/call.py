@@ -211,7 +211,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
         raise errors[0]
     for way, each in compared:
         if at.max() < wanted[0].max() and not way[1][0]:  # given tables are short
-            each.note += f", at positions up to {at.max():,} only; those up to {wanted[0].max():,} raise an error"
+            each.note += (
+                f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
+            )
     right = [port for port in compared if port[1].fits({})]
     if right and takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
         brief = replace(asked, lengths=(*asked.lengths, len(NEAR)))

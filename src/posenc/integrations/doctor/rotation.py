@@ -121,7 +121,7 @@ UNEVEN: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Iterable[tu
         lambda port, axes, theta: ((axes[i], theta[i]) for i in port.places % port.pairs),
     ),
     "doubled": (
-        "its sections are doubled, so that the two channels of a pair rotate by different axes",
+        "its sections are doubled, so that the two channels of a pair belong to different axes",
         lambda port, axes, theta: ((half, theta) for half in np.split(axes.repeat(2), 2)),
     ),
 }
