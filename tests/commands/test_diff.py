@@ -144,7 +144,7 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
     short = {**MODEL, "num_hidden_layers": 1, "max_position_embeddings": 2048, "rope_parameters": YARN}
     status, differences, lines = compared(target, "--draft", saved(tmp_path, "short.json", short))
     assert "admitted_length" in {one["what"] for one in differences}
-    assert "the draft model has only 2,048 positions, but its target has 32,768" in lines
+    assert "the draft model allows only 2,048 tokens, but its target allows 32,768" in lines
     copied = saved(tmp_path, "copied.json", {**MODEL, "num_hidden_layers": 1, "rope_parameters": YARN})
     assert compared(target, "--draft", copied) == (0, [], "no differences\n")
     windows = saved(tmp_path, "windows.json", json.loads((CONFIGS / "gemma-3-4b.json").read_text()))

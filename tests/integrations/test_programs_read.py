@@ -460,9 +460,9 @@ def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:
             mlx,
             {**OLDER, "model_type": "internlm3", "rope_scaling": YARN},
             "",
-            "state 'rope_type' as linear or dynamic",
+            "set 'rope_type' to linear or dynamic",
         ),
-        (mlx, {**OLDER, "model_type": "minicpm3", "rope_scaling": YARN}, "", "state 'rope_type' as longrope"),
+        (mlx, {**OLDER, "model_type": "minicpm3", "rope_scaling": YARN}, "", "set 'rope_type' to longrope"),
         (mlx, {**OLDER, "model_type": "minicpm3"}, "", "its model file reads rope_scaling, which has no default"),
         (
             mlx,

@@ -52,7 +52,7 @@ def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dic
 def _completed(
     config: Mapping[str, Any], stated: Collection[str], known: Mapping[str, Any], *, inner_first: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return a config with a program's defaults for keys that the config does not state, and the defaults in words.
+    """Return a config with a program's defaults for keys that the config lacks, and the defaults in words.
 
     Args:
         stated: the keys of the rope dictionary.
@@ -89,13 +89,14 @@ def table_of(
         title, version: the program's name in sentences, and its release.
         config: as in ``huggingface.read``.
         takes: the program whose ``defaults`` are used for missing keys.
-        change: a function of a rope dictionary (whole, or of one layer type) and the config that returns the
-            dictionary from which ``huggingface.read`` computes the program's positions.
+        change: a function of a rope dictionary (for all layers or for one layer type) and the config that returns
+            the dictionary from which ``huggingface.read`` computes the same positional encoding as the program.
         admitted: a function of the positions and the given rope dictionary that returns the longest input that the
             program allows by default. The default is the config's length.
         unread: keys of the config that the program does not know.
-        rotated: a function that changes the positions after reading, if no dictionary can state the change.
-        long_list: for which requests the program uses LongRoPE's long list, in words; empty if for long requests.
+        rotated: a function that changes the positions after reading, if no dictionary can express the change.
+        long_list: the requests for which the program uses LongRoPE's long list, in words; empty if only for long
+            requests.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
@@ -112,7 +113,7 @@ def table_of(
     times = math.prod(one.times_original for one in departing)
     part, stated = _changed(part, change, times)
     part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
-    notes += [f"{fact}, the default of {program}, which reads no key that states it" for fact in assumed]
+    notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions, departing = model_files.listed(rotated(positions, given), departing, part.get("layer_types") or ())
     if name != "transformers" and FAMILIES[positions.model_type].backwards:

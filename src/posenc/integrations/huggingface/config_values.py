@@ -18,15 +18,15 @@ class ConfigValues:
         stated: the language model's part of the given config.
         base: the rotary base, if the config lacks a base.
         as_type: the family whose rules are used instead of the rules of the config's own model_type.
-        made: the config object of ``stated``, which by default transformers' class builds. If the class refuses
-            the config, pass the class itself, and the config is read unchanged.
+        made: the config object of ``stated``; by default, transformers' class builds it. If the class refuses the
+            config, pass the class itself, and the config is read unchanged.
 
     Attributes:
         made: the config object.
         config: the values of the config object, under older and standard names.
         family: the facts about the model that are not in the config.
         stated_rope: the given rope dictionary.
-        entries: the dicts that may state something about rotation: the config and its rope dictionaries.
+        entries: the dicts that may contain settings of rotation: the config and its rope dictionaries.
         assumed: notes about values that the config leaves out.
     """
 
@@ -107,7 +107,7 @@ class ConfigValues:
         self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
-        """Return whether the config states a key, under the class's name or the standard name."""
+        """Return whether the config contains a key, under the class's name or the standard name."""
         other = {own: name for name, own in self.names.items()} | self.names
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
