@@ -1,7 +1,7 @@
-"""Claims on which lessons contradict each other; the verdicts come from models trained on 2026-11-23.
+"""Claims about which lessons contradict each other; the verdicts come from models trained on 2026-11-23.
 
 The precise statements contain the measured results. ``--slow`` trains the models again, which takes about 40
-minutes on one core. A verdict stands if the differences have the same signs.
+minutes on one core. A verdict stands if the differences have the same signs as in the precise statements.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def lost(encoding: str) -> list[float]:
 
 
 def apart(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Return ours − theirs with its interval over seeds."""
+    """Return the mean of ours − theirs over the seeds, with its confidence interval."""
     return over_seeds(less(ours, theirs))
 
 

@@ -179,8 +179,8 @@ def remapped_distances() -> Evidence:
     q = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(1, 1, length, 2)
 
     def furthest(remap: posenc.Encoding) -> float:
-        """Return the longest distance in the scores, measured with a pair that rotates by 1/1024 rad per
-        position."""
+        """Return the longest distance used in the scores. It is measured with a pair that rotates by 1/1024 rad
+        per position."""
         placed = remap.at(at[-1:], at, dtype=torch.float64)
         turned_q, turned_k = placed.rotate(q[:, :, -1:], q)
         cosines = posenc.scores(turned_q, turned_k, placed, causal=True, scale=1.0)

@@ -1,4 +1,4 @@
-"""Claims from comparing all encodings. Each claim trains small models and needs ``--slow``."""
+"""Claims based on a comparison of all encodings. Each claim trains small models and needs ``--slow``."""
 
 from dataclasses import replace
 from functools import cache
