@@ -81,10 +81,10 @@ def documents_of_chunks(
     key_mask: Tensor | None,
     from_first_token: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Return the document of every query and key, if every chunk is a document. q and k are their indices in the
-    sequence.
+    """Return the document of every query and key, with every chunk as a document of its own.
 
-    Chunks start at index 0, or at the first real token of each document.
+    q and k are the indices of queries and keys in the sequence. Chunks start at index 0, or at the first real
+    token of each document.
     """
     S = k.shape[-1]
     q_names, k_names = torch.zeros_like(q), torch.zeros_like(k)

@@ -210,7 +210,7 @@ def fused_backward(
 
 
 def mask_dtype(q: Tensor) -> torch.dtype:
-    """Return float32 for 16-bit and float32 q, and float64 for float64 q, for which torch 2.13's CPU kernel
+    """Return float32 for 16-bit and float32 q, and float64 for float64 q. With float64 q, torch 2.13's CPU kernel
     misreads a float32 mask.
     """
     return torch.promote_types(q.dtype, torch.float32)
