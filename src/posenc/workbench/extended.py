@@ -111,7 +111,8 @@ def extend(
 
     Raises:
         InvalidArgument: a value is invalid for all models, or for this model.
-        StudyError: the model or text cannot be read, the text is too short, or memory or disk space is too small.
+        StudyError: the model or text cannot be read, the text is too short, or there is too little memory or disk
+            space.
     """
     path, console = Path(model), console or terminal.SILENT
     asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
