@@ -42,7 +42,7 @@ def turn_words(frequencies: tuple[Decimal, ...]) -> list[int]:
 def cos_sin(
     phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """Return cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
+    """Return ``scale`` times cos and sin of integer phases, computed in float64 and rounded once to ``dtype``.
 
     The error is at most half a unit in the last place of ``scale`` in ``dtype``: 2^−25 in float32 with ``scale=1``.
     In float64, the error is that of the trigonometric functions, 2e-16, plus that of the phase.
@@ -133,7 +133,7 @@ class Clock(ConstantBuffers):
             raise InvalidArgument("frequencies is empty; pass at least one frequency")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
             raise InvalidArgument(
-                f"the frequency {max(frequencies.float32):g} radians per position is too large for "
+                f"a frequency of {max(frequencies.float32):g} radians per position is too large for "
                 "phases='float32', because its angles would overflow; use phases='exact'"
             )
         self.frequencies, self.phases, self.by_axis = frequencies, phases, any(axis_of_hand)
