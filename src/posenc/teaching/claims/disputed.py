@@ -74,10 +74,10 @@ def rope_extrapolates_better() -> Evidence:
 
 @claim(
     statement="Inside the trained range, learned encodings are slightly better than sinusoidal ones.",
-    precise="One lesson says slightly better; another says equal, like the 2017 paper's table of variants. In "
-    "small models after 600 steps, a table's loss is 0.41 (0.36 … 0.46) nats per byte above the loss of "
-    "sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long training was "
-    "not measured.",
+    precise="One lesson calls them slightly better; another calls them equal, as the 2017 paper's table of "
+    "variants does. In small models after 600 steps, a table's loss is 0.41 (0.36 … 0.46) nats per byte above "
+    "the loss of sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long "
+    "training was not measured.",
     verdict=Verdict.FAILS,
     source=f"{SOURCE}; Vaswani et al. 2017, table 3, row E",
     slow=True,

@@ -72,8 +72,9 @@ def ntk_leaves_the_trained_range() -> Evidence:
 
 @claim(
     statement="YaRN is one formula.",
-    precise="The paper's ramp depends on turns within the trained length, the released code's on the pair's index. "
-    "The two ramps differ by a factor of up to 3.04 (d=128, L=4096, s=16, pair 38); checkpoints follow the code.",
+    precise="The paper's ramp depends on turns within the trained length; the released code's ramp depends on "
+    "the pair's index. The two ramps differ by a factor of up to 3.04 (d=128, L=4096, s=16, pair 38); "
+    "checkpoints follow the code.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2, and its authors' code",
 )
@@ -149,9 +150,9 @@ def dynamic_by_length() -> Evidence:
 
 @claim(
     statement="Partial rotation and proportional RoPE are the same thing.",
-    precise="Partial rotation gives its channels a complete set of frequencies; proportional RoPE keeps the "
-    "head's frequencies and sets the slowest to zero. Reading a config with the wrong method gives a different "
-    "model.",
+    precise="Partial rotation gives the rotated channels a complete set of frequencies; proportional RoPE keeps "
+    "the head's frequencies and sets the slowest to zero. Reading a config with the wrong method gives a "
+    "different model.",
     verdict=Verdict.FAILS,
     source="Barbero et al. 2024 (arXiv 2410.06205), section 6",
 )
