@@ -219,7 +219,8 @@ def frequencies_of_the_head() -> Evidence:
 
 @claim(
     statement="RoPE puts positions into q, k and v.",
-    precise="Values are never rotated and embeddings are never changed, so copied values are bit-for-bit identical.",
+    precise="Values are never rotated and embeddings are never changed, so copied values are bit-for-bit "
+    "identical.",
     verdict=Verdict.FAILS,
     source=SU,
 )
