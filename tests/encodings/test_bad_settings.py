@@ -149,7 +149,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Sandwich(2, first=2), "first=2 must be 1, as in the paper, or 0"),
     (lambda: Sandwich(2, base=1.0), "base=1.0 must be finite and above 1"),
     (lambda: Shaw(0, 2), "head_dim=0 must be at least 1"),
-    (lambda: Shaw(8, 2, behind=-1), "behind=-1 and ahead=8 must be at least 0, and one of the two"),
+    (lambda: Shaw(8, 2, behind=-1), "behind=-1 and ahead=8 must be at least 0, and at least one must be above 0"),
     (lambda: Shaw(8, 2, behind=0, ahead=0), "behind=0 and ahead=0 must be at least 0"),
     (lambda: Sinusoidal(0), "width=0 must be at least 1"),
     (lambda: Sinusoidal(7, base=0.5), "base=0.5 must be finite and above 1"),
