@@ -126,8 +126,8 @@ class Rotation:
         lists: the axis map whose lists of frequencies are used; None for one list over all pairs.
         written: the channels to which a rotated pair is written; None for the channels in ``layout``.
         ladder: another layer type whose frequencies are used, its base, and its frequencies; None if there is none.
-        series: a change of the frequencies, a key of ``SERIES``.
-        products: the formula for a pair, a key of ``PRODUCTS``.
+        series: how the frequencies are changed, as a key of ``SERIES``.
+        products: the formula for a pair, as a key of ``PRODUCTS``.
         per_channel: whether frequencies are indexed by channel instead of by pair.
         crossed: whether angles are laid out for the other pairing: repeated (0, 0, 1, 1, …) for half pairs, or
             tiled (0, 1, …, 0, 1, …) for interleaved pairs.
@@ -205,7 +205,7 @@ class Rotation:
 
     @property
     def parts(self) -> int:
-        """The number of axes with a list of frequencies of their own, or 1."""
+        """The number of lists of frequencies: one per axis, or one in total."""
         return self.lists.axes if self.lists and self.lists.pairs_of_axis else 1
 
     @property
@@ -214,8 +214,10 @@ class Rotation:
         return float(getattr(self.scaling, "factor", 1.0))
 
     def with_swapped_ends(self, plain: Array) -> Array:
-        """Return YaRN's frequencies if the betas are swapped in its authors' code: the ramp is reversed, and its
-        ends are rounded inwards to whole pairs."""
+        """Return the frequencies that the code of YaRN's authors computes from swapped betas.
+
+        The ramp is reversed, and its ends are rounded inwards to whole pairs.
+        """
         first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
         keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
         return plain * keep + plain / self.slower * (1 - keep)
@@ -230,7 +232,7 @@ class Rotation:
         return fill(theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
-        """Round the values called ``what`` to 16 bits if ``precision`` lists this name, or to float32 if it lists
+        """Round values to 16 bits if ``precision`` lists their name, ``what``. Round them to float32 if it lists
         only other names.
         """
         low, *names = self.precision or ("", what)
@@ -245,7 +247,7 @@ class Rotation:
         return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")
 
     def keeps_lengths(self, rows: Rows) -> bool:
-        """Return whether a rotation could produce these rows: each pair must keep its length, times the factor."""
+        """Return whether a rotation could produce these rows: only the factor may change the length of a pair."""
         keeps = self.products not in ("reflected", "overwritten") and self.second is None
         if "pair" in rows or self.per_channel or self.crossed or not keeps:
             return True

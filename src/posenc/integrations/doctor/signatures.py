@@ -61,7 +61,7 @@ OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 
 
 def functions_of(names: Mapping[str, Any], name: str) -> list[Callable[..., Any]]:
-    """Return the functions that a file defines in Python, and the tested object, which may be a class."""
+    """Return the Python functions in a file, and the tested object, which may be a class."""
     return [each for key, each in names.items() if inspect.isfunction(each) or key == name]
 
 
