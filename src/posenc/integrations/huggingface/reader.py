@@ -87,8 +87,8 @@ class Reader:
 
     @property
     def refused(self) -> bool:
-        """Whether transformers' class refuses the config, so that ``made`` is the class. The reading then ends in
-        an error.
+        """Whether transformers' class refuses the config, so that ``made`` is the class. Reading then fails with an
+        error.
         """
         return isinstance(self.made, type)
 
@@ -152,7 +152,7 @@ class Reader:
 
     @cached_property
     def length(self) -> int:
-        """The longest input, in tokens or in patches, without rows of a table that belong to no position."""
+        """The longest input, in tokens or in patches, not counting table rows that belong to no position."""
         if not self.family.sees:
             self.check_stated(self.family.length, self.is_stated(self.family.length))
             padding = self.family.tables.padding_rows
@@ -182,8 +182,9 @@ class Reader:
         return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
 
     def softmax_factor(self, head_dim: int) -> float:
-        """Return the factor on 1/√D: the family's own scale, or DeepSeek's factor (0.1·mscale_all_dim·ln s + 1)²
-        for every type of scaling.
+        """Return the factor on 1/√D: the family's own, or DeepSeek's (0.1·mscale_all_dim·ln s + 1)², or else 1.
+
+        DeepSeek's factor applies with every type of scaling.
         """
         if self.scale_of_scores:
             return float(self.scale_of_scores * head_dim**0.5)
@@ -205,7 +206,7 @@ class Reader:
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """Return the recipe of a rotary layer from one flat rope dictionary and the config around the dictionary.
 
-        Pass ``head_dim`` for layers whose heads differ from the general value in the config.
+        Pass ``head_dim`` for layers whose head size differs from the general one in the config.
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
         parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
@@ -337,7 +338,7 @@ class Reader:
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
-        """Return the rotary base, which is never a silent default."""
+        """Return the rotary base, and add a note to ``assumed`` if the config does not give it."""
         if self.family.fixed_base is not None:
             self.assumed.append(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base

@@ -1,4 +1,4 @@
-"""One module per program, with its tested releases, how it interprets configs, and its position keys.
+"""One module per program, with its tested releases, its interpretation of configs, and its position keys.
 
 ``read`` returns the position table that the program computes from a config. The table follows the program's own
 source, even if the source disagrees with the config. ``write`` expresses a model's positional encoding in the
@@ -262,7 +262,8 @@ Change = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
 
 
 def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dict[str, Any], set[str]]:
-    """Return a config with changed rope dictionaries and original lengths, and the dictionaries' keys."""
+    """Return a config with changed rope dictionaries and original lengths. Also return all keys in the
+    dictionaries."""
     changed, stated = dict(config), set[str]()
     for key in BOTH_FORMS:
         entries = config.get(key) or {}
@@ -323,8 +324,8 @@ def table_of(
             program allows by default. The default is the config's length.
         unread: keys of the config that the program does not know.
         rotated: a function that changes the positions after reading, if no dictionary can express the change.
-        long_list: the requests for which the program uses LongRoPE's long list, in words; empty if only for long
-            requests.
+        long_list: the requests for which the program uses LongRoPE's long list, in words; empty if the program
+            uses it only for long requests.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
