@@ -111,7 +111,7 @@ def test_a_broken_encoding_is_told_what_it_breaks() -> None:
     told = {v.law: v for v in report.broken}
     assert told["whole_is_pieces"].outcome == "broken"
     assert "read in pieces of 1 at (" in told["whole_is_pieces"].detail
-    assert "BROKEN  whole_is_pieces\n          A sequence gives the same outputs at once" in str(report)
+    assert "BROKEN  whole_is_pieces\n          A sequence gives the same outputs in one pass" in str(report)
 
 
 def test_an_error_inside_a_law_is_no_broken_law() -> None:

@@ -195,8 +195,8 @@ def test_a_logsumexp_far_from_all_keys_keeps_the_gradient() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"dropout": None}, "dropout=None must be the share of dropped weights, a number of at least 0 and below 1"),
-    ({"dropout": "a"}, "dropout='a' must be the share of dropped weights, a number of at least 0 and below 1"),
+    ({"dropout": None}, "dropout=None must be the share of weights to drop: at least 0 and below 1"),
+    ({"dropout": "a"}, "dropout='a' must be the share of weights to drop: at least 0 and below 1"),
     ({"softcap": 0.0}, "softcap=0.0 must be a finite number above 0"),
     (
         {"sinks": torch.zeros(3)},

@@ -38,10 +38,10 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 # 30 checkpoints × programs
 
 The table shows whether releases compute the encoding that published configs specify. *equal*: yes (lengths are not
-compared). *cos …*: no, with the largest error of cos up to four times the trained length. *window* or another
-field: this field differs. *refused*: the release does not run the config. *not read*: posenc has no rules for this
-model. *not asked*: the program's model file was not run. Below the table, *all* means all layers.
-`python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
+compared). *cos …*: no; the number is the largest error of cos at positions up to four times the trained length.
+*window* or another field: no; this field differs. *refused*: the release does not run the config. *not read*:
+posenc has no rules for this model. *not asked*: the program's model file was not run. Below the table, *all* means
+all layers. `python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
 
 """
 

@@ -125,7 +125,7 @@ def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
 
 
 def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], None]:
-    """Return a check that uses a predicate. ``must`` is the end of the error message "name=value must …"."""
+    """Return a check of ``holds(value)``. ``must`` is the end of the error message "name=value must …"."""
 
     def check(value: Any, name: str) -> None:
         if not holds(value):

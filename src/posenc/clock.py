@@ -118,7 +118,7 @@ class Clock(ConstantBuffers):
             raise InvalidArgument("frequencies is empty; pass at least one frequency")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
             raise InvalidArgument(
-                f"the frequency {max(frequencies.float32):g} radians per position is too large for "
+                f"a frequency of {max(frequencies.float32):g} radians per position is too large for "
                 "phases='float32', because its angles would overflow; use phases='exact'"
             )
         self.frequencies, self.phases, self.by_axis = frequencies, phases, any(axis_of_hand)

@@ -75,4 +75,4 @@ def _nearest(word: str, known: Collection[str]) -> str | None:
 
 
 class StudyError(PosencError):
-    """A study (ledger, text, output folder) cannot be read, written or continued."""
+    """A study's ledger, text or output folder cannot be read, written or continued."""

@@ -51,7 +51,7 @@ class Pytree:
         register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
 
     def look_again(self) -> None:
-        """Recompute the facts after tensors were replaced."""
+        """Recompute the facts after tensors have been replaced."""
 
     def changed(self: Kind, **attributes: Any) -> Kind:
         """Return a copy of the object with these attributes replaced."""
@@ -77,8 +77,10 @@ Structure = tuple[Any, ...]
 
 
 def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
-    """Return the tensor attributes, and the structure: the class, the names of these attributes, the attributes
-    that share the tensor of an earlier attribute, all other attributes, and facts.
+    """Return the attributes that contain tensors, and the structure.
+
+    The structure consists of the class, the names of these attributes, the names of attributes that are the same
+    object as an earlier one, all other attributes, and the facts.
     """
     state = tree.__getstate__()
     parts: dict[str, Any] = {}
@@ -120,8 +122,8 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """Slice a tensor along its last axes, which ``axes`` names. Every slice has a start and a stop. Axes of size 1
-    are not sliced, except ``q`` (queries) and ``k`` (keys).
+    """Slice a tensor along its last axes; ``axes`` has one letter for each. Every slice has a start and a stop.
+    Axes of size 1 are not sliced, except ``q`` (queries) and ``k`` (keys).
     """
     for axis, name in enumerate(reversed(axes), 1):
         place = places.get(name)

@@ -149,7 +149,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Sandwich(2, first=2), "first=2 must be 1, as in the paper, or 0"),
     (lambda: Sandwich(2, base=1.0), "base=1.0 must be finite and above 1"),
     (lambda: Shaw(0, 2), "head_dim=0 must be at least 1"),
-    (lambda: Shaw(8, 2, behind=-1), "behind=-1 and ahead=8 must be at least 0, and one of the two"),
+    (lambda: Shaw(8, 2, behind=-1), "behind=-1 and ahead=8 must be at least 0, and at least one must be above 0"),
     (lambda: Shaw(8, 2, behind=0, ahead=0), "behind=0 and ahead=0 must be at least 0"),
     (lambda: Sinusoidal(0), "width=0 must be at least 1"),
     (lambda: Sinusoidal(7, base=0.5), "base=0.5 must be finite and above 1"),
@@ -174,7 +174,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
     (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
-    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be the number of pairs of each axis, a whole number"),
+    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be whole numbers of at least 1: the number of pairs"),
     (lambda: strided(1, 2), r"strided\(1, 2\) cannot be interleaved: the first section must be the larg"),
     (lambda: alternating(2, 5), r"alternating\(2, 5\): the number of pairs must be a multiple of"),
     (
@@ -250,7 +250,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must be above 0"),
     (
         lambda: Kerple(2, kernel="power").set(torch.ones(2), torch.full((2,), 2.0)),
-        r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code raises smaller",
+        r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code clamps values",
     ),
     (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
     (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2, but every"),

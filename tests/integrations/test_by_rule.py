@@ -76,7 +76,7 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
         ("deepseek_v3", "the config has 'qk_nope_head_dim', which Llama's config lacks"),
         (
             "cohere2",
-            "full_attention and sliding_attention share one rotary module, and some of these types may not rotate",
+            "full_attention and sliding_attention share one rotary module, but perhaps not all of them rotate",
         ),
         ("nanochat", "the pairing in its model file is backwards"),
         ("qwen3_5_text", "the rotary module has mrope_section, for positions on several axes"),

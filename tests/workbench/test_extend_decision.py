@@ -41,8 +41,8 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     assert headline(found) == "Do not stretch: cut to the last 16 tokens"
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents: 2.30 when cut to the last 16 tokens; "
-        "2.41 with YaRN; 4.00 with no scaling. The first is surely better than changing nothing "
-        "(−1.700, −1.700 … −1.700). No other change is surely better."
+        "2.41 with YaRN; 4.00 with no scaling. The first is significantly better than changing nothing "
+        "(−1.700, −1.700 … −1.700). No other change is significantly better."
     )
     read = as_json(found)
     assert (read["use"], read["change"], read["decided"]) == ("cut", "cut", True)
@@ -142,7 +142,7 @@ def test_a_fine_tune_is_a_change_among_others() -> None:
     assert headline(large) == "Fine-tune and use YaRN to read 48 tokens"
     assert large.change(large.chosen) == "weights and config"
     assert config_patch(MODEL, large) is None  # the folder of tuned weights has the keys
-    assert "The first is surely better than cutting after the same tuning (−2.000, " in answer(large)
+    assert "The first is significantly better than cutting after the same tuning (−2.000, " in answer(large)
 
 
 def test_what_training_alone_gives_is_credited_to_no_method() -> None:
@@ -159,10 +159,10 @@ def test_what_training_alone_gives_is_credited_to_no_method() -> None:
     assert headline(found) == "Do not stretch: fine-tune, then cut to the last 16 tokens"
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents: 2.07 with no scaling, tuned and cut; "
-        "2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The first is surely "
-        "better than changing nothing (−2.934, −2.934 … −2.934). The first is surely better than cutting (−0.034, "
-        "−0.034 … −0.034). Loss on the first 16 tokens changes by +0.070, 0.070 … 0.070. No other change is surely "
-        "better."
+        "2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The first is "
+        "significantly better than changing nothing (−2.934, −2.934 … −2.934). The first is significantly better "
+        "than cutting (−0.034, −0.034 … −0.034). Loss on the first 16 tokens changes by +0.070, 0.070 … 0.070. No "
+        "other change is significantly better."
     )
     read = as_json(found)
     assert (read["use"], read["change"]) == ("cut", "weights and cut")

@@ -76,7 +76,7 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
         ('tasks = ["needle", "needle"]', "without duplicates"),
         ('seeds = "three"', "seeds='three' must be a whole number"),
         ("seeds = 1.5", "seeds=1.5 must be a whole number"),
-        ("seeds = 0", "seeds=0 must be a number of seeds, 1 … 65,536, or a list such as [0, 1]"),
+        ("seeds = 0", "seeds=0 must be a number of seeds from 1 to 65,536, or a list such as [0, 1]"),
         ("seeds = 1_000_000_000", "seeds=1000000000 must be a number of seeds"),
         ("text = 3", "text=3 must be a path"),
         ("lengths = [inf]", "lengths=inf must be a number, 1 … 65,536 × the trained length"),

@@ -1,4 +1,4 @@
-"""Attention without an L×L tensor. Each call uses the first backend in the list in ``ways.py`` that supports it.
+"""Attention without an L×L tensor. Each call uses the first backend in ``ways.py`` that supports the call.
 Every backend computes softmax(``scores``)·v. ``explain`` reports which backend a call uses, and ``backend=`` forces
 a backend.
 """
@@ -191,9 +191,7 @@ def _settings(
     if softcap is not None:
         as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
-        raise InvalidArgument(
-            f"dropout={dropout!r} must be the share of dropped weights, a number of at least 0 and below 1"
-        )
+        raise InvalidArgument(f"dropout={dropout!r} must be the share of weights to drop: at least 0 and below 1")
     if backend != "auto" and backend not in WAYS:
         raise UnknownName("backend", backend, ("auto", *WAYS))
     if return_logsumexp and sinks is not None:

@@ -1,8 +1,9 @@
 """Attention in blocks of query rows, with gradients. Masks and biases are recomputed instead of stored.
 
-The forward and backward passes need O(H·rows·S) extra memory for any mask and bias. A bias along a line of offsets
-needs no extra memory: if the rows of a block are reversed, the bias depends only on row + key, so the block's mask
-is a view of the line with strides (1, 1). The rows of the output are then reversed again.
+The forward and backward passes need O(H·rows·S) extra memory for any mask and bias. A bias that depends only
+on the offset needs no extra memory, because it is a line with one value per offset. If the rows of a block are
+reversed, the bias depends only on row + key, so the block's mask is a view of the line with strides (1, 1). The
+rows of the output are then reversed again.
 """
 
 import math
@@ -53,14 +54,18 @@ four tensors of this size exist at a time.
 
 
 def training_rows(q: Tensor, k: Tensor) -> int:
-    """Return the number of query rows in a block with gradients, or in any block on a GPU."""
+    """Return the number of query rows in a block if gradients are computed or the device is a GPU."""
     if q.is_cpu:
         return TRAINING_ROWS
     return max(TRAINING_ROWS, BLOCK_SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
 
 
 class Masks:
-    """The masks of the blocks in a call. A mask is a view of a line of offsets, or ``call`` computes it."""
+    """The masks of the blocks in a call.
+
+    If ``line`` is set, it has one value per offset, and every mask is a view of it. Otherwise ``call`` computes the
+    masks.
+    """
 
     def __init__(self, call: AttentionCall, rows: int) -> None:
         self.call, self.size, self.line = call, rows, None
@@ -76,7 +81,7 @@ class Masks:
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield the blocks as (first row, last row, first key, last key), excluding the last row and key.
+        """Yield (first row, last row, first key, last key) of each block; the last row and key are exclusive.
 
         The rows of a block see only the keys of the block. If there are no rows, yield one empty block.
         """
@@ -91,7 +96,7 @@ class Masks:
         line.
 
         If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
-        Without this subtraction, a large common value (in rows far from all keys) would reduce precision.
+        Rows far from all keys have large values throughout, which would otherwise reduce precision.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
@@ -131,8 +136,9 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """Return the index of the first row of each block that sees a full window of keys with the same mask and bias,
-    or an empty range if there are too few such blocks.
+    """Return the first row of each block that sees a full window of keys, or an empty range if there are too few.
+
+    All these blocks have the same mask and bias.
     """
     window, behind = call.mask.window, call.all_keys - call.queries
     slides = window is not None and call.mask.causal and call.mask.by_offset and call.device.type == "cpu"
@@ -144,10 +150,10 @@ def _rows_alike(call: AttentionCall, rows: int) -> range:
 
 
 def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:
-    """Write the output of all blocks in ``alike``, with one call for each sequence and each query head of a
-    group.
+    """Compute the blocks that start at the rows in ``alike``, and write the results to ``out``.
 
-    The head axis contains the blocks, and the batch axis contains the heads. The keys of neighbouring blocks are
+    Each call to torch's attention computes all these blocks for one sequence and one query head of every group. Its
+    head axis contains the blocks, and its batch axis contains the groups. The keys of neighbouring blocks are
     overlapping views.
     """
     first, last = alike.start, alike.start + alike.step

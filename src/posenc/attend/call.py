@@ -17,8 +17,8 @@ from posenc.mask import Mask
 from posenc.mask.fields import per
 
 LONG = 1024
-"""The number of tokens from which it is faster to omit distant keys of some heads, and to use extra channels
-instead of blocks along a line of offsets.
+"""The number of tokens from which it is faster to omit distant keys of some heads, and to add a bias with extra
+channels instead of in blocks.
 """
 
 
@@ -99,7 +99,7 @@ class AttentionCall(Settings):
 
     @property
     def line(self) -> Tensor | None:
-        """The bias along a line of offsets, if the mask is only causal or windowed; None under a compiler."""
+        """The bias at each offset, if only causality and a window can hide keys; None under a compiler."""
         if self.bias is None or torch.compiler.is_compiling():
             return None
         return self.bias.toeplitz if self.mask.by_offset else None
@@ -124,8 +124,9 @@ class AttentionCall(Settings):
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
 
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
-        """Return, for each key head, the number of last keys (including the query's own key) that can affect the
-        output. The list is empty if all keys can affect the output, or if the numbers are unknown.
+        """Return, for each key head, how many of the nearest keys (with the query's own) can affect the output.
+
+        The list is empty if all keys can affect the output, or if the numbers are unknown.
 
         Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
         all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
@@ -307,15 +308,14 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
 
 
 def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
-    """Raise an error if a mask does not fit these sizes (of batch b, heads h, queries q, keys k) and this
-    device."""
+    """Raise an error if a mask does not fit this device or these sizes: batch b, heads h, queries q, keys k."""
     T, S = sizes["q"], sizes["k"]
     for name, x in mask.tensors().items():
         _check_field(name, x, mask.rows[name]["axes"], sizes, device)
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
             "bidirectional_groups and q_order cannot be combined, because it is unknown which keys belong to the "
-            f"{T} queries; omit q_order, or omit bidirectional_groups in steps after the images"
+            f"{T} queries; omit q_order; in steps after the images, omit bidirectional_groups instead"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
         raise InvalidArgument(f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order")

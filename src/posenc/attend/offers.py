@@ -1,4 +1,4 @@
-"""The list of attention backends, the offers that backends make for a call, and the explanation of the choice."""
+"""The list of attention backends, their offers to compute a call, and the explanation of the choice."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
 
 class Way(NamedTuple):
-    """A backend: its features in addition to masks and biases, and the function that makes its offers."""
+    """A backend: its features besides masks and biases, and the function that returns its offer for a call."""
 
     has: frozenset[str]
     offer: Ask
@@ -49,8 +49,9 @@ FlexAttention or operators.
 
 
 def way(*has: str) -> Callable[[Ask], Ask]:
-    """Return a decorator that registers a function that makes offers as the next backend, under the function's
-    name.
+    """Return a decorator that adds a backend to the end of the list.
+
+    The decorated function returns the backend's offer for a call; the name of the function is the backend's name.
     """
 
     def put(offer: Ask) -> Ask:

@@ -124,7 +124,7 @@ def named(name: str) -> Any:
 
 
 def is_named(value: object, name: str) -> bool:
-    """Return whether the name still refers to this object, which a notebook may have redefined."""
+    """Return whether the name still refers to this object. A notebook may have redefined the name."""
     try:
         return named(name) is value
     except (ImportError, AttributeError):

@@ -71,7 +71,7 @@ Call = tuple[Tensor, Tensor, Placed, Mask]
 
 
 def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
-    """Return, for every part, its rotated queries and keys, the rest of the placed encoding, and its mask.
+    """Return, for every part, the rotated queries and keys, the placed encoding without remapping, and the mask.
 
     If values can be read, parts without visible keys are omitted, but at least one part remains.
     """

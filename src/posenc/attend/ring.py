@@ -51,8 +51,8 @@ def ring_attention(
 
     Args:
         q, k, v: this rank's tensors; all ranks have the same number of keys.
-        placed: the encoding at the positions of this rank's queries and of all S keys, in the order of ranks. An
-            encoding with a state (FoX) needs the states of all keys: ``placed.with_state(gathered)``.
+        placed: the encoding at the positions of this rank's queries and of all S keys, in rank order. An encoding
+            with a state (FoX) needs the states of all keys: ``placed.with_state(gathered)``.
         mask: the mask for this rank's queries and all S keys. A mask that is causal or has a window or chunks
             needs ``q_order`` and ``k_order``.
         group: the process group; all ranks by default.
@@ -125,8 +125,9 @@ class _Ring:
             return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)
 
     def keys(self, step: int, n: int) -> slice:
-        """Return the slice of the sequence with the keys of this step, which belong to the rank ``step`` ranks
-        before this one.
+        """Return the slice of the sequence with the keys of this step.
+
+        These keys belong to the rank that is ``step`` places before this one in the ring.
         """
         owner = (self.rank - step) % self.ranks
         return slice(owner * n, (owner + 1) * n)

@@ -63,7 +63,7 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
     """Pad values to the width of queries, because torch's kernels store all scores if values are narrower.
 
     If there are fewer scores than values, basic operators use the values unchanged, so that a decoding step does
-    not copy the cache (except 16-bit values, which operators would convert to float32).
+    not copy the cache. Values in 16 bits are always padded, because operators would convert them to float32.
     """
     missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
     if missing <= 0:

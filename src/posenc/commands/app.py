@@ -1,4 +1,4 @@
-"""Defines the command line with all its commands, and prints errors in one line."""
+"""Defines the command line and its commands, and prints each error on one line."""
 
 import errno
 import sys
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _sentence(error: OSError) -> str:
-    """Return a message that names the file and a fix for an operating-system error."""
+    """Describe an operating-system error in a sentence that names the file and a fix."""
     if error.errno == errno.ENOSPC:
         return "no space left on the disk; free some space and run the same command again"
     return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"

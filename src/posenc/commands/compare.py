@@ -1,4 +1,4 @@
-"""`posenc compare`: tests which encodings work past the training length, on real text and on tasks about order."""
+"""`posenc compare`: tests which encodings work past the training length, on real text and on synthetic tasks."""
 
 import inspect
 import re
@@ -151,7 +151,7 @@ def _typed() -> str:
 
 
 def _print(console: Console, outcome: "Outcome", folder: Path) -> None:
-    """Print a table and a sentence for every task, then the study's answer and the next step."""
+    """Print a table and a sentence for every task, then the study's overall answer and the command to run next."""
     from posenc.workbench.report import terminal
     from posenc.workbench.report.words import answer, mixed, sentence
 

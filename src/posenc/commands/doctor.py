@@ -1,4 +1,4 @@
-"""`posenc doctor`: finds the mistake that explains a port's numbers."""
+"""`posenc doctor`: finds the mistake in a port from the port's numbers."""
 
 import json
 from dataclasses import asdict
@@ -34,7 +34,7 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer and its causes as JSON.")] = False,
 ) -> None:
-    """Find the mistake that explains a port's numbers: `posenc doctor config.json numbers.npz`.
+    """Find the mistake in a port from the port's numbers: `posenc doctor config.json numbers.npz`.
 
     The function given by --call runs in a separate process with your permissions. The exit status is 1 if the port
     is wrong.

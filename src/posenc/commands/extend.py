@@ -40,7 +40,7 @@ def extend(
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the page.")] = None,
 ) -> None:
-    """Score long documents with the model unchanged, with truncated text, and with every scaling; recommend one."""
+    """Score long documents with the unchanged model, truncated text and every scaling; recommend the best."""
     from posenc import workbench
 
     console = screen(soft_wrap=True)

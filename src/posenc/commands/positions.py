@@ -1,4 +1,4 @@
-"""Parses positions and checks files for commands."""
+"""Parses positions, and checks that the files given to a command exist."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def positions_of(text: str | None) -> list[int] | None:
 
 
 def check_there(*sources: str | Path) -> None:
-    """Refuse missing files before the modules that read such files are imported.
+    """Raise an error if a file is missing, before the modules that read files are imported.
 
     Args:
         sources: paths, optionally prefixed with a program's name and a colon; fingerprints are skipped.

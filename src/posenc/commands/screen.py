@@ -1,4 +1,4 @@
-"""The console of all commands, which prints text without markup, emoji or highlighting."""
+"""The console that all commands use, which prints text without markup, emoji or highlighting."""
 
 from functools import partial
 

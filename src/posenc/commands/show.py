@@ -50,7 +50,7 @@ def show(
 
 
 def _chosen(settings: list[str]) -> dict[str, str]:
-    """Parse settings such as ``["width=32"]`` into a dict, in which each name may occur once."""
+    """Parse settings such as ``["width=32"]`` into a dict; each name may occur only once."""
     chosen: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")

@@ -1,4 +1,4 @@
-"""``python -m posenc.encodings alibi`` prints the formula, the reference and eight values of the encoding ALiBi.
+"""``python -m posenc.encodings alibi`` prints ALiBi's formula and reference, and eight values that it computes.
 
 The formula and the reference are in the docstring of the encoding's module.
 """

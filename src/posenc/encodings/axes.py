@@ -32,8 +32,8 @@ class AxisMap:
             list, and pair i uses the i-th frequency.
         pairs_of_axis: the number of frequencies of each axis; None if all axes share one list.
         units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. Frequencies are
-            multiplied by the unit, so that fractions of an image can be passed as exact integers: with 1/14, a
-            coordinate counts fourteenths.
+            multiplied by the unit, so that fractions of an image can be passed as exact integers: with the unit
+            1/14, coordinates count fourteenths.
         turns: whether units are measured in full turns (2π radians) instead of radians.
     """
 
@@ -61,7 +61,7 @@ class AxisMap:
         if len(indices) != self.pairs or not all(in_range):
             raise InvalidArgument(
                 f"index_of_pair={self.index_of_pair} must be {self.pairs} numbers, each below the number of "
-                f"pairs of its axis, {tuple(sizes)}"
+                f"pairs of its axis; the axes have {tuple(sizes)} pairs"
             )
 
     def __repr__(self) -> str:
@@ -205,7 +205,7 @@ def _map(
 def _check_sections(sections: tuple[int, ...]) -> None:
     if len(sections) < 1 or any(type(count) is not int or count < 1 for count in sections):
         raise InvalidArgument(
-            f"sections={sections} must be the number of pairs of each axis, a whole number of at least 1"
+            f"sections={sections} must be whole numbers of at least 1: the number of pairs of each axis"
         )
     _check_pairs(sum(sections))
 

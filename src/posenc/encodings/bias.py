@@ -268,8 +268,7 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
-    """Return whether positions never decrease from token to token and the last is less than ``span`` above the
-    first.
+    """Return whether positions never decrease from token to token, and the last minus the first is below ``span``.
 
     Positions are read only on the CPU; on GPUs, and for more keys than ``span``, the result is False. A compiled
     graph assumes that the result is True and asserts it.

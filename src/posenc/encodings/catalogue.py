@@ -75,7 +75,7 @@ class Entry:
 
     Args:
         make: the class of the encoding.
-        fresh: settings for a new transformer for which the class has no default or a different one.
+        fresh: settings for a new transformer that override the class's defaults or supply missing ones.
     """
 
     make: Callable[..., Encoding]

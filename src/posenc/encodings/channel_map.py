@@ -10,7 +10,7 @@ class RotatedChannel:
     Args:
         channel: the index of the channel.
         partner: the channel with which it forms a pair.
-        axis: the coordinate of the position that sets the channel's angle.
+        axis: the index of the coordinate that sets the channel's angle.
         frequency: radians per step of that coordinate.
     """
 

@@ -8,7 +8,7 @@ of a pair have the same angle, this is a rotation, as in Gemma 4's vision tower,
 2104.09864) in two blocks. If angles are arranged for one pairing but channels are paired by the other pairing,
 the two channels of a pair have different angles. In such layouts, rotation changes the lengths of vectors, and
 scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL (in
-transformers) were trained with such layouts, so their weights need these layouts.
+transformers) were trained with such layouts, and their weights work only with them.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Channel(NamedTuple):
 
     Args:
         partner: the channel with which it forms a pair.
-        axis: the coordinate of the position that sets the channel's angle.
+        axis: the index of the coordinate that sets the channel's angle.
         frequency_index, pairs: the frequency of the channel is base^(−frequency_index/pairs).
     """
 
@@ -51,8 +51,9 @@ def _partner(i: int, size: int, pairing: Pairing) -> int:
 
 
 def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) -> list[Channel]:
-    """Return a layout with one block of channels per axis; angles are arranged for the pairing ``laid``, and
-    channels are paired by ``paired``.
+    """Return a layout with one block of channels per axis.
+
+    ``laid`` is the pairing for which angles are arranged; ``paired`` is the pairing of the channels.
     """
     pairs = size // 2
     return [

@@ -57,7 +57,7 @@ class Signed(Rows):
 
 @final
 class DeBERTa(RelativeTable):
-    """Adds to the scores the products of queries and keys with rows of learned tables, which the distance picks.
+    """Adds the products of queries and keys with learned table rows to the scores; the distance picks the rows.
     Keys on both sides of the query get biases.
 
     Args:

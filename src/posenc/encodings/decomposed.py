@@ -58,8 +58,8 @@ class Decomposed(RelativeTable):
         self.reset_parameters()
 
     def resized(self, *size: int) -> "Decomposed":
-        """Return the encoding for another size. Its tables are interpolated linearly with outer edges aligned, as
-        in SAM. The two encodings share parameters.
+        """Return the encoding for another size. Its tables are interpolated linearly, and their outer edges
+        stay aligned, as in SAM. The two encodings share parameters.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})

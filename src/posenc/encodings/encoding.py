@@ -1,9 +1,10 @@
-"""The base class of encodings, which are modules that act on embeddings, queries and keys, or scores at given
-positions.
+"""The base class of encodings.
+
+An encoding is a module that acts, at given positions, on embeddings, on queries and keys, or on scores.
 
     placed = encoding.at(positions)                          # all work that depends only on positions
     x = placed.embed(x)                                      # token embeddings
-    here, state = placed[layer].with_content(x, state)       # what depends on content
+    here, state = placed[layer].with_content(x, state)       # the part that depends on content
     q, k = here.rotate(q, k)                                 # queries and keys, never v
     y = posenc.attention(q, k, v, here, causal=True)         # scores, through here.bias and here.scale
 
@@ -33,8 +34,9 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ABCMeta):
-    """Checks an encoding's settings against their annotations (see ``checked``), stores the settings, and converts
-    Python's errors about arguments to posenc's errors. Custom classes raise Python's errors unchanged.
+    """Checks an encoding's settings against their annotations (see ``checked``), stores the settings, and re-raises
+    Python's errors as ``InvalidArgument``. The settings of custom classes are not checked, and their errors are
+    passed on unchanged.
     """
 
     @property
@@ -276,7 +278,7 @@ def _reset_below(module: nn.Module) -> None:
 
 
 def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | None, dtype: torch.dtype) -> Placed:
-    """Implement ``Encoding.at`` as a function, which torch.fx records as one call instead of tracing the checks."""
+    """Implement ``Encoding.at`` as a function, so that torch.fx records one call instead of tracing the checks."""
     if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
         with torch.inference_mode(False), torch.no_grad():  # the tables may be used in training too
             return _at(encoding, positions, k_positions, dtype)

@@ -31,11 +31,11 @@ EPSILON = 1e-6
 
 
 class FireBias(Bias):
-    """The network's output for distances that are divided by the normaliser of their row.
+    """The network's output at distances that are normalised row by row.
 
     Args:
-        c: the factor of distances inside the logarithm.
-        nearest: |m|·L₀, the smallest position by which the distances in a row are divided.
+        c: the factor that multiplies distances inside the logarithm.
+        nearest: |m|·L₀; the normaliser is constant up to this position.
         breaks: the values of z at which pieces of the network end, in ascending order.
         pieces: the value at z = 0 and the slope of every piece, for each head.
     """
@@ -91,7 +91,7 @@ class FIRE(Encoding):
     Args:
         heads: H, query heads.
         units: the number of units in the network's hidden layer; 32 in the paper.
-        nearest: L₀; |m|·L₀ is the smallest position by which distances are divided. 512 in the authors' code.
+        nearest: L₀; the normaliser is constant up to position |m|·L₀. 512 in the authors' code.
         shared: whether all layers share one network (FIRE-S), instead of one network per layer.
     """
 

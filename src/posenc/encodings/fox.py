@@ -1,12 +1,11 @@
-"""FoX, the forgetting transformer, weakens all earlier tokens by a gate per token and head (Lin et al. 2025;
-2503.02130).
+"""In FoX, the forgetting transformer, every token has a gate per head that reduces the weight of all earlier tokens
+(Lin et al. 2025; 2503.02130).
 
     score(q_i, k_j) = q·k/√D + Σ_{l=j+1…i} ln f_l,   f_l = σ(w_h·x_l + b_h)
 
 The sum includes the query's gate but not the key's. With c_i = Σ_{l≤i} ln f_l, the bias is c_i − c_j, and softmax
 ignores c_i. Gates are summed in the order of tokens, not of positions. The bias of a key ahead of its query is
-meaningless, so use a causal mask. The paper's model uses only this encoding, ``fox``; ``stack(rotary, fox)`` adds
-rotation.
+meaningless, so use a causal mask. The paper's model uses ``fox`` alone; ``stack(rotary, fox)`` adds rotation.
 """
 
 from typing import ClassVar, final

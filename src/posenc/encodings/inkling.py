@@ -5,7 +5,7 @@
 
 n is p_i − p_j, x_i is the token that enters attention, and r has ``basis`` numbers per head. For each of these
 numbers, P has a curve over distance; all heads share the curves. The model has no rotation. In layers without a
-window, which set ``log_floor`` N, scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
+window, for which ``log_floor`` N is set, scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
 
 The model's own code computes the bias of all queries and keys in one step; here only r is stored, and the bias is
 computed for a few rows at a time. A cache only needs to store keys and values.
@@ -65,7 +65,7 @@ class Inkling(Encoding):
         log_amount: the strength of that scaling; 0.1 in Inkling (``log_scaling_alpha``).
         clip: the largest length of r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no
             limit.
-        std: curves start as N(0, std²).
+        std: curves are initialised from N(0, std²).
     """
 
     name: ClassVar[str] = "inkling"

@@ -4,11 +4,11 @@
     log:    score(q, k) = q·k/√D − r_h·ln(1 + g_h·n)
     power:  score(q, k) = q·k/√D − r_h·n^g_h,   0 < g_h < 2
 
-n is the distance |p_k − p_q|; r_h and g_h are two learned positive numbers per head. The power kernel with g_h =
-1 is ALiBi with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside
-autograd. In this class, the parameters are ln r and ln g (for the power kernel, ln r and the logit of g/2), so
-no optimiser step leaves the range and every gradient is exact. The authors cast distances to the model's dtype.
-In bfloat16, neighbouring distances above 256 become equal; here distances are integers.
+n is the distance |p_k − p_q|; r_h and g_h are two learned positive numbers per head. The power kernel with g_h = 1
+is ALiBi with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside
+autograd. In this class, the parameters are ln r and ln g (for the power kernel, ln r and the logit of g/2), so no
+optimiser step can move r or g out of its range, and every gradient is exact. The authors cast distances to the
+model's dtype. In bfloat16, neighbouring distances above 256 become equal; here distances are integers.
 """
 
 import math
@@ -84,8 +84,8 @@ class Kerple(Encoding):
         for name, values, end in (("size", size, math.inf), ("growth", growth, most)):
             if not bool(((values > 0) & (values < end)).all()):
                 raise InvalidArgument(
-                    f"{name}={values.tolist()} must be above 0 and below {end:g}; the authors' code raises "
-                    f"smaller values to {LEAST}: use {name}.clamp(min={LEAST})"
+                    f"{name}={values.tolist()} must be above 0 and below {end:g}; the authors' code clamps "
+                    f"values to at least {LEAST}: use {name}.clamp(min={LEAST})"
                 )
         self._take(size, growth)
 

@@ -138,8 +138,8 @@ class Layers(Composed):
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The modules that are scaled for a longer context: rotating modules without a window, or all rotating
-        modules if each has a window."""
+        """The modules that are scaled for a longer context: those that rotate and have no window, or all that
+        rotate if each of them has a window."""
         rotating = [name for name, part in self.by_name.items() if part.scaling is not None]
         return stretched(rotating, {name for name in rotating if self.type_of[name] in self.windows})
 
@@ -174,7 +174,7 @@ class Layers(Composed):
         return PlacedLayers(placed, self.name_of_layer, self.axes, (q_positions, k_positions), self.layers)
 
     def describe(self) -> str:
-        """Return one line for each run of identical layers, with their numbers, type, encoding and window."""
+        """Return one line for each run of identical layers, with their indices, type, encoding and window."""
         lines, first = [], 0
         for layer_type, run in groupby(self.type_of[name] for name in self.name_of_layer):
             last = first + len(list(run)) - 1
@@ -204,8 +204,8 @@ def _name(name_of_layer: Sequence[str], layer: int, layers: int | None) -> str:
 
 
 def stretched(rotating: Sequence[str], windowed: Collection[str]) -> tuple[str, ...]:
-    """Return the layer types that are scaled for a longer context: rotating types without a window, or all rotating
-    types if each has a window."""
+    """Return the layer types that are scaled for a longer context: those that rotate and have no window, or all
+    that rotate if each of them has a window."""
     return tuple(name for name in rotating if name not in windowed) or tuple(rotating)
 
 

@@ -33,7 +33,7 @@ class LayoutLM(RelativeTable):
         max_distance: for every axis, the distance from which all distances share the last bucket; 128, 256, 256 in
             LayoutLM (``max_rel_pos``, ``max_rel_2d_pos``).
         shared: whether all layers share the same tables, as in LayoutLM, instead of one set of tables per layer.
-        std: tables start as N(0, std²).
+        std: tables are initialised from N(0, std²).
     """
 
     name: ClassVar[str] = "layoutlm"

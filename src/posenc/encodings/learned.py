@@ -28,7 +28,7 @@ class Learned(EmbeddingTable):
         past_end: what happens at positions past the end of the table: ``"error"`` (default) raises an error;
             ``"clamp"`` uses the last row, for experiments. Rows that were not trained, such as rows past the
             trained length, cannot be detected.
-        std: rows start as N(0, std²); 0.02 as in GPT-2 and BERT.
+        std: rows are initialised from N(0, std²); 0.02 as in GPT-2 and BERT.
     """
 
     name: ClassVar[str] = "learned"

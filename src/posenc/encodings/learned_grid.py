@@ -37,7 +37,7 @@ class LearnedGrid(EmbeddingTable):
         resize: the convention for images of another size, such as ``"timm"``: a name in
             ``posenc.encodings.resize.RESIZES``, or a ``Resize``. The convention is needed only for images of
             another size.
-        std: entries start as N(0, std²); 0.02 as in ViT.
+        std: entries are initialised from N(0, std²); 0.02 as in ViT.
 
     ``weight`` is ``(rows·columns, C)``, row by row, as in public checkpoints but without the entry of the class
     token; for ``"sum"`` it is ``(rows + columns, C)``. After ``embed``, prepend tokens that have no position in the
@@ -115,7 +115,7 @@ class LearnedGrid(EmbeddingTable):
         return self._along(1, self._along(0, grid).transpose(0, 1)).transpose(0, 1)
 
     def _along(self, axis: int, table: Float[Tensor, "N *rest"]) -> Float[Tensor, "n *rest"]:
-        """Resize a table along its first axis, which is the image's axis number ``axis``."""
+        """Resize a table along its first axis, which is axis ``axis`` of the image."""
         if self.picture == self.shape or self.resize is None:
             return table
         weights = matrix(self.resize, self.picture[axis], self.shape[axis], table.device)

@@ -3,10 +3,10 @@
 
     φ_i = Σ_a p_a·F[a, g, i]
 
-F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. For any number
-of axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With two
-axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has pairs/A
-frequencies, each of which is used A times, along the axes of a random rotation. With one axis, these are RoPE's
+F is one trained tensor in radians per position. It is indexed by axis a, group of heads g and pair i. For any
+number of axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With
+two axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has
+pairs/A frequencies. Each is used A times, along A random orthogonal directions. With one axis, these are RoPE's
 frequencies; with two axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4 (LeRoPE) store
 α and have one group; to load α, set F to θ·exp(α).
 
@@ -47,9 +47,9 @@ class LearnedRotary(Rotation):
         shared: whether all layers share one F (LeRoPE), instead of one F per layer (RoPE-Mixed).
         signed: whether positions may be negative.
 
-    ``.to(torch.bfloat16)`` rounds F like every parameter, so angles at large positions become wrong: the error of
-    cos is 0.7 at position 4096. In a 16-bit model, keep F in float32 by calling ``encoding.float()`` after the
-    cast, and then load F again.
+    ``.to(torch.bfloat16)`` rounds F, as it does every parameter, so angles at large positions become wrong: the
+    error of cos is 0.7 at position 4096. In a 16-bit model, keep F in float32 by calling ``encoding.float()`` after
+    the cast, and then load F again.
     """
 
     name: ClassVar[str] = "rotary-learned"
@@ -81,8 +81,8 @@ class LearnedRotary(Rotation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise F: with one axis, to RoPE's frequencies; with several axes, along the axes of a random
-        rotation.
+        """Initialise F: with one axis, to RoPE's frequencies; with several axes, along random orthogonal
+        directions.
         """
         A, G, pairs = self.frequencies.shape
         frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)

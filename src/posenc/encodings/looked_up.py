@@ -1,4 +1,4 @@
-"""Biases q·A or k·A in O(H·T·R) memory; the offset picks the column of the table A, which has R columns.
+"""Computes the biases q·A or k·A in O(H·T·R) memory; the offset picks one of the R columns of the table A.
 
     q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
 
@@ -26,8 +26,8 @@ keys, half of the products are unused.
 
 
 class Rows(Pytree, ABC):
-    """A function from an offset (key position − query position) to a table row; if offsets have several axes, the
-    axes are the first dimension.
+    """A function from an offset (key position − query position) to a table row. With several axes, the first
+    dimension of the offsets indexes the axis.
     """
 
     @abstractmethod

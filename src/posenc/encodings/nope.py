@@ -1,6 +1,6 @@
 """NoPE means no positional encoding (Kazemnejad et al. 2023, arXiv 2305.19466; Haviv et al. 2022).
 
-With neither a causal mask nor a positional encoding, attention is permutation-equivariant, f(PX) = P f(X). With a
+With neither a causal mask nor a positional encoding, attention is permutation-equivariant: f(PX) = P f(X). With a
 causal mask, attention is not permutation-equivariant, because each query sees a different number of keys. This
 number of keys is the only information about order in a decoder without positional encoding.
 """

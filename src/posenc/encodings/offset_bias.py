@@ -19,7 +19,8 @@ from posenc.positions import grid
 
 class OffsetBias(Bias):
     """A bias that depends only on the offset; a subclass implements ``values``. If positions can be read and span
-    few offsets, ``values`` is evaluated once per offset. For example, this bias is a logarithm of the distance:
+    few offsets, ``values`` is evaluated once per offset. For example, this is a bias that is logarithmic in the
+    distance:
 
         class LogDistance(posenc.OffsetBias):
             def values(self, offsets):
@@ -35,12 +36,12 @@ class OffsetBias(Bias):
         axes: the number of coordinates of a position.
         bound: with one axis, the distance beyond which the value is constant, or None. With a bound, values are
             tabulated without reading the positions.
-        attributes: the inputs of ``values``, stored under these names. Tensors in the attributes get gradients,
-            including tensors in tuples, lists and dicts.
+        attributes: further inputs of ``values``, stored on the bias under their keyword names. Tensors in the
+            attributes get gradients, including tensors in tuples, lists and dicts.
 
     Raises:
-        InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes, or an attribute has
-            a name that every bias uses.
+        InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes, or an attribute has a
+            name that is already taken in every bias.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
@@ -92,8 +93,8 @@ class OffsetBias(Bias):
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
         """Return the bias at these offsets (key position − query position), in float32 or float64, with heads as
-        the first axis. The offsets are int64 and have any shape; if there are several axes, the axes are the first
-        dimension.
+        the first axis. The offsets are int64 and have any shape. With several axes, their first dimension indexes
+        the axis.
         """
 
     def derive(self) -> None:

@@ -1,7 +1,7 @@
 """An encoding at given positions provides embeddings, a rotation, a bias, and a scale for each row of scores.
 
     x = placed.embed(x)                        # token embeddings
-    here, state = placed.with_content(x, state)        # what depends on content
+    here, state = placed.with_content(x, state)        # the part that depends on content
     q, k = here.rotate(q, k)                   # queries and keys, never v
     y = posenc.attention(q, k, v, here, mask) # applies here.bias and here.scale
 
@@ -35,8 +35,8 @@ per key: before ``with_content``, for the keys in the cache; after ``with_conten
 
 
 class Stamp:
-    """A parameter and the value of its version counter in torch; empty in copies and pickles, which contain other
-    tensors.
+    """A parameter and the value of its version counter in torch. Copies and pickles of a stamp are empty, because
+    they belong to other tensors.
     """
 
     def __init__(self, parameter: Tensor | None = None) -> None:
@@ -310,5 +310,5 @@ def insert_head_axis(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]
 
 
 def row_scale(factors: Float[Tensor, "*shape"]) -> Float[Tensor, "#B 1 T 1"]:
-    """Reshape factors per position, ``(T,)`` or ``(B, T)``, to the shape of ``Placed.scale``."""
+    """Reshape per-position factors, ``(T,)`` or ``(B, T)``, to the shape of ``Placed.scale``."""
     return (factors[None] if factors.dim() == 1 else factors)[:, None, :, None]

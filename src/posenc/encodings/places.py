@@ -1,4 +1,4 @@
-"""Checks that a size, in positions per axis, is valid, and whether an image fits into a window of this size."""
+"""Checks whether a size, in positions per axis, is valid, and whether an image fits into a window of this size."""
 
 from collections.abc import Sequence
 

@@ -81,7 +81,7 @@ class PoPE(Encoding):
         head_dim: D, channels of one head, before q and k become wider.
         heads: H, query heads.
         base: the base of the D frequencies; 10000 in the paper.
-        rotary_dim: the number of channels that become polar, at most head_dim; the rest pass through unchanged.
+        rotary_dim: the number of channels that are converted, at most head_dim; the rest pass through unchanged.
             Default: all.
         start: the authors' initialisation of δ: ``"zero"``, or ``"uniform"`` in −2π … 0.
         scaling: the rule that scales the frequencies; ``Default()`` does not change them.

@@ -36,7 +36,7 @@ Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tenso
 
 
 def _stepped(first: int) -> Formula:
-    """Return 1 + amount·ln(1 + ⌊(p+first)/floor⌋) with an exact integer division."""
+    """Return 1 + amount·ln(1 + ⌊(p+first)/floor⌋) with exact integer division."""
     return lambda p, amount, floor, dtype: (
         1.0 + amount * torch.log1p((p + first).div(floor, rounding_mode="floor").to(dtype))
     )

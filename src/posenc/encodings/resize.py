@@ -1,14 +1,15 @@
-"""Resizing of a learned table to another number of cells, with named conventions for the weights along one axis.
+"""Resizes learned tables to another number of cells; the weights along an axis follow a named convention.
 
-Cell i of the n new cells is Σ_j w((j − c_i)/s)·T[j] over a table of N cells. Its centre has the position c_i in the
+Cell i of the n new cells is Σ_j w((j − c_i)/s)·T[j] over a table of N cells. Its centre is at position c_i in the
 table:
 
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
 
-w is the triangle kernel, or Keys' cubic kernel (1981) with parameter a. Without antialiasing, s is 1, and cells
-beyond an edge have the value at the edge. With antialiasing, s is max(N/n, 1), cells beyond an edge are omitted,
-and weights are normalised to a sum of 1. Rows and columns are resized one after the other. Public implementations
-differ in all of these choices, and the differences between their results can be as large as the table's entries.
+w is the triangle kernel, or the cubic kernel of R. Keys (1981) with parameter a. Without antialiasing, s is 1, and
+cells beyond an edge have the value at the edge. With antialiasing, s is max(N/n, 1), cells beyond an edge are
+omitted, and weights are normalised to a sum of 1. Rows and columns are resized one after the other. Public
+implementations differ in all of these choices, and the differences between their results can be as large as the
+table's entries.
 """
 
 from dataclasses import dataclass
@@ -65,8 +66,8 @@ def named(resize: str | Resize) -> Resize:
 def taps(
     resize: Resize, index: Int[Tensor, "*S"], target: Int[Tensor, "*#S"] | int, source: int, stretch: float = 1.0
 ) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
-    """Return the table's cells from which cell ``index`` of ``target`` is interpolated, and their weights in
-    float64.
+    """Return the table cells from which cell ``index`` of ``target`` new cells is interpolated, and their weights
+    in float64.
 
     ``target`` may differ between cells, so one call handles images of several sizes. No tensor is copied to the
     host.
@@ -104,19 +105,19 @@ def gathered(
     sizes: Int[Tensor, "2 *#S"],
     resize: str | Resize,
 ) -> Float[Tensor, "*S C"]:
-    """Return the table entry at each token's position, for a table resized to the token's image. Only gathers and
-    sums are used.
+    """Return the table entry at each token's position, as if the table were resized to the token's image. Only
+    gathers and sums are used.
 
     Args:
         table: rows, columns, channels.
         positions: row and column of every token in its image, ``(2, *S)``.
         sizes: the number of rows and columns of each token's image, in a shape that broadcasts to that of
             ``positions``.
-        resize: a convention without antialiasing, because with antialiasing the number of cells read depends on
-            the sizes.
+        resize: a convention without antialiasing, because with antialiasing the sizes determine how many cells must
+            be read.
 
-    Sizes are tensors, so one compiled or exported graph works for all sizes, also in ONNX. Sums and results are
-    computed in float32 or wider.
+    Sizes are tensors, so one compiled or exported graph (including an ONNX graph) works for all sizes. Sums and
+    results are computed in float32 or wider.
     """
     resize = named(resize)
     if resize.antialias:

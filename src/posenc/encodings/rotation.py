@@ -135,7 +135,7 @@ class PlacedTables(Placed):
         return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
 
     def _fit(self, made: Any, positions: Positions) -> bool:
-        """Return whether the arguments are two tables at these positions with shapes that kernels accept."""
+        """Return whether ``made`` is two tables for these positions, in a form that kernels accept."""
         cos, sin = made if isinstance(made, tuple | list) and len(made) == 2 else (None, None)
         batch = positions.shape[-2] if positions.dim() == (2 if self.axes == 1 else 3) else 1
         return (

@@ -28,7 +28,7 @@ from posenc.scaling.scaling import Base, falling
 
 
 class SandwichBias(Bias):
-    """A bias computed from sums of cosines, which are products of the sinusoids at queries and at keys.
+    """A bias computed from sums of cosines. Every sum is the dot product of the sinusoids at a query and at a key.
 
     Args:
         factors: the factor H/(8h) of every head.

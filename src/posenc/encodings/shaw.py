@@ -2,9 +2,10 @@
 
     score(q, k) = q·(k + A[clip(p_k − p_q, −behind, ahead)])/√D
 
-A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets outside this range
-use the row of the nearer end, so there is no largest distance. The paper also describes a table for values, which
-is omitted here because no released model has such a table. The ``scale`` argument of attention also multiplies q·A.
+A has a row of D numbers for every offset from −behind to ahead; all heads share these rows. Offsets outside this
+range use the row of the nearer end, so there is no largest distance. The paper also describes a table for values,
+which is omitted here because no released model has such a table. The ``scale`` argument of attention also
+multiplies q·A.
 """
 
 from typing import ClassVar, final
@@ -31,7 +32,7 @@ class Shaw(RelativeTable):
         ahead: the largest distance after the query that has its own row; 8 in wav2vec2-BERT
             (``right_max_position_embeddings``).
         shared: whether all layers share one table; in released models, every layer has its own table.
-        std: the table starts as N(0, std²).
+        std: the table is initialised from N(0, std²).
     """
 
     name: ClassVar[str] = "shaw"
@@ -50,7 +51,7 @@ class Shaw(RelativeTable):
         super().__init__(head_dim=head_dim, heads=heads, shared=shared, std=std)
         if behind < 0 or ahead < 0 or behind + ahead < 1:
             raise InvalidArgument(
-                f"behind={behind} and ahead={ahead} must be at least 0, and one of the two must be above 0; "
+                f"behind={behind} and ahead={ahead} must be at least 0, and at least one must be above 0; "
                 "wav2vec2-BERT has 64 and 8"
             )
         self.behind, self.ahead, self.row = behind, ahead, Clip(behind, ahead)

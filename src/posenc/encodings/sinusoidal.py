@@ -39,8 +39,8 @@ def sinusoids(
 ) -> Float[Tensor, "*shape C"]:
     """Arrange sines and cosines in ``width`` columns.
 
-    ``"interleaved"``: sin, cos, sin, cos …, as in the paper. ``"block"``: all sines, then all cosines, a fixed
-    permutation of the same columns. If the width is odd, the last cosine is omitted.
+    ``"interleaved"``: sin, cos, sin, cos …, as in the paper. ``"block"``: the same columns, but with all sines
+    before all cosines. If the width is odd, the last cosine is omitted.
     """
     if order == "interleaved":
         return torch.stack((sin, cos), dim=-1).flatten(-2)[..., :width]
@@ -55,7 +55,7 @@ class Sinusoidal(EmbeddingTable):
         width: C, channels of the token embeddings; if C is odd, the last cosine is omitted.
         base: the base of the frequencies; 10000 in the paper.
         scale: the factor by which the rows are multiplied. The paper multiplies embeddings by √C instead. At small
-            widths, the ratio of rows to embeddings determines whether training succeeds.
+            widths, whether training succeeds depends on the size of the rows relative to the embeddings.
         order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
         spacing: ``"paper"``, θ_i = base^(−2i/C), or ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), as in the
             authors' code, Whisper and M2M100. The longest wavelength of this table is exactly 2π·base.

@@ -3,7 +3,8 @@
 
     PE(p, a, 2i) = sin(p_a·θ_i)    PE(p, a, 2i+1) = cos(p_a·θ_i)    θ_i = base^(−2i/C_a)
 
-Every axis a has C_a of the C channels and its own frequencies; rows and columns each have half of the channels.
+Axis a has C_a of the C channels and its own frequencies. By default, rows and columns each have half of the
+channels.
 """
 
 from itertools import groupby
@@ -27,11 +28,11 @@ class SinusoidalGrid(EmbeddingTable):
     """Adds sinusoids of several coordinates to the token embeddings. Has no parameters and no maximum position.
 
     Args:
-        width: C, channels of the token embeddings, even.
-        axes: the channels of each coordinate, in pairs: by default ``axial(C/4, C/4)``, rows before columns, as in
-            DETR; with ``order=(1, 0)`` columns come first, as in MAE's code. ``units`` and ``turns`` make
-            coordinates relative to the image: DETR's ``normalize`` is ``units=("1/parts", "1/parts"),
-            turns=True``.
+        width: C, channels of the token embeddings; must be even.
+        axes: the map from pairs of channels to coordinates. The default is ``axial(C/4, C/4)``, rows before
+            columns, as in DETR; with ``order=(1, 0)`` in ``axial``, columns come first, as in MAE's code. ``units``
+            and ``turns`` make coordinates relative to the image: DETR's ``normalize`` is
+            ``units=("1/parts", "1/parts"), turns=True``.
         base: the base of the frequencies; 10000 in the paper.
         order: the order of channels within an axis: ``"interleaved"`` (sin, cos, sin, cos …; DETR) or ``"block"``
             (sines first; MAE).

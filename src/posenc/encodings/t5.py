@@ -59,10 +59,10 @@ class T5(RelativeTable):
         heads: H, query heads.
         buckets: the number of buckets, both sides together; even, at least 4. 32 in T5.
         max_distance: M; all distances of at least M share the last bucket. 128 in T5.
-        two_sided: whether keys ahead have their own buckets, as in encoders. As in T5, bucket number buckets/2, for
-            keys ahead at distance 0, is then never used.
+        two_sided: whether keys ahead have their own buckets, as in encoders. As in T5, the bucket for keys ahead at
+            distance 0 (number buckets/2) is then never used.
         shared: whether all layers share one table (T5), instead of one table per layer (UMT5).
-        std: the table starts as N(0, std²).
+        std: the table is initialised from N(0, std²).
         softmax_scale: the factor of q·k; 1/√D by default, 1 in T5's checkpoints.
     """
 

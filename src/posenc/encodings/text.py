@@ -1,5 +1,5 @@
-"""The grammar of encodings as strings, for Python, the command line, studies and ledgers. Strings are parsed, never
-evaluated.
+"""The grammar of the strings that describe encodings in Python, on the command line, in studies and in ledgers.
+Strings are parsed, never evaluated.
 
 rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
 rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings, axis maps
@@ -143,7 +143,7 @@ def parse(text: str) -> Recipe:
 
 
 def split(texts: str) -> list[str]:
-    """Split a string at commas outside brackets, such as ``"t5,stack(rotary, fox)"`` into two strings."""
+    """Split a string at commas outside brackets: ``"t5,stack(rotary, fox)"`` becomes two strings."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(texts):
         depth += (letter in "([") - (letter in ")]")
@@ -185,7 +185,7 @@ def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) 
 
 
 def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
-    """Return the encodings in a sum, each with its count."""
+    """Return the encodings in a pattern such as ``rotary*3 + nope``, each with its count."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*_terms(node.left), *_terms(node.right)]
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):

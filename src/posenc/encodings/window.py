@@ -1,4 +1,4 @@
-"""Window tables have one learned number per head and offset along two axes (Swin, Liu et al. 2021; BEiT;
+"""Window tables have one learned number per head and per offset in rows and columns (Swin, Liu et al. 2021; BEiT;
 2103.14030).
 
     score(q, k) = q·k/√D + T[h, Δ_y, Δ_x],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a

@@ -5,9 +5,9 @@ arXiv 2212.10554).
     ζ_i = (2i/D + γ)/(1 + γ),   θ_i = base^(−2i/D),   s = 512,  γ = 0.4
 
 (section 2.2), so that scores of distant keys stop oscillating. As in the authors' code, ``rotate`` multiplies
-queries by ζ^{p/s} and keys by ζ^{−p/s}. The authors count p from half the length, so a cached key becomes stale
-when the length grows; here p is the position. As p grows, queries shrink and keys grow. The factors of queries
-and keys must stay within e^±64, which limits positions. The scores of keys ahead of their query would grow with
+queries by ζ^{p/s} and keys by ζ^{−p/s}. The authors count p from the middle of the text, so a cached key becomes
+stale when the text grows; here p is the position. As p grows, queries shrink and keys grow. The factors of queries
+and keys must stay within e^±64, so positions are limited. The scores of keys ahead of their query would grow with
 distance, so the model must be causal. For LeX, the authors' windowed attention at test time, use a ``Mask`` with
 a window.
 """
@@ -71,7 +71,7 @@ class PlacedXPos(PlacedRotation):
 
 @final
 class XPos(Rotation):
-    """Rotates queries and keys, and shrinks the scores of pairs with distance. Has no parameters.
+    """Rotates queries and keys, and shrinks their scores with distance. Has no parameters.
 
     The largest position is the position at which ζ^{p/s} of the fastest pair is e^−64: 26,156 with the paper's
     settings.

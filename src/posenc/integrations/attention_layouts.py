@@ -81,7 +81,7 @@ def _dinov3(D: int, parts: int) -> str:
 
 
 def _eva(D: int, parts: int, trained: int = 16) -> str:
-    """Return the string of EVA's encoding, whose coordinates span the trained 16 × 16 grid in any picture."""
+    """Return the string of EVA's encoding. Its coordinates span the trained 16 × 16 grid for any picture size."""
     return (
         f"rotary(axes=axial({D // 4}, {D // 4}, units=('{trained}/{parts}', '{trained}/{parts}')), "
         "pairing=interleaved)"

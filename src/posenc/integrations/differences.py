@@ -27,7 +27,7 @@ from posenc.integrations.words import PHRASES, TABLE, axes_in_words, within
 BLOCK = 8192
 """The number of positions that are compared at a time."""
 CLOSE = 2.0**-21
-"""The relative tolerance for a frequency of a file or a program: eight roundings of float32."""
+"""The relative tolerance for a frequency of a file or a program: eight times the rounding error of float32."""
 TURNING: dict[str, tuple[str, ...]] = {
     "frequencies": ("frequencies",),
     "attention_factor": ("attention_factor",),
@@ -89,8 +89,8 @@ def differences(
     """Return all differences between two tables, first between their layers and then between whole models.
 
     Layers are compared by number, regardless of the names of their types. A window that is at least as wide as
-    the longest input counts as no window. Frequencies differ if their relative difference exceeds eight roundings
-    of float32. If a scaling depends on the length of a request, short requests are also compared.
+    the longest input counts as no window. Frequencies differ if their relative difference exceeds eight times the
+    rounding error of float32. If a scaling depends on the length of a request, short requests are also compared.
 
     Args:
         positions: the positions at which errors are computed. The default is 0, L/2, L and 4·L for the pretrained

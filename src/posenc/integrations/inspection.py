@@ -179,7 +179,7 @@ def describe(scaling: Scaling | LengthScaling) -> str:
 
 
 def _shipped(scaling: object, positions: ModelPositions) -> bool:
-    """Return whether this is the scaling of Llama 3.1 or 3.2, whose factor does not give the config's length."""
+    """Return whether this is Llama 3.1's or 3.2's scaling, whose factor × original length is not max_length."""
     lengths = positions.original_length, positions.max_length
     return isinstance(scaling, Llama3) and scaling.factor in (8, 32) and lengths == (8192, 131_072)
 
@@ -222,7 +222,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
 
 
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]:
-    """Yield the risks from rounding, as errors of the angles at the longest input."""
+    """Yield the risks from rounding, with the errors at the last position of the longest input."""
     last = positions.max_length - 1
     exact, float32 = (
         torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)

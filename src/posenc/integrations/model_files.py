@@ -1,4 +1,4 @@
-"""The behaviour of each program's model files outside its rotary code, as recorded from the released files.
+"""The behaviour of each program's model files, apart from its rotary code, as recorded from released files.
 
 ``python -m tools.model_files`` builds and runs the model of every config, with stand-ins for the rest of the
 program. The tool writes the class that runs each ``model_type``, with its file and line, to model_files.json.

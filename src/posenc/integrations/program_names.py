@@ -33,7 +33,7 @@ def module_of(name: str) -> str | None:
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """Split a source into a program with its version, ``measured`` or None, and a path."""
+    """Split a source into a prefix and a path. The prefix is a program with its version, ``measured``, or None."""
     program, colon, path = source.partition(":")
     known = program == MEASURED or module_of(program.partition("@")[0]) or "@" in program
     return (program, path) if colon and known else (None, source)

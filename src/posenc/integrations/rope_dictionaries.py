@@ -1,4 +1,4 @@
-"""Functions that read and write rope dictionaries as several programs do: attention factors, types and forms."""
+"""Helpers for reading and writing rope dictionaries as individual programs do."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "ext
 
 
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
-    """Return a rope dictionary with a program's attention factor in a single key.
+    """Return a rope dictionary in which ``attention_factor`` is the attention factor that a program computes.
 
     The factor of LongRoPE is long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, regardless of
-    other keys. ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's
-    ``mscale_all_dim``. A family with ``mscale_all_dim`` keeps this key, and the ends of its ramp are rounded.
+    other keys. ``yarn`` computes YaRN's factor. Its arguments are the dictionary and whether the family has
+    DeepSeek's ``mscale_all_dim``. For such a family, this key is kept and the ends of YaRN's ramp are rounded.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)
@@ -78,13 +78,13 @@ def with_stated_share(positions: ModelPositions, entry: Mapping[str, Any]) -> Mo
 
 
 def family_of(config: Mapping[str, Any]) -> Family | None:
-    """Return the family by whose rules a config is read, or None for an unknown family."""
+    """Return the family whose rules apply to a config, or None for an unknown family."""
     model_type = str(config.get("model_type"))
     return FAMILIES.get(READ_AS.get(model_type, model_type))
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """Return the type of a rope dictionary from either key in any spelling, or ``"default"`` if it has none."""
+    """Return a rope dictionary's type in its standard spelling, or ``"default"`` if it has none."""
     kind = str(entry.get("rope_type") or entry.get("type") or "default")
     return SPELLINGS.get(kind, kind)
 

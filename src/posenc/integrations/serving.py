@@ -35,8 +35,8 @@ def serving(
 ) -> dict[str, Any]:
     """Return the keys and the command that make a program compute this model's positional encoding.
 
-    The keys are verified: a program's ``write`` raises an error if its ``read`` gets something else from the keys.
-    A program that computes the same positional encoding from the unchanged file needs no keys.
+    The keys are verified: a program's ``write`` raises an error if its ``read`` does not compute this positional
+    encoding from them. A program that computes the same positional encoding from the unchanged file needs no keys.
 
     Args:
         program: a program such as ``"vllm"`` or ``"vllm@0.33.0"``.
@@ -44,7 +44,7 @@ def serving(
         scaling: a scaling that replaces the model's own. If a string has no original length, the trained length is
             used.
         base: the rotary base, if the config lacks a base.
-        max_length: the longest input, with the default of ``huggingface.write``.
+        max_length: the longest input; the default is that of ``huggingface.write``.
 
     Returns:
         A dictionary with these keys: ``program`` and ``version``; ``fingerprint`` of the resulting positional
@@ -96,7 +96,10 @@ def in_words(answer: Mapping[str, Any]) -> str:
 def _from_config(
     module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
 ) -> dict[str, Any]:
-    """Return the answer for a program that reads config.json, with keys if they are needed or if ``stated``."""
+    """Return the answer for a program that reads config.json.
+
+    The answer contains keys if they are needed or if ``stated`` is True.
+    """
     config, line, keys = contents(path), module.PROGRAM.line, {}
     table = module.read(config, version)
     if stated or different(wanted, table):
@@ -122,7 +125,10 @@ def _from_config(
 
 
 def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that turn the model's part of config.json into this config, nested as in the whole file."""
+    """Return the keys that turn the model's part of config.json into this config.
+
+    The keys are nested as in the whole file.
+    """
     keys = changed(positions.source, config)
     if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # the base is replaced together with the dictionary
         keys["rope_theta"] = config["rope_theta"]

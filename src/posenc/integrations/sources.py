@@ -1,8 +1,8 @@
-"""The position tables of sources: a file, overrides of a file, or a program that reads a file.
+"""The position table of a source: a file, overrides for a file, or a program that reads a file.
 
 model/, config.json, model.gguf     what the file says
 vllm@0.33.0:config.json             what this release computes from the file; vllm:config.json: the newest release
-measured:config.json                what was measured in a small random model of the file, else what the file says
+measured:config.json                measurements of a small random model built from the file, or else what it says
 overrides.json                      keys without a model_type, merged into the config of the other source
 """
 
@@ -36,8 +36,8 @@ def program_of(text: str) -> tuple[Any, str | None]:
     module = module_of(name)
     if module is None:
         raise InvalidArgument(
-            f"program {name!r} is unknown; use one of {', '.join(map(name_of, NAMES))}, or compare the numbers "
-            "of another program with posenc vectors"
+            f"program {name!r} is unknown; use one of {', '.join(map(name_of, NAMES))}; for another "
+            "program, compare its numbers with the output of posenc vectors"
         )
     return import_module(f"posenc.integrations.programs.{module}"), version or None
 
@@ -59,7 +59,7 @@ def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
 
 
 def measured(path: str, as_type: str | None = None) -> PositionTable:
-    """Return the table of a config, corrected by measurements of a small random model of the config."""
+    """Return the table of a config, corrected by measurements of a small random model built from it."""
     stated, measurement = of(read(path, as_type=as_type)), measure(path)
     small = of(read(measurement.config, as_type=as_type))
     return carried(measurement.table(small), small, stated)
@@ -71,8 +71,8 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
     Args:
         source: a source, in one of the forms that this module's docstring lists.
         beside: the other source of a comparison, into whose config overrides are merged.
-        as_type: the family by whose rules a config is read, as in ``huggingface.read``. Programs and GGUF files
-            are read by their own rules.
+        as_type: the family whose rules apply to the config, as in ``huggingface.read``. Programs and GGUF files
+            follow their own rules.
 
     Raises:
         UnknownName, InvalidArgument: the program, version or file does not exist or cannot be read.

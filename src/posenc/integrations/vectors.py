@@ -191,9 +191,9 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
-    """Return the tolerance of rotated channels: ``table``, the tolerance of cos and sin, times |x| + |y| of a pair.
+    """Return the tolerance of rotated channels, which is |x| + |y| of their pair times ``table``.
 
-    The tolerance of channels that do not rotate is 0.
+    ``table`` is the tolerance of cos and sin. The tolerance of channels that do not rotate is 0.
     """
     pairs = table.shape[-1]
     rotary, still = x[..., : 2 * pairs].abs(), torch.zeros_like(x[..., 2 * pairs :])
@@ -204,15 +204,16 @@ def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing
 
 
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:
-    """Raise an AssertionError that names the mistake, unless a port computes the reference vectors.
+    """Raise an AssertionError that names the mistake if a port's numbers differ from the reference vectors.
 
     The tolerance is eight float32 roundings of an angle, so a port that multiplies a position by a float32
     frequency passes. The message names the mistake as ``posenc doctor`` does.
 
     Args:
         theirs: one or more of the port's arrays, by their names in the file, such as ``{"cos": …, "sin": …}``. The
-            layer type in front of a name may be left out if only one type rotates. A function gets a
-            layer type, the query ``(D,)`` and positions ``(A, T)``, and returns rotated queries ``(T, D)``.
+            layer type in front of a name may be left out if only one type rotates. You can also pass a function
+            that takes a layer type, the query ``(D,)`` and positions ``(A, T)``, and returns rotated queries
+            ``(T, D)``.
         expected: vectors, or the path of their file.
 
     Raises:
@@ -245,7 +246,7 @@ def _check(
     ours: Mapping[str, Tensor],
     ladders: Mapping[str, tuple[float, tuple[float, ...]]],
 ) -> None:
-    """Check that the arrays of a port for a layer type are within the tolerances."""
+    """Check that a port's arrays for one layer type are within the tolerances."""
     room = _room(recipe, ours)
     for key, array in theirs.items():
         shapes = tuple(array.shape), tuple(ours[key].shape)
@@ -264,7 +265,7 @@ def _cause(
     ours: Mapping[str, Tensor],
     ladders: Mapping[str, tuple[float, tuple[float, ...]]],
 ) -> str:
-    """Return the mistake that explains the port's numbers, in words."""
+    """Describe the mistake that explains the port's numbers."""
     given = {**ours, **theirs}
     numbers: dict[str, Any] = {name: given[name] for name in ("inv_freq", "rotated") if name in theirs}
     if "rotated" in theirs:

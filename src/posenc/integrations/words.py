@@ -65,7 +65,7 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe an encoding in the words of its class or by its settings; return other text unchanged."""
+    """Describe the encoding named by ``text``, in its class's words or by its settings. Return other text as is."""
     if " " in text.partition("(")[0]:
         return text
     encoding = build(parse(text), ModelShape())
@@ -159,7 +159,7 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """Return a sentence with the scaling and the number of pairs that it slows, by factor."""
+    """Return a sentence that names the scaling and counts pairs by how much the scaling slows them."""
     slowed = [
         plain / theta if theta else math.inf for plain, theta in zip(layer.unscaled, layer.frequencies, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Functions that tell, for example, whether tensors share memory and whether their values can be read."""
+"""Checks of tensors and memory, such as whether tensors share memory and whether their values can be read."""
 
 import os
 from pathlib import Path
@@ -64,7 +64,7 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     """Return whether elements of a and b share memory. The result is exact for tensors of the same dtype.
 
     The q, k and v slices of one projection are interleaved but share no elements. If the memory ranges of a and b
-    overlap, every element of a marks a byte, and the bytes of the elements of b are checked.
+    overlap, a bool tensor marks the elements of a, and the marks are read at the elements of b.
     """
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
         return False

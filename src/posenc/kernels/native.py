@@ -18,7 +18,7 @@ SOURCES = LIBRARY.with_suffix("")
 
 
 class Job(ctypes.Structure):
-    """The arguments of the kernel except addresses, as in the structure of ``rotary/native/call.h``."""
+    """The kernel's arguments other than addresses, laid out like the structure in ``rotary/native/call.h``."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),

@@ -47,7 +47,7 @@ class Verdict:
 
     Args:
         law: the name of the law.
-        says: the requirement of the law.
+        says: what the law requires.
         outcome: ``"kept"``, ``"broken"``, ``"error"`` (the encoding raised an error), ``"not owed"`` (the law
             does not apply) or ``"not asked"`` (the law was not tested).
         detail: the counterexample, the error, or why the law was not tested.

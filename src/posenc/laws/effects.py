@@ -1,4 +1,4 @@
-"""Helpers for laws: all results of an encoding at given positions, and attention computed by its definition."""
+"""Helpers for laws: all results of an encoding at given positions, and attention computed from its definition."""
 
 import math
 from collections.abc import Sequence
@@ -70,9 +70,7 @@ class Layer:
     state: ContentState | None
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """Return the encoding at these tokens, after it has read the queries' tokens, with the state of the
-        keys.
-        """
+        """Return the encoding placed at these tokens. It has read the queries' tokens and has the keys' state."""
         places = self.positions[..., queries], self.positions[..., keys]
         here = self.encoding.at(*places, dtype=torch.float64)[self.number]
         return here.with_content(self.x[:, queries])[0].with_state(
@@ -80,7 +78,7 @@ class Layer:
         )
 
     def rotated(self, queries: Tensor, keys: Tensor) -> tuple[Placed, Tensor, Tensor]:
-        """Return the encoding at these tokens, and their rotated queries and keys."""
+        """Return the encoding placed at these tokens, and the rotated queries and keys."""
         here = self.at(queries, keys)
         return here, *here.rotate(self.q[:, :, queries], self.k[:, :, keys])
 
@@ -122,7 +120,7 @@ def effects(
 
 
 def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
-    """Return the bias for tokens in default order, after it has received queries and keys as in attention."""
+    """Return the bias for tokens in default order, after passing it queries and keys as attention does."""
     assert placed.bias is not None
     orders = Mask().order(q.shape[2], k.shape[2], q.device)
     return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))

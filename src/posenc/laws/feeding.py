@@ -1,6 +1,4 @@
-"""Laws of batching and caching, for sequences that are processed at once, in chunks, token by token, padded or
-packed.
-"""
+"""Laws of batching and caching: sequences in one pass, in chunks, token by token, padded or packed."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -20,7 +18,7 @@ from posenc.positions import left_padded, packed
 
 @law()
 def whole_is_pieces(subject: Subject) -> None:
-    """A sequence gives the same outputs at once, in chunks, or token by token with a cache and its state.
+    """A sequence gives the same outputs in one pass, in chunks, or token by token with a cache and its state.
 
     Use ``q_positions`` and ``k_positions``, never a length or the index of a row, and return the state of all
     keys.

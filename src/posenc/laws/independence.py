@@ -79,7 +79,7 @@ def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tenso
 def gradients_are_exact(subject: Subject) -> None:
     """The gradients of all inputs and parameters equal finite differences in float64.
 
-    Do not use ``detach``, ``.data`` or ``no_grad`` between inputs or parameters and results.
+    Do not use ``detach``, ``.data`` or ``no_grad`` on the way from inputs and parameters to results.
     """
     encoding = subject.build().double()
     names = [name for name, _ in encoding.named_parameters()]

@@ -53,7 +53,7 @@ class Law:
 
     @property
     def remedy(self) -> str:
-        """Advice on how to keep the law: the docstring of the function after its first line."""
+        """Advice on how to keep the law: the function's docstring without its first line."""
         return " ".join((self.holds.__doc__ or "").split()).removeprefix(" ".join(self.says.split())).strip()
 
     def __call__(self, subject: Any) -> None:

@@ -21,8 +21,8 @@ Way = tuple[str, Mask, float | None]
 
 
 def ways(subject: Subject, T: int, S: int) -> list[Way]:
-    """Return the masks that the encoding allows, with scales. With these masks, attention for the last T of S
-    tokens uses every backend at least once.
+    """Return the masks that the encoding allows, each with a name and a scale. With these masks, attention for the
+    last T of S tokens uses every backend at least once.
     """
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False

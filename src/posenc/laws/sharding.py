@@ -1,5 +1,7 @@
-"""Laws of sharding: for sequences that are sharded over ranks or permuted, in a ring or in a cache, and for heads
-that are sharded over ranks.
+"""Laws of sharding, for sequences and for heads.
+
+Sequences are sharded over ranks in any order, attend in a ring, or fill a preallocated cache. Heads are sharded
+over ranks.
 """
 
 from collections.abc import Sequence
@@ -80,8 +82,8 @@ def _no_ring(subject: Subject) -> str:
 def ring_is_whole(subject: Subject) -> None:
     """Attention to parts of the keys, merged by logsumexps, gives the same outputs as attention to all keys.
 
-    Return complete values from ``Bias.rows``. A missing constant per row does not change softmax, but it changes
-    merged outputs.
+    Return complete values from ``Bias.rows``. Omitting a constant from a row does not change softmax, but it
+    changes merged outputs.
     """
     for layer, want in unsharded(subject):
         shards = torch.arange(layer.q.shape[2]).chunk(RANKS)

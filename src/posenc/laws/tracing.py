@@ -50,7 +50,7 @@ def _lengths(subject: Subject) -> list[tuple[int, int]]:
 
 @law(traces=True)
 def compiles_to_one_graph(subject: Subject) -> None:
-    """With causal and padding masks, one compiled graph equals eager mode at ten lengths, forward and backward.
+    """With causal and padding masks, one compiled graph matches eager mode at ten lengths, forward and backward.
 
     Do not branch on values or lengths, as with ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """
@@ -80,7 +80,7 @@ def compiles_to_one_graph(subject: Subject) -> None:
 
 @law(traces=True)
 def exports_to_one_graph(subject: Subject) -> None:
-    """A graph from torch.export with a dynamic length, saved and loaded, equals eager mode at ten lengths.
+    """A graph from torch.export with a dynamic length, saved and loaded, matches eager mode at ten lengths.
 
     Do not branch on values or lengths, as with ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """

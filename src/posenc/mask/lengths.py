@@ -82,7 +82,8 @@ def documents_of_chunks(
     """Return the document of every query and key, if every chunk is a document, from the places and the segments of
     queries and keys.
 
-    Chunks start at index 0, or at the first real token of each document.
+    q and k are the indices of queries and keys in the sequence. Chunks start at index 0, or at the first real
+    token of each document.
     """
     (q, k), (q_segments, k_segments) = places, segments
     S = k.shape[-1]

@@ -37,14 +37,14 @@ class Mask(Pytree):
     """The keys that each query may see: those that meet all conditions. ``Mask()`` hides no key.
 
     Args:
-        causal: whether a query sees only itself and the keys before it in order.
-        q_order: int64 ``(T,)`` or ``(B, T)``, each query's index in its sequence. By default, the last query and
+        causal: whether a query sees only its own key and earlier keys.
+        q_order: each query's index in its sequence, int64 ``(T,)`` or ``(B, T)``. By default, the last query and
             the last key are the same token, as with a growing cache, so query t has index t + (S − T). Pass
             ``q_order`` for a shard, a permuted sequence or a preallocated cache.
         k_order: each key's index in its sequence; by default ``q_order``.
         window: a query sees only keys that are fewer than ``window`` tokens before it (including its own) and, if
             not causal, after it.
-        q_segments: integers of the same shapes, the document of every query; a query sees only keys of its own
+        q_segments: the document of every query, in integers of the same shapes; a query sees only keys of its own
             document.
         k_segments: the document of every key; by default ``q_segments``. With a cache, pass q_segments and
             k_segments.
@@ -53,12 +53,12 @@ class Mask(Pytree):
         left_padding: for every row of the key mask, the number of hidden keys, all of which are at its start.
         chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). Chunks start at the
             first real token of a document, or follow ``q_order`` and ``k_order`` if these are given.
-        bidirectional_groups: integers ``(S,)`` or ``(B, S)``, the group of every key; the queries are the last T
-            keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
+        bidirectional_groups: the group of every key, in integers ``(S,)`` or ``(B, S)``; queries have the groups of
+            the last T keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
             causality and window, like the tokens of an image in PaliGemma and Gemma 3. Pass −1 for tokens without a
             group.
-        dense: bool ``(B|1, H|1, T, S)`` for any other rule, such as a tree of draft tokens: True if the query may
-            see the key. A dense mask needs T·S bytes, and attention skips no block of keys.
+        dense: bool ``(B|1, H|1, T, S)``, True if the query may see the key. Use it for any other rule, such as a
+            tree of draft tokens. A dense mask needs T·S bytes, and attention cannot skip blocks of keys.
 
     A mask is a pytree of copies of its tensors: changing them later has no effect; make a new mask for every step.
 
@@ -179,8 +179,8 @@ class Mask(Pytree):
         return self.become(type(self), **whole(window=window, chunk=chunk))
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """Convert the mask to the class ``kind``, which may have other fields, and change these attributes. Both
-        masks share tensors and the lengths that were read from tensors.
+        """Convert the mask to the class ``kind``, whose fields may differ, and set these attributes. Both masks
+        share tensors and the lengths that were read from tensors.
         """
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # a compiler needs the constructor; this avoids a T×S copy
@@ -251,8 +251,9 @@ class Mask(Pytree):
         return True
 
     def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
-        """Return the range of keys, first and last (exclusive), that queries ``first`` to ``last`` (exclusive) may
-        see. If the order is not the default order, the range contains all keys.
+        """Return the start and end of the keys that queries ``first`` to ``last`` may see. Ends are exclusive.
+
+        If the order is not the default order, the range contains all keys.
         """
         if self.q_order is not None or self.bidirectional_groups is not None:
             return 0, S
@@ -327,8 +328,10 @@ class Mask(Pytree):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which keys from ``start`` to ``keys`` (exclusive) the queries ``first`` to ``last`` see, computed
-        from ``known``, which all blocks share; None if each query sees all these keys.
+        """Return which queries from ``first`` to ``last`` see which keys from ``start`` to ``keys``.
+
+        Ends are exclusive. The result is computed from ``known``, which all blocks share. It is None if every query
+        sees all these keys.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key

@@ -73,9 +73,10 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 
 def tables() -> str:
-    """Return JSON with the red, green and blue of every code by scale and theme, and 1 if its text is dark, else 0.
+    """Return JSON with the red, green and blue of every code, by scale and theme.
 
-    Colours that are equal in both themes are listed once.
+    A fourth number is 1 if text on the colour is dark, and 0 otherwise. Colours that are equal in both themes are
+    listed once.
     """
     papers = {scale: {name: steps(scale, paper) for name, paper in PAPERS.items()} for scale in get_args(Scale)}
     told = {
@@ -132,6 +133,8 @@ def luminance(colour: Sequence[int]) -> float:
 
 
 def contrast(a: Sequence[int], b: Sequence[int]) -> float:
-    """Return the contrast of two colours, from 1 to 21 (WCAG 2.2). AA requires 4.5 for text and 3 for controls."""
+    """Return the contrast between two colours, from 1 to 21 (WCAG 2.2). AA requires 4.5 for text and 3 for
+    controls.
+    """
     low, high = sorted((luminance(a), luminance(b)))
     return (high + 0.05) / (low + 0.05)

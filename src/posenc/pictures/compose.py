@@ -1,4 +1,4 @@
-"""The composition of a view's scene: limits, shared colour bars, ticks, colours and labels for all renderers."""
+"""How a view becomes a scene: limits, shared colour bars, ticks, colours and labels for all renderers."""
 
 import math
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def limits(panel: Heatmap) -> tuple[float, float]:
 
 
 def _bar(panels: Sequence[Heatmap]) -> Bar:
-    """Return a scale for compared panels, which covers the scales of all panels."""
+    """Return one colour scale that covers the scales of all compared panels."""
     ends = [limits(panel) for panel in panels]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     values = [v for p in panels for v in (float(p.values.nan_to_num().min()), float(p.values.nan_to_num().max()))]
@@ -168,7 +168,7 @@ def _curve(panel: Lines, index: int) -> Curve:
 
 
 def _look(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
-    """Return the colour, dash and marker of a line by its encoding, or by its index if it shows no encoding."""
+    """Return the colour, dash and marker of a line, chosen by its encoding or, if it shows none, by its index."""
     if encodings[index]:
         look = style(encodings[index], encodings)
         return token(encodings[index], encodings), look.dash, look.marker
@@ -189,7 +189,7 @@ def _disc(panel: Plane) -> Disc:
 
 
 def round_steps(low: float, high: float, most: int = 6) -> list[float]:
-    """Return at most ``most`` + 1 round values from low to high, whose step is 1, 2 or 5 times a power of ten."""
+    """Return at most ``most`` + 1 round values from low to high, in steps of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
     raw = (high - low) / most

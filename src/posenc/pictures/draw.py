@@ -1,4 +1,4 @@
-"""Drawing of views with matplotlib for files and notebooks; on pages, the browser draws views.
+"""Draws views with matplotlib, for files and notebooks. On pages, the browser draws them.
 
 Figures are matplotlib objects created without pyplot, so that no global list keeps figures alive. Identical input
 gives identical bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
@@ -215,7 +215,7 @@ def write(figure: Figure, path: str | Path) -> Path:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A view in a notebook, which displays it as a figure."""
+    """A view that a notebook displays as a figure."""
 
     view: View
 

@@ -1,4 +1,4 @@
-"""Formats of numbers for readers: minus signs, thin spaces, powers of ten, fractions and units."""
+"""Number formatting for display: minus signs, thin spaces, powers of ten, fractions and units."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The palette, in which an encoding has the same colour, dash and marker in every figure, table and page.
+"""The palette, which gives an encoding the same colour, dash and marker in every figure, table and page.
 
 The common encodings use the Okabe–Ito colours, which colour-blind readers can tell apart. Dashes and markers are
 distinct in print. The lab's style sheet takes its colours from here.
@@ -64,7 +64,9 @@ class Paper:
     """The colours of a theme.
 
     Args:
-        quiet, edge, wash: secondary text; outlines of controls, with a contrast of 3:1; pressed areas.
+        quiet: the colour of secondary text.
+        edge: the colour of the outlines of controls, with a contrast of 3:1.
+        wash: the colour of pressed areas.
         negative, positive: the ends of the signed scale, on which 0 is ``paper``.
     """
 
@@ -115,10 +117,10 @@ def family(encoding: str) -> str:
 
 
 def style(encoding: str, among: Collection[str] = ()) -> Style:
-    """Return the style of an encoding, with the colour of its family or a colour of ``OTHERS``.
+    """Return the style of an encoding, in the colour of its family or, if it has none, in one of ``OTHERS``.
 
-    An encoding that is not in ``ENCODINGS`` gets a style by its index in ``among``, the encodings of the figure, so
-    that styles differ. Without ``among``, the style depends only on the encoding.
+    ``among`` holds the encodings of the figure, so that those that are not in ``ENCODINGS`` get different styles.
+    Without ``among``, the style depends only on the encoding.
     """
     if encoding in ENCODINGS:
         return ENCODINGS[encoding]

@@ -104,10 +104,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over an axis; ``at`` has the positions of points on the axis.
+    """Curves over an axis; ``at`` holds the positions of points on the axis.
 
-    ``marks`` are vertical lines with captions, and ``levels`` horizontal lines. Points are not joined if
-    ``apart``.
+    ``marks`` are vertical lines with captions, and ``levels`` horizontal lines. If ``apart`` is true, points are
+    not joined.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Scenes as JSON with colour codes, fractions, ticks and labels, so that a page only draws pixels.
+"""Scenes as JSON with colour codes, fractions, ticks and labels, so that a page only has to draw pixels.
 
 Every position is a fraction of its axis, from 0 at the left or bottom to 1 at the right or top.
 """
@@ -97,7 +97,7 @@ def _axis(axis: AxisScale) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _places(axis: AxisScale, values: tuple[float, ...]) -> list[float | None]:
-    """Return the positions of an axis's own values, which most states of a stage share."""
+    """Return the positions of these values on an axis. Most states of a stage have the same axis and values."""
     return [axis.place(value) for value in values]
 
 
@@ -131,7 +131,9 @@ def _plane(panel: Disc) -> dict[str, Any]:
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
-    """Return an arrow as its tip in units of the limit, with the setting of its grip and the tip at each value."""
+    """Return an arrow, with its tip in units of the limit. If the tip can be dragged, the result also has the
+    setting that the tip changes and the tip at each value.
+    """
     arrow = vector.arrow
     sent = {
         "name": arrow.name,

@@ -1,6 +1,4 @@
-"""Positions on grids, which list all points of an image or video with one coordinate per axis. The last axis
-varies fastest.
-"""
+"""Grid positions: all points of an image or video, with one coordinate per axis. The last axis varies fastest."""
 
 from collections.abc import Sequence
 
@@ -21,10 +19,10 @@ def grid(
 
     Args:
         shape: the number of points along every axis, such as rows and columns, or frames, rows and columns.
-        corner: the coordinates of the first point, one number for all axes or one number per axis, such as the
+        corner: the coordinates of the first point, as one number for all axes or one number per axis. It can be the
             offset of a crop in its image, or 1 if a model counts from 1. Negative coordinates need an encoding that
             is ``signed``.
-        step: the step between neighbouring points, one number for all axes or one number per axis.
+        step: the step between neighbouring points, as one number for all axes or one number per axis.
 
     The result is int64 ``(A, T)``; T is the product of the shape.
     """

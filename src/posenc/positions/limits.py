@@ -1,4 +1,4 @@
-"""The range of valid positions, and the check of a tensor of positions."""
+"""The range of valid positions, and a check that all positions in a tensor are valid."""
 
 import torch
 from jaxtyping import Int

@@ -7,7 +7,7 @@ axis:
 
     time = s + t(frame),   row = s + y,   column = s + x,   and the next span starts at 1 + the maximum.
 
-Families differ in t, in the number of patches per token, and in the number of spans in a video.
+Families differ in t, in the number of patches per token, and in the number of spans per video.
 """
 
 from abc import ABC, abstractmethod
@@ -79,7 +79,7 @@ class Text(Span):
 
 @dataclass(frozen=True)
 class Image(Span):
-    """An image, or a frame of a video with separate frames. Sizes are rows and columns of patches before
+    """An image, or a frame of a video with separate frames. ``rows`` and ``columns`` count patches before
     merging.
     """
 
@@ -92,7 +92,7 @@ class Image(Span):
 
 @dataclass(frozen=True)
 class Video(Span):
-    """A video. Sizes are frames of the video's grid, and rows and columns of patches before merging.
+    """A video. ``frames`` counts frames of the video's grid; ``rows`` and ``columns`` count patches before merging.
 
     ``seconds`` is the duration of one frame of the grid, temporal_patch_size / fps (``second_per_grid_ts``), as
     a fraction or a float. Families that count time in seconds require ``seconds``.

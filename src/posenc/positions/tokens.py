@@ -28,8 +28,8 @@ def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor
 
 
 def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
-    """Return positions of text for an encoding with ``axes`` axes. Positions are equal on all axes, and axes are
-    the first dimension.
+    """Return positions of text for an encoding with ``axes`` axes. Positions are equal on all axes. If there
+    are several axes, the first dimension runs over them.
     """
     return positions if axes == 1 else positions.expand(axes, *positions.shape)
 
@@ -92,7 +92,7 @@ def sharded(
 
     By default, a rank has one contiguous piece. With ``zigzag``, it has piece ``rank`` from the front and piece
     ``rank`` from the back, so that all ranks have equal work with a causal mask. Use the result as positions, as
-    ``Mask.q_order``, and to index tokens.
+    ``Mask.q_order``, and as indices of the rank's tokens.
     """
     length, rank, ranks = as_integer(length, "length"), as_integer(rank, "rank"), as_integer(ranks, "ranks")
     pieces = 2 * ranks if zigzag else ranks

@@ -6,7 +6,7 @@ section 3).
     keys of the chunk before:             query at min(p mod s + s, c − 1)
     keys of earlier chunks:               query at c − 1
 
-so that all distances are below c, the w tokens before a query keep their distance, and keys are rotated only once.
+so that all distances are below c. The w tokens before a query keep their distance, and keys are rotated only once.
 """
 
 import math
@@ -33,7 +33,7 @@ class DCA(Remap):
 
     Args:
         rotary: the model's own rotary encoding.
-        chunk: s, the number of tokens in a chunk; the authors use about three quarters of the trained length, less
+        chunk: s, the number of tokens in a chunk; the authors use about three quarters of the trained length, minus
             ``local``.
         local: w, the number of tokens before a query that keep their distance across chunks; chunk + local must
             be at most the trained length.

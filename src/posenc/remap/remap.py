@@ -25,7 +25,7 @@ second argument replaces this rotary.
 
 
 class PlacedRemap(Placed):
-    """The rotations of every part for queries, and for keys if the part changes the positions of keys."""
+    """The rotation of queries for each part, and of keys for each part that changes their positions."""
 
     def __init__(
         self, remap: "Remap", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype

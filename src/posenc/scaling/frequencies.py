@@ -28,7 +28,7 @@ class Frequencies:
                 "frequency per pair"
             )
         if any(not f.is_finite() or f < 0 for f in self.exact):
-            raise InvalidArgument("frequencies must be finite numbers of at least 0, in radians per position")
+            raise InvalidArgument("frequencies must be finite and at least 0, in radians per position")
         if not 0 < self.attention_factor < float("inf"):
             raise InvalidArgument(
                 f"attention_factor={self.attention_factor} must be a finite number above 0; use 1.0 to leave "

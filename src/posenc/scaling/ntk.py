@@ -2,8 +2,8 @@
 
 ``form="base"`` (bloc97 2023; YaRN, arXiv 2309.00071, appendix A.1): θ'_i = b'^(−2i/d), b' = b·s^(d/(d−2)). The
 first frequency is unchanged, and the last frequency is divided by exactly s. Nearly all slow pairs leave the range
-of angles that the model has seen in training: for d = 128, L = 4096 and s = 8, 17 of the 18 pairs that never
-complete a turn in training do.
+of angles that the model has seen in training. For d = 128, L = 4096 and s = 8, 18 pairs never complete a turn in
+training, and 17 of them leave this range.
 
 ``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last frequency is also divided
 by s, and the first frequency is divided by s^(2/d). The ratio of neighbouring frequencies is the ratio for base

@@ -1,4 +1,4 @@
-"""Scalings by name, extension methods by name and factor, and the conversion of scalings to and from JSON."""
+"""Builds scalings by name, or by extension method and factor, and converts them to and from JSON."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -65,7 +65,7 @@ def method(
 
 
 def to_dict(scaling: Scaling | LengthScaling) -> dict[str, Any]:
-    """Convert a scaling to a JSON-compatible dict with its name under ``"scaling"`` and every field."""
+    """Convert a scaling to a JSON-compatible dict of all its fields, with its name under ``"scaling"``."""
     names = [name for name, kind in SCALINGS.items() if type(scaling) is kind]
     if not names or not is_dataclass(scaling):
         raise UnknownName("scaling", type(scaling).__name__, SCALINGS)

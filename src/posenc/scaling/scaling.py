@@ -41,7 +41,7 @@ class Scaling(Checked, ABC):
 
     @property
     def softmax_factor(self) -> float:
-        """A factor on attention's 1/√D, set by YaRN's ``mscale_all_dim``; 1 for all other scalings."""
+        """A factor that multiplies attention's 1/√D, set by YaRN's ``mscale_all_dim``; 1 for all other scalings."""
         return 1.0
 
 

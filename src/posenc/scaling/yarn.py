@@ -51,7 +51,8 @@ class YaRN(Scaling):
         factor: s ≥ 1, the target length divided by the trained length.
         original_length: L, the trained context length in tokens.
         beta_fast: pairs that complete more turns within L are kept; 32 in the paper. If L is small, this number can
-            exceed L/2π, the turns of the fastest pair, so that every pair is scaled; then pass a smaller number.
+            exceed L/2π, the turns of the fastest pair, so that every pair is scaled. In that case, pass a smaller
+            number.
         beta_slow: pairs that complete fewer turns within L are fully interpolated; 1 in the paper. In Kimi K2,
             beta_fast and beta_slow are 1, so the ramp is one pair wide.
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
@@ -75,12 +76,12 @@ class YaRN(Scaling):
         super().__post_init__()
         if self.beta_fast < self.beta_slow or (self.beta_fast == self.beta_slow and self.ramp == "rotations"):
             raise InvalidArgument(
-                f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}, because both are turns "
+                f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}, because both count turns "
                 "within original_length and fast pairs complete more turns; the paper uses 32 and 1"
             )
         if self.ramp == "rotations" and not self.truncate:
             raise InvalidArgument(
-                "truncate=False requires ramp='dimension', because the ends of a ramp by rotations are not rounded"
+                "truncate=False requires ramp='dimension', because with ramp='rotations', the ends are not rounded"
             )
         if (self.mscale is None) != (self.mscale_all_dim is None):
             raise InvalidArgument(
@@ -104,7 +105,7 @@ class YaRN(Scaling):
 
     @property
     def softmax_factor(self) -> float:
-        """A factor on attention's 1/√D, set by DeepSeek's ``mscale_all_dim``; 1 if that is None."""
+        """A factor that multiplies attention's 1/√D, set by DeepSeek's ``mscale_all_dim``; 1 if that is None."""
         return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
 
     def _sharpening(self, weight: float) -> float:
@@ -135,8 +136,8 @@ class YaRN(Scaling):
 
     @exact
     def _ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
-        """Return the exact ``ends``. Computed in float64, an end of the ramp has an error of 1e-16, which changes
-        angles by 6e-8 rad at position 2^31.
+        """Return the exact ``ends``. In float64, an end of the ramp would have an error of 1e-16, which would
+        change angles by 6e-8 rad at position 2^31.
         """
         length, log_base = self.original_length, Decimal(base).ln()
         low, high = (

@@ -111,7 +111,8 @@ def extend(
 
     Raises:
         InvalidArgument: a value is invalid for all models, or for this model.
-        StudyError: the model or text cannot be read, the text is too short, or memory or disk space is too small.
+        StudyError: the model or text cannot be read, the text is too short, or there is too little memory or disk
+            space.
     """
     path, console = Path(model), console or terminal.SILENT
     folder = Path(output or (path / "extension" if path.is_dir() else "extension"))

@@ -131,10 +131,10 @@ def shortened(table: Any, rows: int) -> Any:
 
 
 def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
-    """Return the tables that the file's functions make, or else the model's tables in the usual layouts of ports.
+    """Return the tables that the file's functions make, or else the model's tables in common layouts.
 
-    Each table is listed in the forms for one row of tokens and for a batch, with a note for the answer. The note
-    names the table's origin and the functions of the file that were not tested.
+    Each table is returned as a list of forms (for one row of tokens and for a batch), together with a note for the
+    answer. The note names the table's origin and the functions of the file that were not tested.
     """
     tables, untested = list[tuple[list[Any], str]](), ""
     rows, scaling = UNSCALED, asked.recipe.get("scaling")
@@ -164,7 +164,10 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """Return a search for every layout and table with which the function works, at positions that it accepts."""
+    """Return a ``Search`` for every layout and table with which the function works.
+
+    Positions are those that the function accepts.
+    """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
     target, errors = names[name], list[Exception]()
@@ -233,10 +236,10 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
-    """Group the layers of this type for which the port computes the same numbers, and return the searches of each
-    group, keyed by its layer numbers.
+    """Group the layers of this type for which the port computes the same numbers.
 
-    Layers that the port rotates although they have no positional encoding come first.
+    Each ``Search`` of a group is listed under the group's layer numbers. Layers that the port rotates although they
+    have no positional encoding come first.
     """
     functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
     if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):
@@ -271,7 +274,7 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """Return the search for a port's return value, whose meaning is recognised from its shape."""
+    """Return the ``Search`` for a port's return value, whose meaning is recognised from its shape."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
     array, *others = (torch.as_tensor(part).detach() for part in parts)

@@ -52,7 +52,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
-    """Return a search for the mistake in a port's arrays. The arrays may have any type."""
+    """Return the ``Search`` for a port's arrays, which may have any type."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)] if asked.rotates else UNTURNED
     if "table" in numbers:
         numbers = {"positions": np.arange(len(numbers["table"])), **numbers}

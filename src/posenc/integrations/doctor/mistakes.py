@@ -1,5 +1,5 @@
-"""The single mistakes of rotation ports, as changes to a description. The wrong values of some mistakes are
-measured from the port's numbers.
+"""The mistakes that a rotation port can make, each as a change to a description. For some mistakes, the wrong value
+is measured from the port's numbers.
 """
 
 import math
@@ -47,7 +47,7 @@ VARIANTS: Mapping[Any, list[Change]] = {
 
 
 def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:
-    """Return all single mistakes for this model, including mistakes with values measured from the numbers."""
+    """Return every possible mistake for this model, including mistakes with values measured from the numbers."""
     vectors = [numbers for numbers in rows if "x" in numbers][:1]
     ladders = (change for numbers in rows if "pair" in numbers for change in _ladders(right, numbers["y"][:, 0]))
     D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
@@ -108,8 +108,9 @@ def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
     channels in which all pairs keep their lengths.
 
     Positions are measured with the first pair whose period exceeds 2,000, and with the first pair whose period
-    exceeds twice the last position. If a port clamps positions, its lag is the distance beyond the end of the
-    table. If a port restarts positions, its lag is a multiple of the period.
+    exceeds twice the last position. A lag is a position minus the position that the port used instead. If a port
+    clamps positions, the lag is the distance beyond the end of the table. If a port restarts positions, the lag is
+    a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -149,7 +150,7 @@ def _ladders(right: Rotation, theta: Array) -> Iterator[Change]:
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
-    """Yield wrong scalings, each with the model's attention factor and with the wrong scaling's own factor."""
+    """Yield wrong scalings, each once with the model's attention factor and once with its own."""
     kind, numbers = type(right.scaling), vars(right.scaling)
     factor, length = numbers.get("factor", 0), numbers.get("original_length", 0)
     variants = each(

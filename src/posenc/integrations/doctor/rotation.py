@@ -253,7 +253,7 @@ class Rotation:
 
     @property
     def parts(self) -> int:
-        """The number of axes with a list of frequencies of their own, or 1."""
+        """The number of lists of frequencies: one per axis, or one in total."""
         return self.lists.axes if self.lists and self.lists.pairs_of_axis else 1
 
     @property
@@ -267,8 +267,10 @@ class Rotation:
         return np.stack(channels(0, *self.layout[1:], self.pairs, 2 * self.pairs))
 
     def with_swapped_ends(self, plain: Array) -> Array:
-        """Return YaRN's frequencies if the betas are swapped in its authors' code: the ramp is reversed, and its
-        ends are rounded inwards to whole pairs."""
+        """Return the frequencies that the code of YaRN's authors computes from swapped betas.
+
+        The ramp is reversed, and its ends are rounded inwards to whole pairs.
+        """
         first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
         keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
         return plain * keep + plain / self.slower * (1 - keep)
@@ -285,7 +287,7 @@ class Rotation:
         return fill(theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
-        """Round the values called ``what`` to 16 bits if ``precision`` lists this name, or to float32 if it lists
+        """Round values to 16 bits if ``precision`` lists their name, ``what``. Round them to float32 if it lists
         only other names.
         """
         low = self.precision[0] if what in self.precision[1:] else "float32"

@@ -28,8 +28,8 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
         x, rotated = (np.moveaxis(values, x.shape.index(where.shape[1]), -2) for values in (x, rotated))
     if x.shape != rotated.shape or x.shape[-2:] != (where.shape[1], D) or not x.size:
         raise InvalidArgument(
-            f"x has shape {x.shape} and rotated {rotated.shape}; both must have shape (…, {where.shape[1]}, {D}): "
-            "heads, tokens, channels of a head"
+            f"x has shape {x.shape} and rotated has shape {rotated.shape}; both must have shape "
+            f"(…, {where.shape[1]}, {D}): heads, tokens, channels of a head"
         )
     if 1 < len(where) <= max(right.axes, default=0):
         raise InvalidArgument(

@@ -2,7 +2,7 @@
 
 A description is a frozen dataclass in which each field is a decision that a port can get wrong. The right
 description is tried first, then all descriptions with one named change, then all descriptions with two changes. An
-answer names the changed fields, and so claims only what was tried.
+answer names the changed fields, so it says nothing about mistakes that were not tried.
 """
 
 import itertools
@@ -31,7 +31,7 @@ Change = dict[str, Any]
 LOW = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
 """The relative error of one rounding to each 16-bit type."""
 CLOSE = 2.0**-20
-"""The relative tolerance for a frequency computed by exp and log: sixteen roundings of float32."""
+"""The relative tolerance for a frequency from exp and log: sixteen times the rounding error of float32."""
 ROUNDINGS = 6
 """The number of roundings per result in 16-bit arithmetic: both products, their sum, cos, sin and the input."""
 BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
@@ -163,7 +163,7 @@ class Search:
         return list(map(dict, dict.fromkeys(tuple(change.items()) for change in mistakes if change)))
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
-        """Return the errors of a port's numbers relative to this change, and which errors exceed the tolerance."""
+        """Return the differences from the numbers of a port with this change, and which exceed the tolerance."""
         ours, room = replace(self.right, **change).predict(rows)
         apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
         return apart, ~((apart <= room) & np.isfinite(apart))
@@ -194,13 +194,13 @@ class Search:
         return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
 
     def same(self, change: Change, other: Change) -> bool:
-        """Return whether two changes give the same function, up to a measured value."""
+        """Return whether two changes give the same function or differ only in measured values."""
         ports = (replace(self.right, **fields) for fields in (change, other))
         ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
         return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-7).all())
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the first change for each distinct function, at most one more than answers show."""
+        """Return the first change for each distinct function, but at most ``SHOWN`` + 1 changes."""
         chosen: list[Change] = []
         for change in changes:
             if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):
@@ -213,7 +213,7 @@ class Search:
         return all(name in free and free[name](value, self.right) for name, value in change.items())
 
     def words(self, change: Change) -> str:
-        """Return the mistakes of a change, in words."""
+        """Return the words for a change."""
         port = replace(self.right, **change)
         phrases = (phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
         return ", and ".join(dict.fromkeys(phrases))

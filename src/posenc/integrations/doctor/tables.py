@@ -47,7 +47,7 @@ class Slopes:
 
     Args:
         slopes: the model's slopes.
-        series: a change of the slopes, a key of ``SERIES``.
+        series: how the slopes are changed, as a key of ``SERIES``.
         ahead: the number of heads by which the series is shifted; if it is 1, the series begins at slope 1.
         factor: the factor of the bias; a negative factor rewards distance.
     """

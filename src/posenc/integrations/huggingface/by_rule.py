@@ -87,7 +87,7 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
     if len(types) > 1 and not getattr(module, "layer_types", None):
         raise NotByRule(
             config.model_type,
-            f"{' and '.join(types)} share one rotary module, and some of these types may not rotate",
+            f"{' and '.join(types)} share one rotary module, but perhaps not all of them rotate",
         )
     for name, encoding in encodings.items():
         if isinstance(encoding, Rotary):

@@ -47,8 +47,8 @@ class MovableCache(Cache):
     def select(self, slots: Tensor) -> None:
         """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
 
-        ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift; other orders move a passage.
-        ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
+        ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift. To move a passage, list
+        its slots in another place. ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
 
         Raises:
             InvalidArgument, PositionOutOfRange: the slots are invalid.
@@ -68,7 +68,7 @@ class MovableCache(Cache):
 
     @property
     def _is_user_defined(self) -> bool:
-        """``generate`` sets this attribute; this is an error if tokens were dropped."""
+        """``generate`` sets this attribute, which raises an error if tokens were dropped."""
         return True
 
     @_is_user_defined.setter

@@ -43,7 +43,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
 
     Raises:
         UnknownName: a family, rope type or key does not exist; the message suggests the nearest name.
-        InvalidArgument: a value is missing, out of range, refused by the class, or contradicts another value.
+        InvalidArgument: a value is missing, is out of range, contradicts another value, or is refused by the class.
         MissingExtra: transformers is not installed.
     """
     part, path = language_part(config)

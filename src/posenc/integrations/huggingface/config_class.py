@@ -33,7 +33,7 @@ def untried() -> str:
 
 
 class RefusedByClass(InvalidArgument):
-    """An error with which a config class of transformers refuses a config."""
+    """A config class of transformers refuses a config."""
 
     def __init__(self, kind: type, error: Exception) -> None:
         self.kind, sentence = kind, " ".join(f"{type(error).__name__}: {error}".split())

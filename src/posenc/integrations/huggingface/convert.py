@@ -56,9 +56,9 @@ def convert_pairing(
         state_dict: weights under the names of Hugging Face (``q_proj`` and ``k_proj``; ``q_norm``, ``k_norm`` or
             ``q_layernorm`` over one head, over all heads, or with a row per head), of Meta (``wq``, ``wk``) or of
             GGUF (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``). A fused ``qkv_proj``, ``qkv`` or
-            ``attn_qkv`` must contain q, k and v in this order, and GPT-NeoX's ``query_key_value`` head by head.
-            Scales (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be
-            included.
+            ``attn_qkv`` must contain q, k and v in this order. GPT-NeoX's ``query_key_value`` must contain q, k and
+            v of each head in turn. Scales (``weight_scale``, per channel or per tensor) and adapters (``lora_A``,
+            ``lora_B``) may be included.
         from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
             and ``"half"`` in Hugging Face's folders; the weights do not show their pairing.
         to: the target pairing. If ``to`` equals ``from_``, nothing changes.
@@ -67,8 +67,8 @@ def convert_pairing(
             all channels rotate.
 
     Raises:
-        InvalidArgument: no query or key weight is found, its rows do not match the head counts, or a query or key
-            tensor is not supported, such as packed GPTQ weights or block scales.
+        InvalidArgument: there is no query or key weight, a weight's rows do not match the head counts, or a query
+            or key tensor is not supported, such as packed GPTQ weights or block scales.
     """
     for pairing in (from_, to):
         one_of("pairing", pairing, get_args(Pairing))
@@ -91,9 +91,10 @@ def convert_pairing(
 
 
 def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
-    """Return whether each head in the rows of a tensor rotates, or an empty list for a tensor without q and k.
+    """Return, for each head in the rows of a tensor, whether it rotates.
 
-    For a norm with a row per head, as in Cohere, every channel counts as a row.
+    The list is empty for a tensor without q and k. For a norm with a row per head, as in Cohere, every channel
+    counts as a row.
 
     Raises:
         InvalidArgument: the tensor is a query or key tensor that is not supported.

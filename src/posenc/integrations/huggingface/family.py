@@ -54,8 +54,9 @@ class Rotates:
             attention layers, and other layers are recurrent. ``"others"``: ``key`` lists the layers that do not
             rotate, because they attend to images. ``"bases"``: ``key`` lists the base of every layer, 0 for no
             rotation. ``"scaled"``: all layers rotate, and the layers that ``key`` lists are scaled. ``"switch"``:
-            attention layers rotate if ``key`` is ``"rope"``, and a picture has a table if ``key`` is true.
-            ``"base"``: attention layers rotate, unless ``key``, the base in the rope dictionary, is null.
+            attention layers rotate if ``key`` is ``"rope"``; in an image model, patches have position embeddings if
+            ``key`` is true. ``"base"``: attention layers rotate, unless ``key``, the base in the rope dictionary,
+            is null.
         key: the key that the rule reads.
     """
 
@@ -70,7 +71,7 @@ class Axes:
     """Positions on several axes (M-RoPE).
 
     Args:
-        map: the name in ``MAPS`` of the layout of sections over the pairs.
+        map: how the axes share the pairs, as a name in ``MAPS``.
         sections: the number of pairs of each axis, if the rope dictionary has no mrope_section.
     """
 
@@ -118,10 +119,10 @@ class Tower:
     """Positions in an image.
 
     Args:
-        layout: the name in ``posenc.integrations.attention_layouts`` of a tower's rotation by rows and columns.
+        layout: how a tower rotates by rows and columns, as a name in ``posenc.integrations.attention_layouts``.
         sides: the keys of the image size and the patch size.
         table: the keys of the two sides of a table that a rotating tower also adds, or the key of a square table's
-            number of rows; the keys in ``sides`` mean a row per patch.
+            number of rows. If these are the keys in ``sides``, the table has a row per patch.
     """
 
     layout: str | None = None

@@ -39,7 +39,7 @@ def cached(output: Any) -> dict[str, Any]:
 
 
 def language(model: nn.Module) -> dict[str, nn.Module]:
-    """Return the modules of the language model by name: all modules that are not under the config of another part.
+    """Return the modules of the language model by name: all modules except those of a part with another config.
 
     A module without a config belongs to the language model if its submodules do. If a module has only the config
     of the whole model, the module is shared or belongs to another tower.

@@ -76,7 +76,7 @@ class Pretrained:
 
     @classmethod
     def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
-        """Wrap a model that is in memory, only to compute its ``losses``."""
+        """Wrap a model that is in memory. The result is meant only for ``losses``."""
         pretrained = cls.__new__(cls)
         pretrained.model, pretrained.tokenizer, pretrained.name = model, tokenizer, type(model).__name__
         pretrained.positions = read(pretrained.model.config)
@@ -184,7 +184,7 @@ class Pretrained:
         return other
 
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
-        """Return the changes to the config for a scaling up to a length, with None for a key to remove.
+        """Return the changes to the config for a scaling that reaches this length, with None for a key to remove.
 
         If all layers share one scaling, the keys are ``rope_scaling`` and ``rope_theta``, the older spelling, which
         every program understands.
@@ -194,7 +194,7 @@ class Pretrained:
     def save(
         self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
     ) -> None:
-        """Write these weights, with a scaling up to a length, into a folder that transformers can load.
+        """Write these weights, with a scaling that reaches this length, into a folder that transformers can load.
 
         Raises:
             StudyError: the folder cannot be written.
@@ -212,9 +212,9 @@ class Pretrained:
         """Return an upper bound on the memory in bytes, without the weights, for reading a text of this length.
 
         For each token of a piece, one layer holds about ten rows of the model's width and three rows of its
-        feed-forward width, and logits are held twice. For each position, all layers keep keys and values, and one
-        layer also holds a copy while they grow and a copy per query head. Each token of a piece also has two masks,
-        boolean and additive.
+        feed-forward width, and logits are held twice. For each position, all layers keep keys and values. One layer
+        also holds a copy of them while its cache grows, and a copy that repeats them for every query head. Each
+        token of a piece also has two masks, boolean and additive.
         """
         config = text_config(self.model.config)
         size = next(self.model.parameters()).element_size()

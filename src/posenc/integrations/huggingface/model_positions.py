@@ -22,12 +22,13 @@ NOPE = Recipe("nope")
 
 
 def softmax_factor(recipe: Recipe) -> float:
-    """Return the factor on 1/√D in layers with this recipe (DeepSeek's mscale_all_dim), or 1 in other models."""
+    """Return the factor on 1/√D in layers with this recipe, such as DeepSeek's for mscale_all_dim, or else 1."""
     return float(recipe.get("softmax_factor") or getattr(recipe.get("scaling"), "softmax_factor", 1.0))
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """Return a copy of a recipe with this factor, which is set only if the scaling implies a different factor."""
+    """Return a copy of a recipe with this factor. The factor is set only if the scaling implies a different
+    one."""
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
 
@@ -81,7 +82,7 @@ class ModelPositions:
 
     @property
     def tuned_length(self) -> int:
-        """The length that the model was released for: the longest input if its config has a scaling."""
+        """The length that the model was released for: original_length, or with a scaling, the longest input."""
         scaled = bool(self.rotary_recipes) and self.rotary.get("scaling") != Default()
         return max(self.max_length, self.original_length) if scaled else self.original_length
 
@@ -177,7 +178,8 @@ class ModelPositions:
         )
 
     def encodings(self, total_length: int | None = None, phases: Phases = "exact") -> dict[str, Encoding]:
-        """Return a new encoding for each layer type. Tables are untrained; their rows are in the checkpoint.
+        """Return a new encoding for each layer type. Learned tables are untrained; their rows must be loaded from
+        the checkpoint.
 
         Args:
             total_length: the length of prompt and answer together, if a scaling depends on the length.
@@ -190,7 +192,7 @@ class ModelPositions:
         }
 
     def as_layers(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
-        """Return one encoding for the model: ``Layers`` by layer type and window, or its only encoding."""
+        """Return the model's only encoding, or ``Layers`` if there are windows, chunks or several layer types."""
         encodings = {
             name: self._stacked(name, encoding) for name, encoding in self.encodings(total_length, phases).items()
         }

@@ -30,8 +30,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     """Make ``model`` use ``encoding`` inside the block, and restore the model's own encoding afterwards.
 
     Args:
-        model: a loaded transformers model that rotates by text positions, or a T5, of a family that ``read``
-            supports.
+        model: a loaded transformers model of a family that ``read`` supports; either a T5, or a model that rotates
+            by text positions.
         encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types,
             pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build the
             encoding with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are
@@ -87,7 +87,9 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
     for i, kind in enumerate(positions.layer_types):
         here = encoding.layer(i)
         if kind not in acting and here.acts_on:
-            raise InvalidArgument(f"layer {i} has encoding {here.name!r}, but the model's has none; use 'nope'")
+            raise InvalidArgument(
+                f"layer {i} has encoding {here.name!r}, but this layer of the model has none; use 'nope'"
+            )
         if by_type.setdefault(kind, here) is not here and kind in acting:
             raise InvalidArgument(
                 f"layers {positions.layer_types.index(kind)} and {i} have different encodings, but both have the "
@@ -165,8 +167,8 @@ def _answering(
 def _laid_out(
     module: nn.Module, positions: ModelPositions, name: str
 ) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
-    """Return a function that lays out the angles of a layer type as the rotary module's class does, because the
-    module itself may already be patched."""
+    """Return a function that lays out the angles of a layer type as the rotary module's class does. The module
+    itself is not called, because it may already be patched."""
     device = next(module.buffers(), torch.empty(0)).device
     pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
@@ -182,7 +184,7 @@ def _laid_out(
 
 
 def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
-    """Return a function that lays out cos and sin as the family's own output at positions 0 and 1 does."""
+    """Return a function that lays out cos and sin like the family's own output at positions 0 and 1."""
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     first, second = (part.flatten(0, -2) for part in cos_sin)

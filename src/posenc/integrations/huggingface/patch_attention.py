@@ -27,8 +27,8 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
 
 
 def _visible(mask: Tensor) -> Tensor:
-    """Return which keys a query sees, from a mask of shape ``(B, 1, T, S)``: booleans or, in older code, added
-    scores.
+    """Return which keys a query sees, given a mask of shape ``(B, 1, T, S)``. Older code passes an additive mask
+    instead of a boolean one.
 
     Raises:
         InvalidArgument: the mask changes scores without hiding keys.
@@ -44,7 +44,7 @@ def _visible(mask: Tensor) -> Tensor:
 
 
 class _Stack:
-    """An encoding, placed once per forward pass at the positions of queries and keys, for all its modules. A cache
+    """An encoding, and its placement at the positions of a forward pass, which its attention modules share. A cache
     contains unrotated keys in order."""
 
     def __init__(self, encoding: Encoding) -> None:

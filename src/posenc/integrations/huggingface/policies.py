@@ -113,8 +113,9 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
         if NEAR in types or (stated == 0 and not types and rule.counts != "ignored"):
             raise InvalidArgument(
                 f"sliding_window={stated} must be the width of a window, because some layers have a window; give "
-                "the width (with use_sliding_window=true if the config has that key), or list only "
-                "'full_attention' in layer_types, or use null if no layer has a window"
+                "the width (with use_sliding_window=true if the config has that key); if no layer should have a "
+                "window, list only 'full_attention' in layer_types, or set sliding_window to null if the config "
+                "has no layer_types"
             )
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
@@ -136,7 +137,7 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
 
 
 def query_dim(reader: Reader) -> int | None:
-    """Return the number of channels of a query in latent attention, of which the last rotate, or else None."""
+    """Return the number of channels of a query in latent attention, only the last of which rotate; else None."""
     if reader.family.rotates.by == "compression":
         return int(reader.need("head_dim"))
     parts = ("qk_nope_head_dim", "qk_rope_head_dim")
@@ -160,7 +161,8 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
-    """Return the query scale of every layer type (after rotation), or only of layer types that do not rotate."""
+    """Return the query scales by layer type. Ministral 3's rule scales every type, after rotation; other rules
+    scale only types that do not rotate."""
     rule = reader.family.query_scale
     if rule == "ministral3":
         amount, floor = (
@@ -184,7 +186,7 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
 
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """Return the recipes of layer types that each have a rope dictionary, or null for no positional encoding."""
+    """Return the recipe of each layer type from its own rope dictionary; null means no positional encoding."""
     if not _has_types(reader.model_type):
         raise InvalidArgument(
             f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "

@@ -34,7 +34,7 @@ class Reader(ConfigValues):
 
     @cached_property
     def length(self) -> int:
-        """The longest input, in tokens or in patches, without rows of a table that belong to no position."""
+        """The longest input, in tokens or in patches, not counting table rows that belong to no position."""
         if not self.family.sees:
             self.check_stated(self.family.length, self.is_stated(self.family.length))
             padding = self.family.tables.padding_rows
@@ -64,8 +64,9 @@ class Reader(ConfigValues):
         return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
 
     def softmax_factor(self, head_dim: int) -> float:
-        """Return the factor on 1/√D: the family's own scale, or DeepSeek's factor (0.1·mscale_all_dim·ln s + 1)²
-        for every type of scaling.
+        """Return the factor on 1/√D: the family's own, or DeepSeek's (0.1·mscale_all_dim·ln s + 1)², or else 1.
+
+        DeepSeek's factor applies with every type of scaling.
         """
         if self.scale_of_scores:
             return float(self.scale_of_scores * head_dim**0.5)
@@ -87,7 +88,7 @@ class Reader(ConfigValues):
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """Return the recipe of a rotary layer from one flat rope dictionary and the config around the dictionary.
 
-        Pass ``head_dim`` for layers whose heads differ from the general value in the config.
+        Pass ``head_dim`` for layers whose head size differs from the general one in the config.
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
         parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
@@ -219,7 +220,7 @@ class Reader(ConfigValues):
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
-        """Return the rotary base, which is never a silent default."""
+        """Return the rotary base, and add a note to ``assumed`` if the config does not give it."""
         if self.family.fixed_base is not None:
             self.assumed.append(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base

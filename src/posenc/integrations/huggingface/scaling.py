@@ -125,7 +125,7 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
-    """Return the scaling of Hunyuan's rope dictionaries: NTK by ``alpha``; other numbers have no effect."""
+    """Return the scaling of Hunyuan's rope dictionaries: NTK with ``alpha``; their other numbers have no effect."""
     check_type_keys(parameters, "dynamic", "alpha", "beta_fast", "beta_slow", *PAIR)
     return NTK(parameters["alpha"])
 
@@ -133,8 +133,8 @@ def ntk_from(parameters: Mapping[str, Any]) -> NTK:
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
     """Return the v5 rope dictionary of a scaling, with ``rope_theta``.
 
-    NTK is written as its equivalent base. Scalings without a type in transformers (YaRN's ramp by rotations, the
-    fixed form of NTK) are written as a longrope with one factor per pair, which gives the same frequencies.
+    NTK is written as its equivalent base. Scalings without a type in transformers (YaRN with ramp="rotations",
+    NTK with form="fixed") are written as a longrope with one factor per pair, which gives the same frequencies.
     """
     if isinstance(scaling, NTK) and scaling.form != "fixed":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}

@@ -66,7 +66,7 @@ def loss_by_position(
 
 
 def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
-    """Return mean losses in consecutive ranges of the first ``length`` positions, by the end of each range."""
+    """Return mean losses in consecutive ranges of the first ``length`` positions, keyed by the range's end."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
         raise InvalidArgument(

@@ -114,7 +114,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def t5(reader: Reader) -> Recipes:
-    """Return the recipes of a bias by buckets of distances: two-sided in an encoder, one-sided in a decoder."""
+    """Return the recipes of a bias per bucket of distances: two-sided in an encoder, one-sided in a decoder."""
     bias = Recipe("t5").with_(
         heads=reader.need(reader.family.heads),
         buckets=reader.need("relative_attention_num_buckets"),

@@ -33,7 +33,7 @@ def write(
         positions: a model's position settings, as returned by ``read``.
         scaling: the scaling of the stretched layers. The default is the model's own scaling.
         max_length: the longest input that the config allows. If the scaling is replaced, the default is factor ×
-            original length, or with dynamic scaling, the original length, at which the scaling starts.
+            original length. With dynamic scaling, it is the original length, at which the scaling starts.
             ``max_length`` is required if the replaced scaling allows longer inputs.
         spelling: ``"v5"`` writes one ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and ``rope_theta``,
             which transformers also reads and older servers need; it cannot express nested layer types.
@@ -86,7 +86,7 @@ def _stretched(
 
 
 def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
-    """Return whether the config has a rope dictionary. Raise an error if the scaling needs a missing dictionary."""
+    """Return whether the config has a rope dictionary. Raise an error if it has no place for the scaling."""
     family = FAMILIES[positions.model_type]
     in_code = family.kind != "rotary" or family.fixed_base is not None
     several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
@@ -103,7 +103,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
 
 
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
-    """Return the config with its lengths, but without its rope dictionary and keys that replace a dictionary."""
+    """Return the config with this length, and without its rope dictionary or keys that set rotation outside it."""
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
     config = {key: value for key, value in positions.source.items() if key not in gone}

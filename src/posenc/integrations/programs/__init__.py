@@ -1,4 +1,4 @@
-"""One module per program, with its tested releases, how it interprets configs, and its position keys.
+"""One module per program, with its tested releases, its interpretation of configs, and its position keys.
 
 ``read`` returns the position table that the program computes from a config. The table follows the program's own
 source, even if the source departs from the config. ``write`` states positions in the program's own keys and reads

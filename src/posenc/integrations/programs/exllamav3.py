@@ -39,7 +39,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     model_type, rope = str(part.get("model_type")), rope_dictionary(part)
     if model_type not in defaults("exllamav3"):
         raise InvalidArgument(
-            f"model_type {model_type!r} was not checked in ExLlamaV3 {version}; compare with posenc vectors"
+            f"model_type {model_type!r} was not checked in ExLlamaV3 {version}; compare its numbers with the "
+            "output of posenc vectors"
         )
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:

@@ -128,10 +128,10 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def positions_of(file: Fields) -> ModelPositions:
-    """Return the position settings of a GGUF file, read by the rules of its architecture's family, or else of
-    llama.
+    """Return the position settings of a GGUF file.
 
-    If the pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
+    The file is read by the rules of its architecture's family or, if there is none, by llama's rules. If the
+    pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
 
     Raises:
         InvalidArgument: the architecture does not rotate, a field is missing, or a field is unsupported: per-layer
@@ -143,7 +143,7 @@ def positions_of(file: Fields) -> ModelPositions:
     if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
         raise InvalidArgument(
             f"architecture {architecture!r} has unsupported fields: {' and '.join(names)}; "
-            "compare with posenc vectors"
+            "compare the model's numbers with the output of posenc vectors"
         )
     if architecture in STILL:
         raise InvalidArgument(f"llama.cpp has no rotation for architecture {architecture!r}; pass its config.json")
@@ -267,8 +267,8 @@ def write(
     """Return the fields with which llama.cpp computes a rotation, under their names in the GGUF specification.
 
     Linear scaling and YaRN are written as scaling types, and LongRoPE is written as two tensors. Any other fixed
-    scaling is written as ``rope_freqs.weight``, which divides the frequency of each pair. YaRN whose ramp does not
-    end at 32 and 1 is also written as ``rope_freqs.weight``, because few architectures read other ends. The
+    scaling is written as ``rope_freqs.weight``, which divides the frequency of each pair. YaRN is also written in
+    this way if beta_fast is not 32 or beta_slow is not 1, because few architectures read other values. The
     attention factor is written as ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1. llama.cpp
     fails to load a file with these tensors if the architecture does not use them.
 
@@ -324,8 +324,8 @@ FLAGS = {
 def _rope_fields(
     recipe: Recipe, longest: int, any_ends: bool = False
 ) -> tuple[dict[str, Any], dict[str, Sequence[float]]]:
-    """Return the fields of a rotation under ``rope``, and its lists of factors. ``any_ends`` allows fields for any
-    ends of YaRN's ramp."""
+    """Return the fields of a rotation under ``rope``, and its lists of factors. With ``any_ends``, YaRN is
+    written as fields even if beta_fast and beta_slow are not 32 and 1."""
     now, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     entry = parameters_from(now, rotary_dim, base)
     plain, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]

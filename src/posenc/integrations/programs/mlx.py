@@ -49,7 +49,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: mlx-lm does not have the model_type, or does not rotate it with its ``rope_utils``; the
+        InvalidArgument: mlx-lm does not have the model_type, or its model does not use mlx-lm's ``rope_utils``; the
             scaling is dynamic and the version is 0.28.4; or mlx-lm does not read the config's base.
     """
     version = RELEASES.chosen(version)
@@ -58,8 +58,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     taken = f"mlx-lm {version}"
     if model_type not in defaults(taken):
         raise InvalidArgument(
-            f"mlx-lm {version} has no model_type {model_type!r} that rotates with its rope_utils; compare with "
-            "posenc vectors"
+            f"mlx-lm {version} has no model_type {model_type!r} that rotates with its rope_utils; compare its "
+            "numbers with the output of posenc vectors"
         )
 
     known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
@@ -139,7 +139,7 @@ def spell(
         where = ".".join(positions.path)
         raise InvalidArgument(
             f"the language model of this config is in {where}, but mlx-lm needs a complete config.json; pass only "
-            f"{where}, and replace {where} with the answer"
+            f"{where}, and replace {where} with the result"
         )
     known = defaults(f"mlx-lm {version}").get(positions.model_type, {})
     newer = known.get("rope_parameters") and not known.get("rope_scaling")

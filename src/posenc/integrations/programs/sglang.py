@@ -95,8 +95,9 @@ def spell(
     """Return the value of ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
     The keys are the same as for vLLM, except that YaRN's attention factor is only in ``attn_factor``. SGLang merges
-    a rope dictionary into the file's, but replaces the rope dictionary of a composite model's language model. The
-    files for llama and DeepSeek were tested; model files of other families may read a config differently.
+    this rope dictionary into the one in the file. In a composite model, it replaces the language model's rope
+    dictionary instead. The files for llama and DeepSeek were tested; model files of other families may read a
+    config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.

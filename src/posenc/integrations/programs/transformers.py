@@ -23,7 +23,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """Return the table that transformers computes from this config.
 
     Version 4 does not know ``rope_parameters``. For a config with ``rope_parameters`` alone, version 4 silently
-    uses the class's base, mostly 10,000, and no scaling. Version 4 reads LongRoPE's original length only outside
+    uses the class's base (usually 10,000) and no scaling. Version 4 reads LongRoPE's original length only outside
     the rope dictionary. Version 5 follows the config, but ignores ``truncate`` in the rope dictionaries of
     individual layer types.
 

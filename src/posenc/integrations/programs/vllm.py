@@ -42,11 +42,12 @@ RELEASES = Releases(
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that vLLM computes from this config, with the longest input that it allows by default.
+    """Return the table that vLLM computes from this config.
 
-    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), and other factors in the config are ignored. In
-    0.33, YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else
-    0.1·ln s + 1. LongRoPE's attention factor is long_mscale, or else is computed from its two lengths. LongRoPE's
+    The table includes the longest input that vLLM allows by default. In 0.29, YaRN's attention factor is
+    attn_factor·(0.1·ln s + 1), and other factors in the config are ignored. In 0.33, YaRN's attention factor is
+    attention_factor, or else the ratio from mscale and mscale_all_dim, or else 0.1·ln s + 1. LongRoPE's attention
+    factor is long_mscale if the config has it; otherwise it is computed from LongRoPE's two lengths. LongRoPE's
     long list is used only if inputs may be longer than the original length. Dynamic scaling changes only the
     longest input. Dynamic and linear scaling multiply the longest input by their factor. In 0.29, YaRN sets the
     longest input to factor × original length. See ``model_files`` for vLLM's model files.

@@ -1,9 +1,9 @@
-"""Gradients of a learned bias along a line of offsets: sums of the scores' gradients along diagonals.
+"""Gradients of a learned bias, computed as sums of the scores' gradients along diagonals.
 
-Rows are reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. Each row of the
-scores' gradients is padded with as many zeros as there are rows. If the padded memory is read with rows that are
-one element shorter, each diagonal becomes a column. Matrix products are computed in float32 or wider, in memory
-that all blocks share.
+The bias has one value per offset, and these values form a line. Rows are reversed, as in attend/blocks.py, so that
+row r and key s read the line at r + s. Each row of the scores' gradients is padded with as many zeros as there are
+rows. If the padded memory is read with rows that are one element shorter, each diagonal becomes a column. Matrix
+products are computed in float32 or wider, in memory that all blocks share.
 """
 
 import torch

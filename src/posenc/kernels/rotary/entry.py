@@ -137,7 +137,7 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
             )
         if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)):
             raise InvalidArgument(
-                f"out has shape {tuple(at.shape)} and strides {at.stride()}, with which several of its elements "
+                f"out has shape {tuple(at.shape)} and strides {at.stride()}, so several of its elements "
                 "share memory; pass a tensor without overlap: x.clone()"
             )
     if len(out) == 2 and (out[0] is out[1] or (is_concrete(*out) and overlap(*out))):

@@ -69,9 +69,9 @@ def two_ways_past_the_end() -> Evidence:
 
 @claim(
     statement="A learned table has parameters; a sinusoidal code has none.",
-    precise="A 512 × 768 table has 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Only "
-    "encodings that learn model-width maps, or a number for every offset in a window, have at least a "
-    "tenth as many parameters.",
+    precise="A 512 × 768 table has 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of "
+    "the other encodings, only those that learn model-width maps, tables of vectors, or a table of all offsets "
+    "in a window have at least a tenth as many parameters.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
 )

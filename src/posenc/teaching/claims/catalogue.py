@@ -1,4 +1,4 @@
-"""All claims by name, and the selection of claims that a command runs."""
+"""All claims by name, and the choice of the claims that a command runs."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,9 @@ CLAIMS: dict[str, Claim] = {
 
 
 def chosen(only: Sequence[str] = (), slow: bool = False) -> list[Claim]:
-    """Return the named claims, or all claims. Without ``slow``, claims that train a model must be named."""
+    """Return the named claims, or all claims if none is named. Without ``slow``, claims that train a model are
+    returned only if they are named.
+    """
     for name in only:
         one_of("claim", name, CLAIMS)
     if only:

@@ -1,4 +1,4 @@
-"""Claims: a common statement, the precise statement, a verdict, and the findings that support the verdict."""
+"""Claims, each with a common statement, the precise statement, a verdict, and the findings that support it."""
 
 import math
 import time

@@ -1,7 +1,7 @@
-"""Claims on which lessons contradict each other; the verdicts come from models trained on 2026-11-23.
+"""Claims about which lessons contradict each other; the verdicts come from models trained on 2026-11-23.
 
 The precise statements contain the measured results. ``--slow`` trains the models again, which takes about 40
-minutes on one core. A verdict stands if the differences have the same signs.
+minutes on one core. A verdict stands if the differences have the same signs as in the precise statements.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def lost(encoding: str) -> list[float]:
 
 
 def apart(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Return ours − theirs with its interval over seeds."""
+    """Return the mean of ours − theirs over the seeds, with its confidence interval."""
     return over_seeds(less(ours, theirs))
 
 
@@ -74,10 +74,10 @@ def rope_extrapolates_better() -> Evidence:
 
 @claim(
     statement="Inside the trained range, learned encodings are slightly better than sinusoidal ones.",
-    precise="One lesson says slightly better; another says equal, like the 2017 paper's table of variants. In "
-    "small models after 600 steps, a table's loss is 0.41 (0.36 … 0.46) nats per byte above the loss of "
-    "sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long training was "
-    "not measured.",
+    precise="One lesson calls them slightly better; another calls them equal, as the 2017 paper's table of "
+    "variants does. In small models after 600 steps, a table's loss is 0.41 (0.36 … 0.46) nats per byte above "
+    "the loss of sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long "
+    "training was not measured.",
     verdict=Verdict.FAILS,
     source=f"{SOURCE}; Vaswani et al. 2017, table 3, row E",
     slow=True,

@@ -60,9 +60,9 @@ def cat_at_position_0() -> Evidence:
 
 @claim(
     statement="The matrix R(ωk) that shifts a sinusoidal code is RoPE's rotation matrix.",
-    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to p + "
-    "k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Swapping the two matrices rotates in the "
-    "wrong direction.",
+    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] maps (sin, cos) at p to "
+    "(sin, cos) at p + k, and RoPE's [[cos, −sin], [sin, cos]] does the same for (cos, sin). Swapping the two "
+    "matrices rotates in the wrong direction.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -97,7 +97,7 @@ class OperatorCount(TorchDispatchMode):
 
 
 def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 32, head_dim: int = 16) -> int:
-    """Count the numbers that an encoding computes after ``at`` in one forward pass with this many layers."""
+    """Count the numbers that an encoding computes in one forward pass with this many layers, except in ``at``."""
     encoding = posenc.encoding(name, width=heads * head_dim, heads=heads, head_dim=head_dim, num_positions=length)
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)
@@ -112,7 +112,7 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 @claim(
     statement="RoPE needs no extra computation.",
     precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and two "
-    "sums per pair. The work of rotation grows with the number of layers, but is small compared with attention.",
+    "sums per pair. The cost of rotation grows with the number of layers, but is small compared with attention.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
 )

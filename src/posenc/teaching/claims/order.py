@@ -81,7 +81,7 @@ def nope_leaks_order() -> Evidence:
 
 
 def acts_near(encoding: posenc.Encoding) -> bool:
-    """Return whether the encoding affects the first tokens; some scales are 1 except at far positions."""
+    """Return whether the encoding affects the first tokens. Some scales differ from 1 only at distant positions."""
     if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
         return True
     scale = encoding.at(posenc.positions.arange(LENGTH))[0].scale

@@ -49,7 +49,9 @@ def _build(name: str) -> posenc.Encoding:
 
 @torch.no_grad()
 def _moves(name: str, by: int, one_further: bool = False) -> float:
-    """Return how much the score of two tokens changes if both move by ``by``, the second optionally by 1 more."""
+    """Return how much the score of two tokens changes if both move by ``by``. With ``one_further``, the second
+    token moves by 1 more.
+    """
     encoding = _build(name)
     by = min(by, encoding.position_limit - 10)  # at most to the end of a table
     generator = torch.Generator().manual_seed(0)

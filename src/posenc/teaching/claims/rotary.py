@@ -99,7 +99,8 @@ def widget_numbers() -> Evidence:
 
 @claim(
     statement="The widget's π/4 per position exaggerates the rotation.",
-    precise="RoPE's first pair rotates faster, by 1 radian (57.3°) per position; only slow pairs are exaggerated.",
+    precise="RoPE's first pair turns by 1 radian (57.3°) per position, which is faster; only slow pairs are "
+    "exaggerated.",
     verdict=Verdict.FAILS,
     source=SU,
 )
@@ -218,7 +219,8 @@ def frequencies_of_the_head() -> Evidence:
 
 @claim(
     statement="RoPE puts positions into q, k and v.",
-    precise="Values are never rotated and embeddings are never changed, so a copied value arrives bit for bit.",
+    precise="Values are never rotated and embeddings are never changed, so copied values are bit-for-bit "
+    "identical.",
     verdict=Verdict.FAILS,
     source=SU,
 )

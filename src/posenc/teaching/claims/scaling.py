@@ -72,8 +72,9 @@ def ntk_leaves_the_trained_range() -> Evidence:
 
 @claim(
     statement="YaRN is one formula.",
-    precise="The paper's ramp depends on turns within the trained length, the released code's on the pair's index. "
-    "The two ramps differ by a factor of up to 3.04 (d=128, L=4096, s=16, pair 38); checkpoints follow the code.",
+    precise="The paper's ramp depends on turns within the trained length; the released code's ramp depends on "
+    "the pair's index. The two ramps differ by a factor of up to 3.04 (d=128, L=4096, s=16, pair 38); "
+    "checkpoints follow the code.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2, and its authors' code",
 )
@@ -149,9 +150,9 @@ def dynamic_by_length() -> Evidence:
 
 @claim(
     statement="Partial rotation and proportional RoPE are the same thing.",
-    precise="Partial rotation gives its channels a complete set of frequencies; proportional RoPE keeps the "
-    "head's frequencies and sets the slowest to zero. Reading a config with the wrong method gives a different "
-    "model.",
+    precise="Partial rotation gives the rotated channels a complete set of frequencies; proportional RoPE keeps "
+    "the head's frequencies and sets the slowest to zero. Reading a config with the wrong method gives a "
+    "different model.",
     verdict=Verdict.FAILS,
     source="Barbero et al. 2024 (arXiv 2410.06205), section 6",
 )
@@ -179,8 +180,8 @@ def remapped_distances() -> Evidence:
     q = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(1, 1, length, 2)
 
     def furthest(remap: posenc.Encoding) -> float:
-        """Return the longest distance in the scores, measured with a pair that rotates by 1/1024 rad per
-        position."""
+        """Return the longest distance used in the scores. It is measured with a pair that rotates by 1/1024 rad
+        per position."""
         placed = remap.at(at[-1:], at, dtype=torch.float64)
         turned_q, turned_k = placed.rotate(q[:, :, -1:], q)
         cosines = posenc.scores(turned_q, turned_k, placed, causal=True, scale=1.0)

@@ -140,9 +140,9 @@ def any_spacing_rotates() -> Evidence:
 
 
 @claim(
-    statement="Product-to-sum shows that PE(p+k) is linear in PE(p).",
-    precise="The angle-sum formulas show that. Product-to-sum gives the dot product: PE(p)·PE(q) = Σ cos(θ_i "
-    "(p−q)).",
+    statement="The product-to-sum formula shows that PE(p+k) is linear in PE(p).",
+    precise="The angle-sum formulas show that. The product-to-sum formula gives the dot product: PE(p)·PE(q) = "
+    "Σ cos(θ_i (p−q)).",
     verdict=Verdict.FAILS,
     source="trigonometry",
 )
@@ -160,8 +160,8 @@ def dot_product_sees_the_difference() -> Evidence:
 
 @claim(
     statement="Nearer positions always have a larger dot product.",
-    precise="This is only a trend: the product first rises again from distance 3 to 4 (d=4, 8), 11 to 12 (d=128) "
-    "or 43 to 44 (d=512).",
+    precise="This is only a trend: the product first rises from distance 3 to 4 if d is 4 or 8, from 11 to 12 "
+    "if d is 128, and from 43 to 44 if d is 512.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )

@@ -113,7 +113,7 @@ def stretched(name: str) -> tuple[float, float]:
 
 
 @claim(
-    statement="Without tuning, a RoPE model reads past its trained length best with scaled frequencies.",
+    statement="Without tuning, scaled frequencies are the best way to run a RoPE model past its trained length.",
     precise="At 8 times its trained length, a small model's loss is 1.8 to 1.9 nats per byte with three "
     "remappings of positions and 2.3 with the best scaling. Remappings do not increase the loss on short texts. "
     "STRING, which reaches less than twice the trained length, does not help at 8 times this length.",
@@ -137,7 +137,7 @@ def remapping_beats_scaling() -> Evidence:
 
 @claim(
     statement="A model whose loss stays low far past its trained length uses distant text.",
-    precise="With the remapping whose loss at 8 times the trained length is lowest, the last 128 bytes are "
+    precise="With the remapping that has the lowest loss at 8 times the trained length, the last 128 bytes are "
     "predicted no better than without any earlier text.",
     verdict=Verdict.FAILS,
     source="measured here: the same model",

@@ -1,4 +1,4 @@
-"""Claims from comparing all encodings. Each claim trains small models and needs ``--slow``."""
+"""Claims based on a comparison of all encodings. Each claim trains small models and needs ``--slow``."""
 
 from dataclasses import replace
 from functools import cache
@@ -26,8 +26,8 @@ def neighbours(encoding: str) -> tuple[float, ...]:
 
 @claim(
     statement="Past the trained length, every encoding loses order.",
-    precise="FoX fades distant tokens by gates, KERPLE by the logarithm of the distance. With every seed, both "
-    "encodings judge sequences eight times as long as in training no worse than short sequences. RoPE does not.",
+    precise="FoX weakens distant tokens with gates, and KERPLE uses the logarithm of the distance. With every "
+    "seed, both encodings stay accurate on sequences eight times as long as those in training. RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
     slow=True,

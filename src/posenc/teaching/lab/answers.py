@@ -14,7 +14,7 @@ from posenc.teaching.lab import rooms
 
 
 def view(question: str, texts: Mapping[str, str]) -> View:
-    """Return the view of a stage for the values of controls, as strings."""
+    """Return the view of a stage for these values of its controls, given as strings."""
     asked = rooms.find(question)
     return asked.answer(texts) if asked.fresh else _remembered(question, tuple(sorted(texts.items())))
 

@@ -1,4 +1,4 @@
-"""Controls of a stage: their labels, and the values, as strings, that a pointer can set.
+"""Controls of a stage: their labels, and the values that a pointer can set, as strings.
 
 The signature of the view defines the meaning and range of a value.
 """
@@ -51,7 +51,7 @@ class Control:
 
     @property
     def shown(self) -> dict[str, str]:
-        """The values of a control with a choice, with their labels."""
+        """The values that a choice offers, with their labels."""
         named = {name: "none" if name == "nope" else style(name).label for name in self.encodings}
         return named | (dict(self.options) if isinstance(self.options, Mapping) else {o: o for o in self.options})
 

@@ -100,8 +100,8 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
     """Return the answers of a stage around its first state, and the stops of each control for which there are
     answers.
 
-    States near suggested states are added if they fit. If the answers are too large even without them, the largest
-    control loses half of its stops until they fit.
+    States near suggested states are added if they fit. If the answers are too large even without them, half of the
+    stops of the control with the largest answers are dropped. This is repeated until the answers fit.
     """
     answer = cache(partial(_answer, stage))
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
@@ -127,7 +127,9 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """Return the stops of a control that its limiting control allows in the first and the suggested states."""
+    """Return the stops of a control that are below its limit in the first state or a suggested state. The limit is
+    the value of the control ``below``.
+    """
     if not control.below:
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)
@@ -137,7 +139,7 @@ def _reached(stage: Stage, control: Control) -> Sequence[str]:
 
 
 def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> list[Texts]:
-    """Return the states of a page: all states if there are few, and states with one control changed."""
+    """Return the states of a page: suggested ones, those with one control changed, and all if there are few."""
     moving = {name: each for name, each in stops.items() if each}
     tried = [dict(t.state) for t in stage.tries]
     asked = [*tried, *map(dict, [stage.guess.before, stage.guess.after] if stage.guess else [])]
@@ -193,14 +195,14 @@ def pack(content: Any) -> str:
 
 @lru_cache(maxsize=1)
 def saved() -> Site:
-    """Return the site whose pages contain their style and scripts."""
+    """Return the site, with style and scripts inside its pages."""
     early = (page.STATIC / "theme.js").read_text("utf-8")
     style, script = assets.style(page.STATIC / "lab.css"), assets.bundle(page.STATIC / "lab.js")
     return Site(saved=True, style=style, early=early, script=script)
 
 
 def _sealed(site: Site) -> Site:
-    """Return the site with a content policy that allows only these scripts and what they load."""
+    """Return the site with a content security policy that allows only its own scripts and what they load."""
     scripts = " ".join(_hash(text) for text in (site.early, site.script))
     policy = (
         f"default-src 'none'; script-src {scripts} 'strict-dynamic'; style-src {_hash(site.style)}; "

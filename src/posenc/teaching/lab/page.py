@@ -36,12 +36,13 @@ STATIC = Path(__file__).parent / "static"
 
 @dataclass(frozen=True)
 class Site:
-    """The live lab or an exported folder, and the content that all its pages share.
+    """The content that all pages of the lab share, and whether they are served or exported to a folder.
 
     Args:
         saved: whether pages contain their style, script and policy and need no server.
         answers_file: the file with a stage's answers; empty if a server computes the answers.
-        stops: the values of a slider's stops as strings, by stage and control; by default all.
+        stops: by stage and control, the values at which a slider stops, as strings; other sliders have all their
+            values.
         docs: the address of the documentation, if known.
     """
 
@@ -84,7 +85,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
 
 
 def home(site: Site = LIVE) -> str:
-    """Return the first page, with a rotation to drag and a list of rooms by their questions."""
+    """Return the first page, with a rotation to drag and a list of the rooms and their questions."""
     moving = site if site.saved else replace(site, answers_file=lambda stage: FIRST)
     return _rendered("home.html", moving, title="Rooms", current="", hero=find(HERO))
 
@@ -104,7 +105,7 @@ def cards(site: Site = LIVE) -> str:
 
 
 def paths(site: Site = LIVE) -> str:
-    """Return the page of lessons, with titles, and with stages, cards and notes for each section."""
+    """Return the page of lessons, which lists the stages, cards and notes for every section."""
     return _rendered("lessons.html", site, title="Lessons", current=PATHS, lessons=LESSONS, done=_to_do)
 
 

@@ -194,8 +194,8 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
     """Serve the lab until the process is interrupted; ``port=0`` uses any free port.
 
     Raises:
-        InvalidArgument: the port is in use, or the host is on another machine or a wildcard, which has no name to
-        check.
+        InvalidArgument: the port is in use, the host is not an address of this computer, or the host is a wildcard,
+        which has no name to check.
     """
     if host in ("0.0.0.0", "::", ""):
         raise InvalidArgument(f"host={host!r} means every address; pass a single address, such as 127.0.0.1")

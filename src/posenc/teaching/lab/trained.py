@@ -1,4 +1,4 @@
-"""Views of trained models past their trained length, which read a text with more and more context."""
+"""Views of trained models that read more and more context, even past their trained length."""
 
 import math
 from functools import lru_cache
@@ -46,11 +46,11 @@ for study in (EXAMPLE, EXAMPLE / "twice"):
 
 @bounded
 def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
-    """Show the loss of five models for every byte of a window of ``length`` bytes; all windows have the same end.
+    """Show the loss of five models for every byte of a window of ``length`` bytes at the end of a text.
 
     Args:
         text: the passage.
-        own: text after the passage, with which the window ends.
+        own: text to append to the passage; the window then ends with this text.
         length: the length of the window.
     """
     losses = {study: _losses(study, text, own, length) for study in ("", "twice")}
@@ -192,8 +192,8 @@ def models(study: str) -> "dict[str, Transformer]":
 
 @lru_cache(maxsize=8)
 def _attended(text: str, own: str, length: int, layer: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return each model's attention between parts of the window, of shape (H, MAP, MAP), and the share, of shape
-    (H,), that the last queries give to keys at least ``TRAINED`` positions back.
+    """Return each model's attention between parts of the window, of shape (H, MAP, MAP), and the share of
+    attention, of shape (H,), that the last queries give to keys at least ``TRAINED`` positions back.
     """
     inputs, _ = window(text, own, length)
     width = length // MAP

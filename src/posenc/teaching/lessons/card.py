@@ -1,4 +1,4 @@
-"""Cards, which are questions from the lessons with choices and answers."""
+"""Cards, each with a question from the lessons, its answer, and perhaps choices."""
 
 import tomllib
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class Card:
 
     @property
     def shown(self) -> tuple[Option, ...]:
-        """The options in the order on the page, rotated by a hash of the card's name."""
+        """The options in the order in which the page shows them: rotated by a hash of the card's name."""
         start = sum(self.name.encode()) % max(1, len(self.options))
         return self.options[start:] + self.options[:start]
 

@@ -62,7 +62,7 @@ def maps(
 
 
 def fitting(name: str, seed: int) -> Encoding:
-    """Return the encoding for this layer, with learned parameters as large as a sinusoidal table."""
+    """Return the encoding for this layer; its learned values are about as large as those of a sinusoidal table."""
     return visible(name, SHAPE, math.sqrt(0.5), seed)
 
 

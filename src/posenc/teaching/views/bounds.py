@@ -19,10 +19,10 @@ FAR = 2**31 - 1
 
 @dataclass(frozen=True)
 class Bounds:
-    """The range of a setting, from ``low`` to ``high``; if ``below`` names a setting, less than that setting's
-    value.
+    """The range of a setting, from ``low`` to ``high``.
 
-    If a setting has several numbers, the bounds apply to every number.
+    If ``below`` names another setting, the value must also be less than that setting's value. If a setting has
+    several numbers, the bounds apply to every number.
     """
 
     low: float

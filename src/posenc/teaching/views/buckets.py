@@ -1,4 +1,4 @@
-"""The view of T5's buckets, which contain more distances the farther away they are."""
+"""The view of T5's buckets: the farther away a bucket is, the more distances share it."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The view of cached keys with stale angles, after tokens are dropped, shifted or moved, and after re-rotation."""
+"""The view of the angles of cached keys, which are stale if keys get new positions without being re-rotated."""
 
 import math
 from typing import Annotated
@@ -48,9 +48,9 @@ def angles(
 
     Args:
         event: ``push``, ``evict``, ``shift``, ``sinks`` or ``passage``.
-        tokens: the number of tokens in the text so far, or for ``passage`` in the text before it.
-        capacity: the largest number of keys that stay after ``evict``, ``shift`` and ``sinks``, or the number of
-            tokens in the ``passage``.
+        tokens: the number of tokens in the text so far; for ``passage``, the number of tokens before the passage.
+        capacity: for ``evict``, ``shift`` and ``sinks``, the largest number of keys that stay; for ``passage``, the
+            number of tokens in the passage.
         rerotate: whether keys are rotated to their new positions.
     """
     one_of("event", event, EVENTS)

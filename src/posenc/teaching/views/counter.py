@@ -28,8 +28,8 @@ def bits_and_hands(
 ) -> View:
     """Show the bits of every position, fastest first, above the cosines of the same number of clock hands.
 
-    A bit flips when its hand has turned by π: bit i every 2^i positions, and hand i every π/θ_i. The counter jumps,
-    but hands move smoothly, so a step is a rotation.
+    A flip of a bit corresponds to half a turn of its hand: bit i flips every 2^i positions, and hand i turns by π
+    every π/θ_i positions. The counter jumps, but hands move smoothly: each step rotates hand i by θ_i.
     """
     one_of("frequencies", frequencies, get_args(Frequencies))
     base = float(2**bits) if frequencies == "halving" else 10_000.0

@@ -1,4 +1,4 @@
-"""The view of the error of float32 angles, which public checkpoints use, at far positions."""
+"""The view of the errors of cos and sin at far positions if angles are float32, as in public checkpoints."""
 
 from decimal import Decimal, localcontext
 from functools import lru_cache

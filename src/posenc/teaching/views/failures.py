@@ -1,4 +1,4 @@
-"""Views of three ways to number words that fail, and of the rotation that works."""
+"""Views of three ways of numbering words, which all fail, and of rotation, which works."""
 
 from typing import Annotated, Literal, get_args
 
@@ -29,7 +29,7 @@ def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
 
 @bounded
 def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
-    """Show why a way of counting fails: the number itself, the share of the text, or binary digits."""
+    """Show why a way of numbering words fails: by position, by share of the text, or by binary digits."""
     one_of("way", way, get_args(Way))
     return {"number": _numbers, "share": _shares, "bits": _bits}[way](length)
 

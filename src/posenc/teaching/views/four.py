@@ -1,4 +1,4 @@
-"""The measurement of whether an encoding is unique, is bounded, is aware of distance, and extrapolates."""
+"""Measures whether an encoding is unique, is bounded, is aware of distance, and extrapolates."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -21,13 +21,14 @@ NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
 class Four:
     """The measurements of one untrained encoding.
 
-    A row contains the last token's scores if every token is the same word, so that keys differ only by position.
-    There are 4 heads of 64 channels and four random words, and q = k = the embedded word.
+    A row contains the scores of the last token in a sequence that repeats one word, so that keys differ only by
+    position. There are 4 heads of 64 channels and four random words, and q = k = the embedded word.
 
     Args:
         closest: the smallest difference between two keys of a row within the trained length, over heads and words.
-        growth: the largest effect of positions on a score 10⁹ positions away, or in a row 8 times as long, divided
-            by the effect in the trained row; ``inf`` if this effect is 0. Tables are measured up to their last row.
+        growth: the largest effect of positions on a score, 10⁹ positions away or in a row 8 times as long, divided
+            by their largest effect in the trained row. It is ``inf`` if only the latter is 0, and 1 if both are 0.
+            Tables are measured up to their last row.
         trend: Spearman's rank correlation of distance and the mean score; 0 if all mean scores are equal.
         unseen: the share of attention at untrained distances in a row 8 times as long; 1 if a table is too short.
     """
@@ -82,7 +83,7 @@ def _build(name: str) -> posenc.Encoding:
 
 
 def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
-    """Return the last token's scores if all tokens are the same word, of shape ``(words, heads, keys)``."""
+    """Return the scores ``(words, heads, keys)`` of the last token in sequences that repeat one word each."""
     at = posenc.positions.on_axes(places, encoding.axes)
     placed = encoding.at(at, dtype=words.dtype)
     embedded = placed.embed(words.expand(-1, len(places), -1))

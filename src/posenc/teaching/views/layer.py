@@ -1,4 +1,4 @@
-"""The encoding of a random layer for figures, built from a string."""
+"""Builds encodings from strings for the random layers in figures."""
 
 from dataclasses import replace
 
@@ -13,8 +13,9 @@ from posenc.errors import InvalidArgument
 def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
     """Return the encoding, with random numbers determined by the seed.
 
-    Learned parameters with a setting ``std`` start with this ``std``, because nothing would be visible at their
-    default of 0.02. Custom classes are not imported, because the string may come from a URL.
+    If the encoding has a setting ``std`` that the string does not set, ``std`` becomes its value, because nothing
+    would be visible with the default of 0.02. Custom classes are not imported, because the string may come from a
+    URL.
     """
     recipe = parse(text)
     if recipe.foreign:

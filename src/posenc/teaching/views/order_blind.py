@@ -1,4 +1,4 @@
-"""Views of whether attention knows order: outputs for a sentence and for its words in another order."""
+"""Views that show whether attention knows order: its outputs for a sentence and for the rearranged words."""
 
 import math
 from functools import reduce
@@ -79,7 +79,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
 
 
 def make(name: str) -> posenc.Encoding:
-    """Return the encoding for the layer, from a string, with learned parameters as large as after training."""
+    """Return the layer's encoding from a string; its learned values are about as large as after training."""
     return visible(name, SHAPE, 0.5, seed=1)
 
 

@@ -42,8 +42,9 @@ def cut(
     """Show one patch of an image of 224 × 224 pixels, its number in the sequence, and its neighbours.
 
     Args:
-        side: patches per side: 16 (of 14 pixels) in Qwen2-VL's vision tower, 14 (of 16) in a ViT, or 8 (of 28) in
-            Qwen2-VL's language model, which reads 2 × 2 patches as one token.
+        side: the number of patches per side. Qwen2-VL's vision tower has 16 patches of 14 pixels, and a ViT has 14
+            patches of 16 pixels. Qwen2-VL's language model has 8 patches of 28 pixels, because it reads 2 × 2
+            patches as one token.
         row, column: the position of the selected patch.
         before: the number of text tokens before the image, for the language model.
     """

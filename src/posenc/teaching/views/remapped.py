@@ -48,8 +48,8 @@ def distances(
     """Show the distance at which attention sees each key, measured from scores; untrained distances are blank.
 
     The score of two equal vectors of one slow pair is the cosine of the angle between them, which is the distance
-    times the frequency. Self-Extend groups four keys. DCA uses chunks of ``trained`` − ``window``, and STRING
-    shifts by the same number, with a quarter of the window.
+    times the frequency. Self-Extend groups four keys. DCA has chunks of ``trained`` − ``window`` tokens.
+    STRING's shift is the same number, and its window is a quarter of ``window``.
     """
     one_of("method", method, METHODS)
     remap = METHODS[method](trained, window)

@@ -1,4 +1,4 @@
-"""Views of how RoPE rotates queries and keys: shifts of both, all pairs, and the two pairings."""
+"""Views of how RoPE rotates queries and keys: when both are shifted, in every pair, and with either pairing."""
 
 import math
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ def arrow(name: str, tip: Tensor, role: Role, **given: Any) -> Arrow:
 
 
 def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
-    """Return the tip of the vector at each position ``after`` + value."""
+    """Return ``(value, x, y)`` for every value, with the tip (x, y) of the vector at position ``after`` + value."""
     points = rotate_pair(vector, [after + value for value in values], turn).tolist()
     return tuple((float(value), x, y) for value, (x, y) in zip(values, points, strict=True))
 
@@ -156,7 +156,7 @@ def every_pair(
 
 @bounded
 def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6) -> View:
-    """Show a vector rotated with both pairings, and with "half" after the permutation between the pairings."""
+    """Show a vector rotated with both pairings, and with "half" after a permutation of its channels."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
     order = half_from_interleaved(head_dim)
     half, inter = _rotated(x, position, "half"), _rotated(x, position, "interleaved")

@@ -35,7 +35,7 @@ def apart(
     seed: Seed = 0,
     position: Position = 0,
 ) -> View:
-    """Show the shares of sums word + PE(p) from which a linear layer recovers word and position, by width.
+    """Show how often a linear layer recovers the word and the position from the sum word + PE(p), by width.
 
     Args:
         width: the largest width for which the shares are shown.
@@ -86,7 +86,7 @@ def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, T
 
 @lru_cache(maxsize=64)
 def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
-    """Return the shares of all sums from which a linear layer recovers the word, and the position.
+    """Return how often a linear layer recovers the word, and how often the position, as shares of all sums.
 
     From a sum x, a linear layer recovers the vector c in a codebook with the largest x·c − |c|²/2.
     """

@@ -2,11 +2,11 @@
 
 The candidates are the unchanged model, the unchanged model on truncated text, and several changes of the model. All
 candidates are scored on the same targets, which are the last positions of the same documents, so their differences
-are paired. A change is chosen only if it is surely better than three candidates: the unchanged model, the unchanged
-model on truncated text, and the candidate chosen among cheaper changes. A tuned method must also be surely better
-than every tuned model on truncated text, because a fine-tune improves those models too. On a tie, the cheaper
-change wins. The comparisons of each change have an error rate of at most 5% divided by the number of changes,
-because any change may look best by chance (Bonferroni).
+are paired. A change is chosen only if it is significantly better than three candidates: the unchanged model, the
+unchanged model on truncated text, and the candidate chosen among cheaper changes. A tuned method must also be
+significantly better than every tuned model on truncated text, because a fine-tune improves those models too. On a
+tie, the cheaper change wins. The comparisons of each change have an error rate of at most 5% divided by the number
+of changes, because any change may look best by chance (Bonferroni).
 """
 
 import math
@@ -46,7 +46,7 @@ config, "code" changes the program because no config can express the method, and
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A method and its losses on documents of the whole length.
+    """A method and its losses on full-length documents.
 
     Args:
         method: the method.
@@ -139,7 +139,7 @@ class Extension:
 
     @cached_property
     def unchanged(self) -> Candidate:
-        """The candidate of the unchanged model, with the scaling of its config if it has one."""
+        """The unchanged model as a candidate, with the scaling of its config if it has one."""
         by_name = {curve.method.name: curve for curve in self.curves if not curve.tuned}
         return by_name.get("own") or by_name["none"]
 
@@ -181,9 +181,9 @@ class Extension:
     def chosen(self) -> Candidate:
         """The candidate that is recommended.
 
-        If several equally cheap changes are surely less than ``MARGIN`` worse than the lowest loss on the last
-        positions, the change that harms short texts least is chosen. Any finite loss is better than a loss that is
-        not finite.
+        Equally cheap changes count as equally good if the interval of their difference from the lowest loss on the
+        last positions ends below ``MARGIN``. Of these changes, the one that harms short texts least is chosen. Any
+        finite loss is better than a loss that is not finite.
         """
         chosen = self.unchanged
         for change in CHANGES[1:]:
@@ -214,7 +214,7 @@ class Extension:
 
     @property
     def decided(self) -> bool:
-        """Whether the documents suffice for the decision, and its loss is finite.
+        """Whether the documents suffice for the decision, and the chosen candidate's loss is finite.
 
         Decisions to change nothing or to truncate the text may need more documents.
         """
@@ -272,7 +272,7 @@ class Extension:
         return longest_within(ends, excess, MARGIN, len(self.window))
 
     def _beats(self, ours: Candidate, theirs: Candidate) -> bool:
-        """Return whether ``ours`` is surely better than ``theirs``, and better by more than ``SAME``."""
+        """Return whether ``ours`` is significantly better than ``theirs``, and by more than ``SAME``."""
         gap = self.gap(ours, theirs)
         return self.finite(ours) and (not self.finite(theirs) or (gap.mean < -SAME and gap.high < 0))
 

@@ -43,7 +43,7 @@ class Sheet:
 
     @property
     def asked(self) -> list[tuple[str, list[str], str]]:
-        """The questions, each as a string that contains ``{answer}``, its options, and the right option."""
+        """The questions as triples of a string that contains ``{answer}``, the options, and the right option."""
         task = TASKS[self.task]
         cells = range(SENTENCES - 3 if task.get("last") else 0, SENTENCES)
         return [
@@ -56,8 +56,9 @@ class Sheet:
         ]
 
     def haystack(self, encode: Encode, text: Int[Tensor, " n"], length: int) -> Int[Tensor, " T"]:
-        """Insert the sentences into a passage; passage, sentences and the longest question have ``length`` tokens
-        in total.
+        """Insert the sentences into a passage.
+
+        Together, the passage, the sentences and the longest question have ``length`` tokens.
 
         Raises:
             StudyError: the text is too short, or ``length`` is too small for the sentences.

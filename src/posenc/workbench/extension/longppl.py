@@ -10,7 +10,7 @@ The LongPPL of a model is exp(mean loss of the model on key tokens). The short c
 tokens begins ``short`` tokens before the block. The long context is the whole text before the token. The windows
 differ from those of the authors' code in two cases. If a document is longer than the evaluator's trained length,
 the evaluator reads windows of that length, and a long context has at least three quarters of it. If the trained
-length is less than four of the authors' short contexts, ``short`` is a quarter of the trained length.
+length is less than four times the authors' short context, ``short`` is a quarter of the trained length.
 """
 
 import hashlib
@@ -115,7 +115,7 @@ def other_tokens(
     text: str,
     spans: Int[Tensor, "T+1 2"],
 ) -> list[list[float]]:
-    """Return 1 for each key target of a document, else 0, if the evaluator has a different tokenizer.
+    """Mark the key tokens as in ``same_tokens``, for an evaluator with a different tokenizer.
 
     A target is a key token if all its characters lie within key tokens of the evaluator. ``spans`` has the start
     and the end of each token in ``text``, in characters.

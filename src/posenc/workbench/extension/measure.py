@@ -89,9 +89,9 @@ def measure(
 ) -> Extension:
     """Score the documents that have no scores in the ledger, and collect all scores.
 
-    A study's model is fine-tuned on its training text, and other models on the text after the documents. With an
-    ``evaluator``, key tokens and the loss of each token are stored too. ``expect`` is called once with the total
-    number of tokens; then ``read`` is called repeatedly with the number of tokens just read.
+    A study's model is fine-tuned on its training text; other models are fine-tuned on the text after the documents.
+    With an ``evaluator``, key tokens and the loss of each token are stored too. ``expect`` is called once with the
+    total number of tokens; then ``read`` is called repeatedly with the number of tokens just read.
 
     Raises:
         StudyError: the text is too short for one document, or there is too little memory for its length.
@@ -158,7 +158,7 @@ def _rows(cells: Iterable[Cell]) -> Float[Tensor, "documents buckets"]:
 def _cut(
     model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
 ) -> list[Int[Tensor, " T+1"]]:
-    """Split a text into its first documents, each with ``length`` targets, so that targets do not overlap."""
+    """Cut documents from the start of a text, each with ``length`` targets, so that targets do not overlap."""
     count = min(documents, (len(tokens) - 1) // length)
     if count < 1:
         raise StudyError(
@@ -206,8 +206,7 @@ class _Grid:
         return self.ledger.folder.resolve() / FOLDER
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """Create the candidate of a method from the losses on whole documents, and on truncated documents if
-        any."""
+        """Create a method's candidate from its losses on whole and, if measured, on truncated documents."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]

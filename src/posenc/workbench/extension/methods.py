@@ -39,8 +39,10 @@ class Method:
         return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:
-        """Return a key that is equal for methods with the same frequencies at this length, such as dynamic NTK
-        scaling and no scaling at a short length."""
+        """Return a string that is the same for all methods with the same frequencies at this length.
+
+        For example, dynamic NTK scaling and no scaling have the same frequencies at a short length.
+        """
         if self.scaling is None or self.remap:
             return self.values
         return json.dumps(to_dict(planned(self.scaling, length)), sort_keys=True)

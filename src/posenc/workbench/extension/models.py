@@ -29,7 +29,7 @@ Tick = Callable[[float], None]
 
 
 def part_of(tick: Tick, share: float) -> Tick:
-    """Return a callback for a part that is this share of a document's work."""
+    """Return a callback for one part of the work on a document; the part is this share of the work."""
     return lambda part: tick(part * share)
 
 

@@ -39,7 +39,7 @@ class Local:
         workers: the number of parallel processes; by default the number that the cores or accelerators allow.
         requirements: the threads and accelerators of every run.
 
-    ``devices`` lists the accelerators of each process by CUDA's names, or empty strings for the CPU.
+    ``devices`` has one string per process: CUDA's names of its accelerators, or an empty string for the CPU.
     """
 
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:

@@ -96,7 +96,7 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]
     """Draw the training losses and gradient norms of a task's plans, averaged over seeds.
 
     The view has one line per encoding, or one line per encoding and combination of axis values. ``curves`` maps
-    plan ids to losses, and lacks plans that have not begun. Return None if no run has reached the first point.
+    the ids of plans that have begun to their losses. Return None if no run has reached the first point.
     """
     begun = [plan for plan in plans if plan.id in curves and curves[plan.id].losses]
     width = max(1, max((plan.steps for plan in begun), default=0) // POINTS)

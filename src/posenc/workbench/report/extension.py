@@ -56,14 +56,14 @@ def answer(extension: Extension) -> str:
     text = [f"Loss on the last {far} {unit}s, in nats per {unit} over {_documents(extension)}: {losses}."]
     beaten = ((unchanged, "changing nothing"), (same, "cutting after the same tuning" if same.tuned else "cutting"))
     text += [
-        f"The first is surely better than {words} ({_gap(extension.gap(chosen, other))})."
+        f"The first is significantly better than {words} ({_gap(extension.gap(chosen, other))})."
         for other, words in beaten
         if extension.decided and chosen not in (unchanged, other)
     ]
     if chosen not in (unchanged, cut):
         text.append(f"Loss on the first {start} {unit}s changes by {_gap(extension.cost(chosen))}.")
     if extension.decided and (chosen is unchanged or chosen.cut):
-        text.append("No other change is surely better.")
+        text.append("No other change is significantly better.")
     text += [
         f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}); "
         f"{_remedy(extension)}."
@@ -129,8 +129,8 @@ def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
     """Return the numbers of a candidate. A candidate on truncated text has neither an effective length nor a
     LongPPL.
 
-    ``to_cut`` is the difference from the same weights on truncated text, or, for a candidate on truncated text,
-    from the unchanged model on truncated text.
+    ``to_cut`` compares the loss with that of the same weights on truncated text. For a candidate on truncated text,
+    it compares the loss with that of the unchanged model on truncated text.
     """
     scored, same = candidate.tokens is not None, extension.cuts.get(candidate, extension.cut)
     return {

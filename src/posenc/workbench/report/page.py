@@ -26,8 +26,8 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
     Args:
         command: the command as typed.
-        ran: the versions with which the numbers were computed, as the JSON that a run stores; by default the
-            current versions.
+        ran: the software versions with which the numbers were computed, as the JSON string in ``Run.versions``; by
+            default the current versions.
     """
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}

@@ -30,7 +30,7 @@ def heading(task: str) -> str:
 
 
 def at(values: Mapping[str, object]) -> str:
-    """Return the axis values in words, such as ``learning_rate 0.003, width 64``; empty without axes."""
+    """Return the axis values in words, such as ``learning_rate 0.003, width 64``; empty if there are no axes."""
     return ", ".join(f"{name} {shown(value)}" for name, value in values.items())
 
 
@@ -63,7 +63,7 @@ def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:
 
 
 def best_values(result: TaskResult) -> str:
-    """Describe the best axis values of each encoding; empty without axes."""
+    """Describe the best axis values of each encoding; empty if there are no axes."""
     if not result.grid:
         return ""
     each = "; ".join(f"{label(row)} {at(row.at)}" for row in result.rows)
@@ -84,7 +84,10 @@ def perplexity(loss: float) -> str:
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:
-    """Return both values of two seeds, or the 95% interval, in the measure's unit; empty for a single number."""
+    """Return the 95% interval in the measure's unit, or both values if there are two seeds.
+
+    The text is empty for a single number.
+    """
     if interval is None or math.isnan(interval.low):
         return ""
     number = perplexity if result.task.measure == "loss" else "{:.3f}".format
@@ -105,7 +108,10 @@ def ends(interval: Interval | None, digits: int = 3) -> str:
 
 
 def difference(row: Row) -> tuple[str, str]:
-    """Return the paired difference from the best row at the longest length and its interval, in nats or shares."""
+    """Return a row's paired difference from the best row at the longest length, and the interval of the difference.
+
+    Differences of losses are in nats, and those of accuracies are shares of right answers.
+    """
     gap = row.to_best
     if gap is None:
         return NOTHING, ""
@@ -146,7 +152,7 @@ def answer(results: Sequence[TaskResult]) -> str:
 
 
 def best_inside(result: TaskResult) -> Row | None:
-    """Return the row that is surely best on text at the trained length; None if this is undecided."""
+    """Return the row with the best loss at the trained length; None for accuracies, or if the best is undecided."""
     return result.best(result.lengths[0]) if result.task.measure == "loss" else None
 
 
@@ -160,7 +166,7 @@ def _inside(result: TaskResult) -> str:
 
 
 def verdict(result: TaskResult) -> str:
-    """Describe which encodings of a task hold, which are undecided, and which hold at a worse value."""
+    """Describe which encodings hold, which are undecided, and which hold but are worse at the trained length."""
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         some = any(row.converged[0] for row in result.rows)

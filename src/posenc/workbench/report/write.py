@@ -108,7 +108,10 @@ def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
 
 
 def _trained(outcome: Outcome) -> dict[str, list[Plan]]:
-    """Return the plans with losses, by task: the plans of the results, and all plans of runs without a result."""
+    """Return, by task, the plans whose losses the page shows.
+
+    A plan with a result is shown only if its axis values are the best for its encoding.
+    """
     known = {run.plan.id for result in outcome.results for row in result.grid for run in row.runs}
     best = {run.plan.id for result in outcome.results for row in result.rows for run in row.runs}
     plans = [p for p in outcome.plans if p.id in outcome.curves and (p.id in best or p.id not in known)]

@@ -37,8 +37,10 @@ class State:
         self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
 
     def load(self) -> LossCurve:
-        """Restore model, optimiser and generator, and return the losses so far. Without a saved state, the curve is
-        empty."""
+        """Restore the model, the optimiser and the generator, and return the losses so far.
+
+        Without a saved state, the curve is empty.
+        """
         if self.path is None:
             return LossCurve()
         for partial in self.path.parent.glob(f"{self.path.stem}*{PARTIAL}"):  # left by a process that was killed

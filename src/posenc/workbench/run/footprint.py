@@ -30,8 +30,8 @@ class Footprint:
 
     Args:
         parameters: number of parameters.
-        memory: estimated memory of weights, gradients, optimiser, activations and logits in training; tensors of
-            the encoding and blocks of attention scores are not included.
+        memory: estimated memory of weights, gradients, optimiser, activations and logits in training. It includes
+            neither the encoding's tensors nor blocks of attention scores.
         weights: size of the weights file; the training-state file is three times as large.
     """
 
@@ -53,7 +53,7 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Skips random draws on meta tensors, for which torch would import its compiler."""
+    """Skips random draws on meta tensors, because torch would import its compiler for them."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -93,8 +93,10 @@ def check_room(
 
 
 def check_disk(wanted: int, folder: Path, count: int, what: str) -> None:
-    """Raise a ``StudyError`` that names ``count`` and ``what`` if ``folder``'s disk has fewer than ``wanted`` free
-    bytes."""
+    """Raise a ``StudyError`` if ``folder``'s disk has fewer than ``wanted`` free bytes.
+
+    The error names ``count`` and ``what``, such as 3 and "run".
+    """
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(existing).free
     if wanted > free:

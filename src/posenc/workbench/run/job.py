@@ -45,8 +45,8 @@ class Job(ABC):
 
     Args:
         plan: the plan to run.
-        folder: folder for the job's files, whose names begin with the plan's id; the job resumes from a state in
-            it.
+        folder: folder for the job's files, whose names begin with the plan's id. If it contains a saved state of
+            the job, the job resumes from there.
         source: source of the job's text; None if the job reads no text.
     """
 

@@ -215,8 +215,10 @@ class Ledger(AbstractContextManager["Ledger"]):
         return len(new)
 
     def curve(self, run: str) -> LossCurve:
-        """Return the losses of the finished or running job with this plan id; none before the job's first
-        report."""
+        """Return the losses of the finished or running job with this plan id.
+
+        Before the job's first report, the curve is empty.
+        """
         select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))
@@ -230,8 +232,10 @@ class Ledger(AbstractContextManager["Ledger"]):
         return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
 
     def steps(self, runs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield loss, gradient norm and any validation loss of each training step, for the runs in these rows of
-        ``settings``."""
+        """Yield the loss, the gradient norm and any validation loss of every training step.
+
+        The steps are those of ``runs``, which are rows of the view ``settings``.
+        """
         for run in runs:
             curve = self.curve(run["run"])
             validation, which = dict(curve.validation), {name: run[name] for name in ("run", *FIRST)}
@@ -278,7 +282,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Return the SQLite mode in which a reader creates no files.
 
         In a writable folder, the mode is "rw", but nothing is written. In a read-only folder, such as an archive,
-        the file is opened as immutable unless a killed writer left its log.
+        the file is opened as immutable unless a killed writer has left a write-ahead
+        log.
         """
         if access(self.folder, W_OK) and access(self.path, W_OK):
             return "mode=rw"

@@ -19,7 +19,7 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 @cache
 def versions() -> str:
-    """Return the versions of Python, torch and posenc, which affect a run's numbers, as JSON."""
+    """Return, as JSON, the versions of Python, torch and posenc, all of which affect a run's numbers."""
     return json.dumps({"posenc": __version__, "torch": torch.__version__, "python": platform.python_version()})
 
 
@@ -42,7 +42,7 @@ def cores() -> int:
 
 
 def trim() -> None:
-    """Give freed memory, which glibc caches per thread, back to the operating system."""
+    """Hand freed memory back to the operating system, because glibc would keep it in caches per thread."""
     with suppress(AttributeError, OSError, TypeError):  # other C libraries do this by themselves
         ctypes.CDLL(None).malloc_trim(0)
 

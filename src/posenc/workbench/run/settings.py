@@ -19,12 +19,12 @@ class Setting:
 
     Args:
         help: what the setting means.
-        unit: the unit of the value; empty without a unit.
+        unit: the unit of the value; empty if it has none.
         low, high: the smallest and the largest allowed value.
         choices: the allowed values; empty if any value in the range is allowed.
         kind: the type of one value. An int is converted to a float; other types are not converted.
         optional: whether the value may be None.
-        many: whether the value is a tuple, separated by commas on the command line.
+        many: whether the value is a tuple. Its items are separated by commas on the command line.
         by_task: whether the value may be a table with one value per task instead of one value for all tasks. If the
             setting is None, each task uses its own default.
         axis: whether a study may list several values and train with each value.
@@ -68,10 +68,10 @@ class Setting:
         return self._values(name, value)
 
     def read(self, name: str, text: str) -> Any:
-        """Parse a command-line option, such as ``1,2,4``, or with one value per task, such as
-        ``language=800,ordering=300``.
+        """Parse the value of a command-line option, such as ``1,2,4``.
 
-        Commas separate the values of an axis, even for a single task, as in ``language=800,ordering=300,600``.
+        An option may have one value per task, as in ``language=800,ordering=300``. Commas also separate several
+        values for the same task, as in ``language=800,ordering=300,600``.
         """
         if self.by_task and "=" in text:
             parts = re.split(r",(?=[^,]*=)", text)  # split at commas before a task, not before a value
@@ -172,7 +172,7 @@ import torch."""
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """The settings for what is compared and how it is tested."""
+    """The settings that say what is compared and how it is tested."""
 
     encodings: tuple[str, ...] = setting(
         ("nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"),

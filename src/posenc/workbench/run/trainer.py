@@ -165,7 +165,10 @@ class _Watch:
 
 
 def _judged(losses: Sequence[float], first: int) -> tuple[int, str]:
-    """Return the number of losses to keep from step ``first`` on, and the reason if training stops there."""
+    """Return how many losses to keep from step ``first`` on, and the reason if training has diverged.
+
+    If training has not diverged, all losses are kept, and the reason is an empty string.
+    """
     for step in range(first, len(losses)):
         value, last = losses[step], losses[max(0, step + 1 - FOR) : step + 1]
         if not math.isfinite(value) or (len(last) == FOR and min(last) > DIVERGED * losses[0]):

@@ -99,11 +99,11 @@ def task_of(plan: Plan, text: Text | None) -> Task:
 def encoding(plan: Plan) -> Encoding:
     """Create the encoding of a plan, and import its class if it is custom.
 
-    A scaling that depends on the length of a request is set for the longest test from the start of training, so no
-    cached key becomes stale.
+    From the start of training, a scaling that depends on the length of a request is set for the longest test, so
+    that no cached key becomes stale.
 
     Raises:
-        StudyError: the plan has a different version of numerics, in which defaults may differ.
+        StudyError: the plan was made for another version of the numerics, whose defaults may differ.
     """
     if plan.numerics != NUMERICS:
         trained = f"{plan.name} was trained with version {plan.numerics} of the numerics"
@@ -172,10 +172,10 @@ def _loss(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
-    """Test the model at every length, and return the cells. If the encoding refuses a length, the cell for that
-    length has the reason.
+    """Test the model at every length, and return the cells.
 
-    If a test's grid is larger than the trained grid, tables are resized if possible.
+    If the encoding refuses a length, the cell for that length contains the reason. If a test's grid is larger
+    than the trained grid, tables are resized if possible.
     """
     test = _loss_cells if task.measure == "loss" else _accuracy_cells
     cells: list[Cell] = []

@@ -92,7 +92,7 @@ class Transformer(nn.Module):
     """A transformer that maps tokens to outputs, with any encoding.
 
     Args:
-        config: the settings of the model; ``tied`` has no effect unless the outputs are the vocabulary.
+        config: the settings of the model; ``tied`` has no effect unless ``outputs`` equals ``vocabulary``.
         encoding: any encoding, including ``Layers``. The encoding is placed once per forward pass. An encoding that
             declares ``per_layer`` gets one module per layer.
         vocabulary: the number of distinct input tokens.
@@ -126,7 +126,10 @@ class Transformer(nn.Module):
         return again
 
     def initialise(self, seed: int) -> "Transformer":
-        """Initialise as in GPT-2, with the same weights for every encoding, whose own parameters are drawn last."""
+        """Initialise as in GPT-2.
+
+        Weights outside the encoding are the same for every encoding. The encoding's own parameters are drawn last.
+        """
         generator = torch.Generator().manual_seed(seed)
         for block in self.layers:
             parts = block.attention.qkv, block.attention.out, block.feedforward.inner, block.feedforward.outer

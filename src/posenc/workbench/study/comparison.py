@@ -25,7 +25,7 @@ class Outcome:
     Args:
         failures: the plans that failed.
         plans: all plans of the study.
-        curves: the losses by step of finished and unfinished runs, for each plan id.
+        curves: the losses of every run by plan id, including unfinished runs.
     """
 
     results: tuple[TaskResult, ...]
@@ -38,7 +38,7 @@ class Outcome:
 class Comparison:
     """A study with its text, its ledger and its plans.
 
-    ``missing`` lists the plans without a run or without weights in the study's folder when the comparison was
+    ``missing`` lists the plans that had no run, or no weights in the study's folder, when the comparison was
     created.
 
     Args:
@@ -110,7 +110,10 @@ class Comparison:
 
 
 def _task(plan: Plan, text: Text | None) -> Task:
-    """Return the task of a plan. A custom task draws a batch, so that its errors appear before any training."""
+    """Return the task of a plan.
+
+    One batch of a custom task is drawn, so that errors in its code appear before any training.
+    """
     if ":" not in plan.task:
         return task_of(plan, text)
     with one_sentence(f"task {plan.task!r}", (plan.task,)):

@@ -29,7 +29,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     Args:
         study: the study's folder, with weights and ``study.toml``.
         folder: the folder to write, which must not exist.
-        encoding: the encoding of the run as in the ledger, which must be rotary without scaling.
+        encoding: the run's encoding, written as in the ledger. It must be rotary without scaling.
         seed: the run's seed.
 
     Raises:

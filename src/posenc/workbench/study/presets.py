@@ -36,8 +36,9 @@ ZOO_OF_GRIDS = (
     *("channel-rotary(layout=v-jepa2)", "channel-rotary(layout=hunyuan-vl)", "channel-rotary(layout=ernie-image)"),
     *("window(size=(23, 23))", "decomposed(size=(23, 23))", "decomposed(size=(8, 8))", "layoutlm"),
 )
-"""All encodings of the catalogue for grids, in the variants that models use, and two encodings with one axis, which
-number the cells row by row. Tables have as many positions as the largest test's grid, or are resized to it."""
+"""All encodings of the catalogue for grids, in the variants that models use, and two encodings with one axis, for
+which the cells are numbered row by row. Tables have as many positions as the largest test's grid, or are resized to
+it."""
 
 PRESETS = {
     "quick": Preset(Study(), "five encodings, three tasks, one seed", "3 minutes on two cores"),
@@ -156,8 +157,10 @@ def read_study(
 
 
 def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Override settings with new settings. New steps also replace the tokens of the same tasks, and new tokens
-    replace the steps."""
+    """Override settings with new settings.
+
+    A new value of ``steps`` removes ``tokens`` for the same tasks, and a new value of ``tokens`` removes ``steps``.
+    """
     after = {**before, **given}
     for name, rival in (("steps", "tokens"), ("tokens", "steps")):
         if name in given and rival not in given and after[rival] is not None:

@@ -51,7 +51,7 @@ class Row:
         to_best: the paired difference from the best row at the longest length; None if there is no such difference.
         lost: how much worse the measure is than at the trained length, for each longer length. Losses are paired
             over seeds and blocks of text; accuracies are compared as shares.
-        at: the values of the study's axes by setting; empty without axes.
+        at: the values of the study's axes by setting; empty if there are no axes.
         runs: the runs from which the results were computed.
     """
 
@@ -75,11 +75,13 @@ class Row:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The results of all encodings on one task, best at the longest length first, unranked encodings last.
+    """The results of all encodings on one task.
 
     Args:
-        rows: one row per encoding, at the axis values that are best at the trained length.
-        grid: one row per encoding and combination of axis values, in the order of ``rows``; empty without axes.
+        rows: one row per encoding, at the axis values that are best at the trained length. The row that is best at
+            the longest length comes first, and unranked rows come last.
+        grid: one row per encoding and combination of axis values, in the order of ``rows``; empty if there are no
+            axes.
         runs: all runs of the task.
         name: the task's name, with the trained length if that is an axis.
     """
@@ -124,8 +126,10 @@ class TaskResult:
         return f"{'undecided, ' * unsure}{what} {' and '.join(dict.fromkeys(seeds))}"  # equal values only once
 
     def limit(self, row: Row) -> float:
-        """Return the largest change for the worse with which a row still holds, in nats or as a share of right
-        answers."""
+        """Return how much worse the measure of a row may get if the row is to hold.
+
+        The limit is in nats for losses, and a share of right answers for accuracies.
+        """
         return math.log1p(LOST) if self.task.measure == "loss" else LOST * row.values[self.lengths[0]].mean
 
     def leaders(self, length: int) -> tuple[Row, ...]:
@@ -141,13 +145,16 @@ class TaskResult:
         return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
 
     def best(self, length: int) -> Row | None:
-        """Return the row that is surely best at a length; None if this is undecided or only one row is ranked."""
+        """Return the only row that may be best at a length; see ``leaders``.
+
+        Return None if several rows may be best, or if only one row is ranked.
+        """
         leaders = self.leaders(length)
         return leaders[0] if len(leaders) == 1 and sum(row.ranked for row in self.rows) > 1 else None
 
 
 def holds(result: TaskResult, row: Row) -> bool:
-    """Return whether a row's measure surely worsens by at most ``LOST`` from the trained to the longest length.
+    """Return whether a row's measure worsens by at most ``LOST`` from the trained to the longest length.
 
     The whole interval of the change must be within this limit, because a mean over few blocks or seeds may be
     within it by chance.
@@ -156,7 +163,7 @@ def holds(result: TaskResult, row: Row) -> bool:
 
 
 def undecided(result: TaskResult, row: Row) -> bool:
-    """Return whether the mean change is within the limit, but the interval of the change is not."""
+    """Return whether the mean change is within the limit while its interval reaches past the limit."""
     return _remains(result, row, "mean") and not holds(result, row)
 
 
@@ -220,10 +227,9 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
 
 
 def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
-    """Summarise a task's newest run and the runs ``alike``, with the chance level and the gate stored in these
-    runs.
+    """Summarise a task's newest run and the runs that can be compared with it; see ``alike``.
 
-    Return None if the task has no run.
+    The chance level and the gate are those stored in these runs. Return None if the task has no run.
     """
     group = alike([run for run in runs if run.plan.task == name])
     if not group:
@@ -240,8 +246,8 @@ def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
 def alike(runs: Sequence[Run]) -> list[Run]:
     """Return the runs that differ from the newest run only in encoding, seed and settings that may be axes.
 
-    A ledger may contain several studies. If runs differ only in the source of a custom class, the newest run
-    counts.
+    A ledger may contain several studies. If runs differ only in the source of a custom class, only the newest of
+    them counts.
     """
 
     def common(run: Run) -> dict[str, object]:

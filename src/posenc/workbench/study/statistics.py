@@ -113,11 +113,11 @@ def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interv
 
 
 def together(one: Interval, other: Interval) -> Interval:
-    """Combine two intervals into the interval of a mean with both independent errors (MOVER, Zou and Donner 2008).
+    """Combine two intervals with independent errors into one interval (MOVER, Zou and Donner 2008).
 
     If the upper ends of the two intervals lie a and b above their means, the upper end of the result lies √(a² +
-    b²) above its mean; lower ends likewise. The joint variation of seeds and blocks counts twice, so the interval
-    of ``crossed`` is slightly too wide. If the interval ``other`` has no spread, the interval ``one`` is returned.
+    b²) above its mean; lower ends likewise. The joint variation of seeds and blocks is counted twice, so the
+    interval of ``crossed`` is slightly too wide. If ``other`` has no spread, ``one`` is returned.
     """
     if math.isnan(other.low):
         return one
@@ -144,8 +144,8 @@ class EffectiveLength:
     """The longest length up to which a measure stays within a limit.
 
     Args:
-        tokens: this length according to the means; 0 if the measure exceeds the limit at the shortest length.
-        low: the longest length up to which the measure is surely within the limit at every length.
+        tokens: this length, computed from the means; 0 if the mean exceeds the limit at the shortest length.
+        low: the longest length up to which the whole interval of the measure is within the limit at every length.
         high: the last length at which the measure may be within the limit. The true length lies between ``low`` and
             ``high`` with 95% confidence. ``low`` is too large only if the interval at the first length past the
             limit is wrong; ``high`` is too small only if the interval at the last length within the limit is wrong.
@@ -180,7 +180,10 @@ class EffectiveLength:
 def longest_within(
     ends: Sequence[int], values: Sequence[Interval], limit: float, documents: int
 ) -> EffectiveLength:
-    """Return the length up to which ``values``, each measured up to a length in ``ends``, stay within ``limit``."""
+    """Return the length up to which all values stay within ``limit``.
+
+    ``values[i]`` was measured up to the length ``ends[i]``.
+    """
 
     def before_the_first(past: Sequence[bool]) -> int:
         return [0, *ends][past.index(True) if True in past else len(ends)]

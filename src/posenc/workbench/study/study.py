@@ -41,7 +41,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         if type(self.seeds) is int:
             if not 1 <= self.seeds <= MOST_SEEDS:
                 raise InvalidArgument(
-                    f"seeds={self.seeds} must be a number of seeds, 1 … {MOST_SEEDS:,}, or a list such as [0, 1]"
+                    f"seeds={self.seeds} must be a number of seeds from 1 to {MOST_SEEDS:,}, or a list such as "
+                    "[0, 1]"
                 )
             object.__setattr__(self, "seeds", tuple(range(self.seeds)))
         check_settings(self)
@@ -96,7 +97,10 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         return value.get(task) if isinstance(value, dict) else value
 
     def portions(self, task: str) -> dict[str, Any]:
-        """Return steps, batch, learning rate and trained length of one task, by default the task's own values."""
+        """Return the steps, batch, learning rate and trained length of one task.
+
+        By default, these are the task's own values.
+        """
         names = ("steps", "batch", "learning_rate", "train_length")
         portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}
         tokens = self.of("tokens", task)
@@ -159,7 +163,7 @@ def check_device(device: str) -> None:
 
 
 def source_of(folder: Path) -> Source:
-    """Return the source of a study's text given in study.toml, or else the source of the default text.
+    """Return the source of the text that a study's ``study.toml`` names, or of the default text if it names none.
 
     Encodings are not parsed, so that no custom class is imported.
     """

@@ -43,8 +43,8 @@ def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> T
     """
     if plan.text_sha256 != text.sha256:
         raise StudyError(
-            f"{plan.name} of {str(study)!r} was not trained on {text.name!r} as it is now; restore the text "
-            "on which it was trained"
+            f"{plan.name} of {str(study)!r} was not trained on the current content of {text.name!r}; restore "
+            "the text on which it was trained"
         )
     model = build(replace(plan, device=device), task_of(plan, text))
     model.load_state_dict(load_weights(study, plan))

@@ -1,5 +1,8 @@
-"""The tasks, one per file: sequences, right answers, the chance level, and the gate that a model passes if it has
-learned the task."""
+"""The tasks, one per file.
+
+A task defines sequences, right answers, a chance level, and the gate that a model passes if it has learned the
+task.
+"""
 
 from typing import Any
 

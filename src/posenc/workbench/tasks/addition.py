@@ -6,9 +6,10 @@ hints      c3b5a7+c0b6a8=a5b2c4d0     Zhou et al. 2023 (arXiv 2310.16028): a hin
 coupled    357+068=5240               Cho et al. 2024 (arXiv 2405.20671): digits of a column share a position
 
 A model must align three numbers over distances that grow with their length. Each format makes the alignment easier
-than the previous format: hints turn position into content, and coupled positions put the columns into the encoding.
-Numbers are drawn digit by digit and keep leading zeros. The last two formats are reversed, as in their papers, and
-start from a random hint or position, so that the hints and positions of longer numbers are trained too.
+than the previous format. Hints let the model find a column by content instead of position. Coupled positions tell
+the encoding the column of each digit. Numbers are drawn digit by digit and keep leading zeros. The last two formats
+are reversed, as in their papers, and start from a random hint or position, so that the hints and positions of
+longer numbers are trained too.
 """
 
 from dataclasses import replace
@@ -97,8 +98,10 @@ class Hints(Reversed):
 
 
 class Coupled(Reversed):
-    """Addition like ``Reversed``, in which all digits of a column share a position, and so do the plus and equals
-    signs."""
+    """Addition like ``Reversed``, with one position for all digits of a column.
+
+    The plus sign and the equals sign also share a position.
+    """
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
         batch, groups = super().written(generator, text, columns), int(columns.max()) - columns
@@ -107,7 +110,7 @@ class Coupled(Reversed):
 
 
 def _sum(one: Int[Tensor, "B n"], two: Int[Tensor, "B n"]) -> Int[Tensor, "B m"]:
-    """Return the digits of the sum, least significant first, with one digit more than each number."""
+    """Return the digits of the sum, least significant first. The sum has one digit more than each number."""
     digits, carry = [], torch.zeros_like(one[:, 0])
     for column in (one + two).unbind(1):
         digits.append((column + carry) % 10)

@@ -1,5 +1,7 @@
-"""Implements ``posenc.workbench.check_task``, which checks a task's batches and that a constant guess scores no
-more than the chance level."""
+"""Implements ``posenc.workbench.check_task``, which checks a task's batches.
+
+It also checks that a constant guess scores no more than the chance level.
+"""
 
 import math
 
@@ -27,7 +29,7 @@ class Subject:
         self.task, self.length = task, task.train_length
 
     def draw(self, seed: int, rows: int) -> Batch:
-        """Draw training sequences, which are as long as the tests for a ``DrawnTask``."""
+        """Draw training sequences. For a ``DrawnTask``, they are as long as the test sequences."""
         generator = torch.Generator().manual_seed(seed)
         if isinstance(self.task, DrawnTask):
             return self.task.draw(generator, rows, self.length)
@@ -45,7 +47,7 @@ class Subject:
 
 
 def _unsuited(subject: Subject) -> str:
-    """Return the reason if the law about guessing does not apply, else an empty string."""
+    """Return the reason if ``guessing_stays_at_chance`` does not apply to the task, else an empty string."""
     return "it measures a loss, not a share of answers" if subject.task.measure == "loss" else ""
 
 
@@ -53,9 +55,9 @@ def _unsuited(subject: Subject) -> str:
 def well_formed(subject: Subject) -> None:
     """Tokens, targets and lengths match the task's attributes, and tests can be longer than the trained length.
 
-    Tokens must be 0 … vocabulary − 1, and targets 0 … outputs − 1 or IGNORE. Tokens and targets must be int64
-    tensors of the same shape with an answer in every row. A batch must have the requested number of rows, and at
-    most the requested number of tokens.
+    Tokens must be between 0 and vocabulary − 1. Targets must be between 0 and outputs − 1, or IGNORE. Tokens and
+    targets must be int64 tensors of the same shape, with an answer in every row. A batch must have the requested
+    number of rows, and at most the requested number of tokens.
     """
     task, length = subject.task, subject.length
     generator = torch.Generator().manual_seed(0)

@@ -17,8 +17,10 @@ SHARES = 0.1, 0.1, 0.8
 
 
 class FlipFlop(DrawnTask):
-    """A sequence alternates instructions and bits, from a first write to a last read. The answer is the bit after a
-    read, and the chance level is 1/2."""
+    """A sequence of alternating instructions and bits, which starts with a write and ends with a read.
+
+    The answer is the bit after a read, and the chance level is 1/2.
+    """
 
     question = "read back the last written bit, past many ignored bits"
     shortest: ClassVar[int] = 3

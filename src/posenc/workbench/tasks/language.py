@@ -1,9 +1,9 @@
 """The task ``language``: predict the next byte of real text, with the same targets after more and more context.
 
 Test windows of every length end at the same positions in the validation text, and their last ``TARGETS`` bytes
-(fewer if the trained length is shorter) are the fixed targets. Because the targets are fixed, changes with the
-length come from the model, not from the text. The mean loss over whole windows, which papers report, also falls
-with the length because targets have more context on average.
+(fewer if the trained length is shorter) are the fixed targets. Because the targets are fixed, the loss changes
+with the length because of the model, not because of the text. The mean loss over whole windows, which papers
+report, also falls with the length because targets have more context on average.
 """
 
 from collections.abc import Iterator
@@ -108,6 +108,6 @@ def _pair_loss(text: Text) -> float:
 
 
 def _windows(data: torch.Tensor, starts: torch.Tensor, length: int) -> Batch:
-    """Return windows of ``length`` inputs, with the next token as target of each token."""
+    """Return windows of ``length`` inputs; the target of each input is the next token."""
     rows = data[starts[:, None] + torch.arange(length + 1)].long()
     return Batch(rows[:, :-1], rows[:, 1:])

@@ -38,7 +38,7 @@ class Ordering(DrawnTask):
 
 
 def _swap_one_descent(ascending: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Swap one pair of unequal neighbours in every row, chosen uniformly."""
+    """Swap one pair of unequal neighbours in every row. Each such pair is equally likely."""
     rises = (ascending[:, 1:] > ascending[:, :-1]).double()
     rises[rises.sum(1) == 0, 0] = 1.0  # a row of one symbol has no pair to swap and stays ascending
     at = torch.multinomial(rises, 1, generator=generator)

@@ -40,7 +40,10 @@ class S5(DrawnTask):
 
 @cache
 def _table() -> Tensor:
-    """Return ``table[g, f]``, the number of the permutation f followed by g, in lexicographic order."""
+    """Return the multiplication table of the permutations, which are numbered in lexicographic order.
+
+    ``table[g, f]`` is the number of the permutation that applies f first and then g.
+    """
     elements = torch.tensor(list(permutations(range(THINGS))))
     codes = elements @ THINGS ** torch.arange(THINGS)
     numbers = torch.zeros(THINGS**THINGS, dtype=torch.int64).scatter_(0, codes, torch.arange(ELEMENTS))

@@ -22,7 +22,7 @@ TOKENS_PER_TEST_BATCH = 4096
 
 @dataclass(frozen=True)
 class Batch:
-    """Tokens, and the right output at every position, or ``IGNORE`` at a position without a question."""
+    """Tokens, and the target at every position. The target is ``IGNORE`` at a position that is not scored."""
 
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
@@ -35,8 +35,8 @@ class Batch:
         """Return the batch for an encoding with this many axes.
 
         A token of a sequence has the same position on every axis. A cell of a grid uses the encoding's last axes,
-        and its position on earlier axes, such as time, is 0. Encodings with one axis number the cells of a grid row
-        by row.
+        and its position on earlier axes, such as time, is 0. If the encoding has one axis, the cells of a grid
+        are numbered row by row.
         """
         if self.positions is None or axes == len(self.positions) > 1:
             return self
@@ -108,7 +108,7 @@ class Task(Criteria, ABC):
     """Whether the task reads a text, and is created by ``Task(text, longest, train_length)``."""
 
     def places(self, length: int) -> tuple[int, ...]:
-        """Return the number of positions on each axis in a test with this many tokens; empty for sequences."""
+        """Return the number of positions on each axis in a test with this many tokens; empty for a sequence."""
         return ()
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Task(Criteria, ABC):
 
     @abstractmethod
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
-        """Yield ``count`` test sequences of ``length`` tokens in batches, the same on every call."""
+        """Yield ``count`` test sequences of ``length`` tokens, in batches that are the same on every call."""
 
 
 def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:

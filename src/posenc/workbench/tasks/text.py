@@ -73,7 +73,7 @@ class Source:
 
     Args:
         path: a file, a folder of files, or a .jsonl or .parquet file with a key or column ``text``; by default
-            posenc's own documentation of 2026-11-23, with the same bytes in every version.
+            posenc's documentation as of 2026-11-23, which is the same in every version of posenc.
         tokenizer: ``bytes``, ``bpe`` for a byte-pair encoding trained on the training part, or the path of a
         tokenizer.json.
         vocabulary: the size of the ``bpe`` tokenizer.
@@ -170,10 +170,10 @@ def spooled(documents: Iterable[Document], file: Path) -> Stretches:
 
 
 def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
-    """Split documents into a training and a validation part. The first documents, with a tenth of the bytes, are
-    held out.
+    """Split documents into a training and a validation part.
 
-    If there is only one document, its last tenth is held out, so that long contexts are not interrupted.
+    The first documents are held out until they have a tenth of the bytes. If there is only one document, its last
+    tenth is held out, so that long contexts are not interrupted.
     """
     lengths = stretches[:, 1].double()
     if len(stretches) == 1:
@@ -221,8 +221,8 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
                 shutil.rmtree(partial, ignore_errors=True)
     except (OSError, sqlite3.Error) as error:
         raise StudyError(
-            f"tokens of a text cannot be written to {str(home)!r} ({error}); free some space, or set POSENC_CACHE "
-            "to another folder"
+            f"the tokens of the text cannot be written to {str(home)!r} ({error}); free some space, or set "
+            "POSENC_CACHE to another folder"
         ) from error
     return folder
 

@@ -40,7 +40,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A tokenizer from the ``tokenizers`` library, given by its JSON."""
+    """A tokenizer from the ``tokenizers`` library, created from JSON."""
 
     json: str
     unit = "token"

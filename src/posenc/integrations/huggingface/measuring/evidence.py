@@ -78,7 +78,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
     """Describe how a measured bias differs from an encoding's bias, or return an empty list if both are equal.
 
     A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest entry. For a trained
-    bias, whose numbers are in the checkpoint, only the buckets in which keys share a number are compared.
+    bias, whose numbers are in the checkpoint, only the buckets are compared: each must have a number of its own.
     """
     at = torch.arange(measured.shape[-1])
     if isinstance(encoding, T5):

@@ -74,7 +74,7 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Mea
 
 
 def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | None:
-    """Combine the rotations along each axis. The result has axes unless some pair rotates along several axes."""
+    """Combine the rotations along each axis. If a pair rotates along several axes, ``axes`` is None."""
     turns = [
         (pair, axis, theta)
         for axis, rotation in enumerate(rotations)
@@ -90,9 +90,9 @@ def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | 
 
 
 def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
-    """Return the rotation over a picture, from its first column and first row, along which only one axis changes.
+    """Return the rotation over a picture, as measured along its first column and along its first row.
 
-    ``maps`` are the maps of all patches, row by row.
+    Along each of these lines, only one axis changes. ``maps`` are the maps of all patches, row by row.
     """
     laid = maps.unflatten(0, shape)
     return by_axis([rotation_of(line, tuple(range(len(line)))) for line in (laid[:, 0], laid[0])])

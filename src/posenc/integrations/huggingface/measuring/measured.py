@@ -267,7 +267,10 @@ class Measured:
         return _table_of(like, both)
 
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
-        """Return descriptions of tables that differ from ``like``, by the table's string in ``like`` or None."""
+        """Return descriptions of the measured tables that differ from ``like``.
+
+        The keys are the strings of these tables in ``like``, or None if ``like`` has no table.
+        """
         layers = like.layers.values()
         texts = [*(layer.encoding for layer in layers), *dict.fromkeys(layer.added_table for layer in layers)]
         read = [text for text in texts if text and parse(text).get("width")]
@@ -311,7 +314,7 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
-    """Return a table of these layers with their types. If layers of a type differ, their numbers are added."""
+    """Return a table of these layers. If layers of a type differ, the names of their types include numbers."""
     names = {typed: _named(typed, both) for typed in both}
     return replace(
         like,

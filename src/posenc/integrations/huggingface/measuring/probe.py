@@ -1,9 +1,9 @@
 """Measures the positional encoding of every layer of a model by running the model.
 
 The model runs on the same content at several positions. If queries at position p are R·(queries at 0), least
-squares over a few hundred queries give R, which shows which channels form pairs, how many rotate, how fast, and in
-which layers. A model that accepts position ids gets position ids. Any other model gets rows of one repeated token,
-pictures of equal patches or constant sounds, and counts the positions itself.
+squares over a few hundred queries give R. R then shows which channels form pairs, how many pairs rotate, how fast,
+and in which layers. A model that accepts position ids gets position ids. Any other model gets rows of one repeated
+token, pictures of equal patches or constant sounds, and counts the positions itself.
 """
 
 import inspect
@@ -49,7 +49,7 @@ def measure(model: Any) -> Measured:
     Args:
         model: a loaded transformers model, with or without remote code; or a config object, a dict, or the path of
             a config.json or its folder, from which a small random model with the same heads is built. Windows of up
-            to 23 tokens are measured; in a small model, windows have 5 tokens.
+            to 23 tokens can be measured; a small model's windows are shortened to 5 tokens.
 
     Raises:
         InvalidArgument: the model cannot be built, or cannot run on token ids, pictures or sounds; the message says
@@ -67,10 +67,10 @@ def measure(model: Any) -> Measured:
 
 
 def stacks(model: Any) -> list[Form]:
-    """Return inputs that measure a model, and if the model has a decoder, also inputs that measure the decoder.
+    """Return inputs for measuring a model and, if the model has a decoder, inputs for measuring the decoder.
 
     Raises:
-        InvalidArgument: the model runs on none of the known inputs.
+        InvalidArgument: the model accepts no known form of input.
     """
     ids = TokenIds(model)
     form = ids.form("input_ids", READ) if ids.accepted else shown(model)
@@ -82,10 +82,10 @@ def stacks(model: Any) -> list[Form]:
 
 
 def shown(model: Any) -> Form:
-    """Return the first form of pictures or sounds on which a model runs.
+    """Return the first form of picture or sound input that a model accepts.
 
     Raises:
-        InvalidArgument: the model runs on no known form.
+        InvalidArgument: the model accepts no known form of picture or sound input.
     """
     reasons, decoder = [], TokenIds(model)
     for form in forms(model):
@@ -173,7 +173,7 @@ class Probe:
         return [self._at_places(plain, moved) for plain, moved in both]
 
     def _at_places(self, plain: Attention, moved: Attention | None) -> MeasuredLayer:
-        """Measure a layer with its tokens in the order in which rows and columns rotate independently."""
+        """Return a layer measured with its tokens in the order for which ``_uneven`` is smallest."""
         layers = [
             layer_of(
                 plain,
@@ -187,8 +187,8 @@ class Probe:
         return min(layers, key=_uneven, default=layer_of(plain, None, ()))
 
     def tables(self) -> dict[str, Table]:
-        """Return tables of position embeddings by module: read with a row per token or patch, or resized for the
-        picture."""
+        """Return the tables of position embeddings, keyed by module. The model reads one row of a table per token
+        or patch, or resizes the table for the picture."""
         tables: dict[str, Table] = {}
         patches = 0 if self.form.cells is None else math.prod(self.form.cells)
         for name, weight, index in self.plain.lookups:
@@ -231,7 +231,7 @@ def layer_of(
 
 
 def _uneven(layer: MeasuredLayer) -> float:
-    """Return the largest difference between a patch's map and the product of its row's and its column's maps."""
+    """Return the largest difference between the map of a patch and the product of its row map and column map."""
     if layer.maps is None or layer.places is None:
         return 0.0
     laid = layer.maps.unflatten(0, layer.places)
@@ -239,7 +239,7 @@ def _uneven(layer: MeasuredLayer) -> float:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
-    """Return a layer with the axis of each pair, if each pair rotates along one axis and there are several axes."""
+    """Return the layer, with an axis for each pair if every pair rotates along one axis and the axes differ."""
     turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
     rotation, turned = layer.rotation, by_axis(turns)
     if rotation is None or turned is None or turned.pairs != rotation.pairs or len({*(turned.axes or ())}) < 2:
@@ -262,7 +262,8 @@ def _joined(recordings: list[Recording]) -> Recording:
 
 
 def _measure_small(config: Any) -> Measured:
-    """Measure a small random model of a config. Widths are kept if the model does not run with smaller widths."""
+    """Measure a small random model built from a config. Widths are kept if the model does not run with smaller
+    ones."""
     whole = config if hasattr(config, "to_dict") else class_form(mapping_of(config))
     text = text_config(whole)
     reasons: list[str] = []

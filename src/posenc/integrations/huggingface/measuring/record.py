@@ -19,11 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 @dataclass(frozen=True)
 class Attention:
-    """The record of an attention in a forward pass.
+    """The record of one attention computation in a forward pass.
 
     Args:
         module: the path of the module that computed the attention.
-        q, k: queries and keys as they are multiplied, ``(B, heads, T, D)``, so after rotation.
+        q, k: queries and keys, ``(B, heads, T, D)``, after any rotation.
         scores: the softmax's input, ``(B, heads, T, T)``, including bias, window and scale.
         outputs: outputs of earlier modules with at least as many numbers as q. An output may contain the queries
             before rotation, alone or joined with keys and values.
@@ -126,7 +126,7 @@ class _Recorder(TorchFunctionMode):
         self.recording.attentions.append(Attention(self.path[-1], queries, keys, rows, outputs))
 
     def _look_up(self, table: Tensor, index: Tensor) -> bool:
-        """Record that rows of a table were read, unless token ids are their indices."""
+        """Record that rows of a table were read, unless they are indexed by token ids."""
         by_tokens = self.tokens is not None and torch.equal(index.long(), self.tokens)
         if by_tokens or index.dtype not in (torch.int64, torch.int32):
             return False
@@ -141,7 +141,7 @@ class _Recorder(TorchFunctionMode):
         return table.shape[-2:] == x.shape[-2:] and self._rows(table, table.shape[-2])
 
     def _rows(self, view: Tensor, count: int) -> bool:
-        """Record ``count`` rows of a parameter with channels last, from the first row of ``view``."""
+        """Record ``count`` rows of a parameter, starting at the first row of ``view``. Channels come last."""
         parameter = view if view._base is None else view._base
         if not isinstance(parameter, nn.Parameter):
             return False
@@ -150,7 +150,7 @@ class _Recorder(TorchFunctionMode):
         return self._look_up(rows, torch.arange(first, first + count))
 
     def _sliced(self, table: Tensor, index: Any) -> None:
-        """Record a table if its first rows, or its rows at an index of positions, were read."""
+        """Record a table from which a slice or an index tensor read one row per token."""
         rows = index[0] if isinstance(index, tuple) and index else index
         if isinstance(rows, slice) and len(table) > (self.length or len(table)) and rows.step is None:
             rows = torch.arange(*rows.indices(len(table)))
@@ -170,7 +170,7 @@ def recorded(
     """Record all attention of ``model`` inside the block, and compute attention with zero weights.
 
     Args:
-        batch, length: rows and tokens of the input; the length of pictures and sounds is None.
+        batch, length: the numbers of rows and tokens in the input; the length is None for pictures and sounds.
         tokens: the token ids, which distinguish look-ups of tokens from look-ups of positions.
         without_tables: whether tables of position embeddings are replaced by zeros.
     """

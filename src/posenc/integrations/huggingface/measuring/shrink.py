@@ -1,9 +1,9 @@
-"""Builds a small random model with the positional encoding of a large model, from a config that is shrunk by rules
-for the names of its keys.
+"""Builds a small random model with the positional encoding of a large model.
 
-Everything that determines the encoding is kept: channels per head, bases, factors, lengths, and the order of layer
-types. Widths and numbers of heads shrink together, depth shrinks to one period with each layer type, and experts,
-vocabularies and windows shrink to small numbers.
+The config of the large model is shrunk by rules that match the names of its keys. Everything that determines the
+encoding is kept: channels per head, bases, factors, lengths, and the order of layer types. Widths and numbers of
+heads shrink together, depth shrinks to a few layers that include every layer type, and experts, vocabularies and
+windows shrink to small numbers.
 """
 
 import importlib
@@ -121,10 +121,10 @@ def _capped(key: str, value: Any) -> Any:
 
 
 def built(config: Any) -> nn.Module:
-    """Build a random model of a transformers config.
+    """Build a random model from a transformers config.
 
     Raises:
-        InvalidArgument: no model class of this config can be found or built here; the message says why.
+        InvalidArgument: the config has no model class, or its model is too large to run here; the message says why.
     """
     model_type = model_class(config)
     size = 0
@@ -132,7 +132,8 @@ def built(config: Any) -> nn.Module:
         size = sum(p.numel() for p in model_type(config).parameters())
     if size > LARGEST:
         raise InvalidArgument(
-            f"even a shrunk {model_type.__name__} has {size:,} parameters, which is too many to run here"
+            f"even with a shrunken config, {model_type.__name__} has {size:,} parameters, which is too many to run "
+            "here"
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()

@@ -20,7 +20,7 @@ ORDER = ("order", "count", "clock", "table", "rotation", "bias", "longer", "pict
 
 @dataclass(frozen=True)
 class Try:
-    """A suggestion of what to look for, with the state of the stage to look at."""
+    """A suggestion of what to look for, and the state of the stage that shows it."""
 
     words: str
     state: Mapping[str, str]
@@ -31,7 +31,7 @@ class Guess:
     """A question that the reader answers before the picture shows the answer.
 
     Args:
-        asks: the question, about the picture in the state ``before``.
+        asks: the question about the picture in its state ``before``.
         answers: the possible answers, each with the reason why it is right or wrong.
         right: the index of the correct answer.
         before: the state of the picture before the answer.
@@ -75,7 +75,10 @@ class Stage:
     controls: tuple[Control, ...] = ()
 
     def answer(self, texts: Mapping[str, str]) -> "View":
-        """Return the view for the values of controls, as strings. An unknown control or value is a PosencError."""
+        """Return the view for these values of the controls, given as strings.
+
+        An unknown control or value raises a PosencError.
+        """
         from posenc.teaching.views.bounds import arguments
 
         known = {control.name: control for control in self.controls}
