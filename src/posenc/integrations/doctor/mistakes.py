@@ -189,7 +189,7 @@ def _ends(lengths: Iterable[int], last: float) -> list[Change]:
 
 
 def other_lists(axes: tuple[int, ...], right: AxisMap | None) -> dict[AxisMap | None, str]:
-    """Return the lists from which pairs may take their frequencies, with their words."""
+    """Return the lists from which pairs may take their frequencies, each with its description."""
     A, axis_map = max(axes) + 1, right or AxisMap(axes)
     counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
     separate = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))

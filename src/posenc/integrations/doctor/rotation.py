@@ -180,10 +180,10 @@ class Rotation:
         lists: the axis map whose lists of frequencies are used; None for one list over all pairs.
         written: the channels to which a rotated pair is written; None for the channels in ``layout``.
         ladder: another layer type whose frequencies are used, its base, and its frequencies; None if there is none.
-        series: a change of the frequencies, a key of ``SERIES``.
-        products: the product of a pair, a key of ``PRODUCTS``.
-        uneven: how the two channels of a pair get their angles, a key of ``UNEVEN``.
-        counted: what counts as the position, a key of ``COUNTED``.
+        series: how the frequencies are changed, as a key of ``SERIES``.
+        products: the formula for a pair, as a key of ``PRODUCTS``.
+        uneven: how the two channels of a pair get their angles, as a key of ``UNEVEN``.
+        counted: what counts as the position, as a key of ``COUNTED``.
         shift, multiple: a number that is added to positions, and the multiplier of the sum; 0 disables rotation.
         rounded_down: whether the product is rounded down.
         last, period: the position at which positions are clamped, and the number after which they restart at 0.
@@ -303,7 +303,7 @@ class Rotation:
         return self.rounded(np.stack([where[:, axes] * theta for axes, theta in sides]), "angles")
 
     def keeps_lengths(self, rows: Rows) -> bool:
-        """Return whether a rotation could produce these rows: each pair must keep its length, times the factor."""
+        """Return whether a rotation could produce these rows: only the factor may change the length of a pair."""
         if "pair" in rows or self.uneven or self.products not in ("", "exchanged"):
             return True
         (a, b), (c, d) = self.both_channels
