@@ -227,7 +227,12 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (mlx, QWEN2_VL, None, "has no model_type 'qwen2_vl_text' that rotates with its rope_utils"),
         (gguf, QWEN2_VL, None, "'qwen2_vl_text' has sections, which are not supported here"),
         (gguf, {**PLAIN, "model_type": "mistral", "sliding_window": 8}, None, "'mistral' has windows, which"),
-        (gguf, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "'ministral3' has query scales"),
+        (
+            gguf,
+            {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED},
+            None,
+            "'ministral3' has query scales",
+        ),
         (vllm, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "the query scale is"),
         (
             mlx,
