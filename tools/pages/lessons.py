@@ -8,8 +8,8 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-Each entry links to pages, claims, stages of the lab (`posenc lab`) and exercises. *Wrong or
-disputed* marks errors and statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
+Each entry links to pages, claims, stages of the lab (`posenc lab`) and exercises. *Disputed*
+marks errors and statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
 """
 
 QUESTIONS = """# Questions
@@ -36,7 +36,7 @@ def index_page() -> str:
 def _row(fact: Fact, entry: Entry) -> str:
     asked = [f"[{_words(card.name)}?]({ASKED}#{card.name})" for card in entry.cards]
     pages = [page for page in entry.pages if page != ASKED or not asked]  # already linked from the question
-    what = f"**Wrong or disputed:** {fact.what}" if fact.errs else fact.what
+    what = f"**Disputed:** {fact.what}" if fact.errs else fact.what
     links = [
         *map(_page, pages),
         *asked,

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from posenc.arguments import one_of
-from posenc.errors import InvalidArgument, MissingExtra
+from posenc.errors import InvalidArgument, MissingExtra, UnknownName
 from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text, line, steps
 from posenc.pictures.compose import compose
 from posenc.pictures.palette import LIGHT, Paper
@@ -221,7 +220,9 @@ class Drawing:
 
     def save(self, path: str | Path, width: str = "page") -> Path:
         """Save the view as a figure as wide as a ``"page"`` or a ``"column"``, in the format of the suffix."""
-        return write(draw(self.view, column=one_of("width", width, ("page", "column")) == "column"), path)
+        if width not in ("page", "column"):
+            raise UnknownName("width", width, ("page", "column"))
+        return write(draw(self.view, column=width == "column"), path)
 
     def __repr__(self) -> str:
         return f"{self.view.title}; a notebook displays it, and save(path) writes it"

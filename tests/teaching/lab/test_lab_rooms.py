@@ -157,7 +157,7 @@ def test_lessons_are_paths_under_their_own_headings() -> None:
     (clock,) = re.findall(r'<li id="lesson-4-2" data-stages="([^"]*)">', html)
     assert {"shift", "hands"} <= set(clock.split())
     assert "<strong>13.2 Sinusoidal Positional Encoding</strong>" in html
-    assert re.search(r"<strong>Wrong or disputed:</strong> Every dimension has its own speed", html)
+    assert re.search(r"<strong>Disputed:</strong> Every dimension has its own speed", html)
     assert page.paths(Site(saved=True)).count("results.html#curves") >= 2
 
 

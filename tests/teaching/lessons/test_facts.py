@@ -115,7 +115,7 @@ def test_a_row_and_a_claim_name_the_sections_that_teach_them() -> None:
 def test_what_a_lesson_gets_wrong_is_marked() -> None:
     numbered = {f"b{number}" for number in range(1, 29)}
     assert {fact.row for fact in FACTS if fact.errs} == numbered | {"other-free", "other-softer"}
-    assert "- **Wrong or disputed:** Every dimension has its own speed (" in (DOCS / "lessons.md").read_text()
+    assert "- **Disputed:** Every dimension has its own speed (" in (DOCS / "lessons.md").read_text()
 
 
 def test_a_card_stands_beside_its_stage_and_so_do_claims_and_exercises() -> None:
