@@ -90,7 +90,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: LongRoPE((), (), 4096, 2), r"short_factors=\(\) must be a list of positive numbers"),
     (lambda: PerPair((1.0, -2.0)), r"factors\[1\]=-2.0 must be a finite number above 0"),
     (lambda: PerPair((1.0, 2.0)).frequencies(8, 1e4), r"factors has 2 numbers but must have 4 for rotary_dim=8"),
-    (lambda: Proportional(1.5), r"fraction=1.5 must be between 0 and 1"),
+    (lambda: Proportional(1.5), r"fraction=1.5 must be in 0 … 1"),
     (lambda: from_dict({"scaling": "yarn", "factor": 2, "original_lenght": 5}), r"did you mean 'original_length'"),
     (lambda: from_dict({"scaling": "yarm"}), r"unknown scaling 'yarm'; did you mean 'yarn'"),
     (lambda: from_dict({"factor": 2}), r"the keys \['factor'\] do not include 'scaling'"),

@@ -90,7 +90,7 @@ CASES = (
             (
                 "bug 10 mlx-lm",
                 "",
-                lambda: refusal(lambda: mlx.write(config("ministral3"))),
+                lambda: refusal(lambda: mlx.write(config("smollm3"))),
                 ("mlx-lm",),
                 ("vLLM",),
             ),

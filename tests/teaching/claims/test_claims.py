@@ -13,10 +13,11 @@ import typer
 import posenc
 from posenc.clock import Clock
 from posenc.commands.verify import verify
+from posenc.encodings import sinusoidal
 from posenc.encodings.alibi import LinearBias
 from posenc.encodings.catalogue import Entry
 from posenc.errors import UnknownName
-from posenc.scaling import default
+from posenc.scaling import scaling
 from posenc.teaching.claims import properties, sinusoids, training
 from posenc.teaching.claims import rotary as rotary_module
 from posenc.teaching.claims.catalogue import CLAIMS, chosen
@@ -78,8 +79,9 @@ def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_wrong_base_breaks_the_claims_of_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = default.unscaled_frequencies
-    monkeypatch.setattr(default, "unscaled_frequencies", lambda dim, base: right(dim, Decimal(base) / 10))
+    right = scaling.falling
+    for module in (scaling, sinusoidal):
+        monkeypatch.setattr(module, "falling", lambda base, *rest: right(Decimal(base) / 10, *rest))
     names = {"slowest-wavelength", "by-hand", "base-buys-range", "nearer-is-more-alike", "frequencies-of-the-head"}
     assert broken(*names) == names
 
