@@ -201,7 +201,7 @@ def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(
             Comparison(study, python_text(), ledger).check(devices)
 
     large = replace(TINY, width=16384, layers=32, heads=128, tasks=("needle",), encodings=("nope",))
-    with pytest.raises(StudyError, match=r"need about [\d.]+ GiB of memory, but only [\d.]+ GiB is free"):
+    with pytest.raises(StudyError, match=r"needs about [\d.]+ GiB of memory, but only [\d.]+ GiB is free"):
         check(large, ["", ""])
     check(TINY, ["", ""])
     check(large, [])

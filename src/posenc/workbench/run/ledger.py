@@ -102,7 +102,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         if folder.parts and folder.parts[0].endswith(":"):
             raise StudyError(
-                f"{str(folder)!r} is an address, not a folder; copy its files into a local folder first"
+                f"{str(folder)!r} is a URL, not a folder; copy its files into a local folder first"
             )
         self.folder = folder
         self.path = folder / "ledger.sqlite"
