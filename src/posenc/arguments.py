@@ -125,7 +125,7 @@ def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
 
 
 def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], None]:
-    """Return a check of ``holds(value)``. ``must`` is the end of the error message "name=value must …"."""
+    """Return a function that checks ``holds(value)``. ``must`` ends the error message "name=value must …"."""
 
     def check(value: Any, name: str) -> None:
         if not holds(value):

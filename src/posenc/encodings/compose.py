@@ -176,8 +176,8 @@ class PlacedStack(Placed):
             return [None] * len(self.parts)
         if state.shape[1] != self.state_size:
             raise InvalidArgument(
-                f"state has {state.shape[1]} values per key; it must have {self.state_size}, as this "
-                "stack's with_content() returns"
+                f"state has {state.shape[1]} values per key; it must have {self.state_size}, as in "
+                "the state from this stack's with_content()"
             )
         pieces = iter(state.split([part.state_size for part in self.parts if part.state_size], dim=1))
         return [next(pieces) if part.state_size else None for part in self.parts]

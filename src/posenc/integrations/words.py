@@ -65,7 +65,7 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe the encoding named by ``text``, in its class's words or by its settings. Return other text as is."""
+    """Describe the encoding named by ``text``, with its class's description or its settings; return other text."""
     if " " in text.partition("(")[0]:
         return text
     encoding = build(parse(text), ModelShape())

@@ -104,7 +104,7 @@ def survives_meta(subject: Subject) -> None:
 
 @law()
 def survives_autocast(subject: Subject) -> None:
-    """Autocast may run attention in bf16, but not tables and biases, whose errors would grow with distance.
+    """Autocast may run attention in bf16, but not tables or biases, because their errors would grow with distance.
 
     Autocast rounds only matrix products. Use elementwise products and sums, or disable autocast with
     ``torch.autocast(device, enabled=False)``.

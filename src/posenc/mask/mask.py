@@ -101,7 +101,7 @@ class Mask(Pytree):
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if cls.sees is not Mask.sees:
-            raise InvalidArgument(f"{cls.__name__} overrides sees(); override allows(), which hides further keys")
+            raise InvalidArgument(f"{cls.__name__} overrides sees(); override allows(), which hides more keys")
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:

@@ -69,10 +69,10 @@ def coupled(
 
     Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): tokens that belong together, such as digits
     of the same significance in both operands and the sum, have the same number in ``groups``. This function adds
-    a start that is uniform in 0 … up_to − 1 − max(groups), so that a model sees in training all positions that
-    longer sums need. For evaluation, use ``groups`` plus any start. The authors reserve position 0 for padding
-    and for the first and last token; to do the same, number groups from 1 and set the positions of these tokens
-    to 0 afterwards.
+    a start that is uniform in 0 … up_to − 1 − max(groups), so that during training a model sees all the positions
+    that longer sums need. For evaluation, use ``groups`` plus any start. The authors reserve position 0 for padding
+    and for the first and last token; to do the same, number groups from 1 and set the positions of these tokens to
+    0 afterwards.
 
     Raises:
         InvalidArgument: groups are floats, or a group is not below ``up_to``.

@@ -121,8 +121,9 @@ class Tower:
     Args:
         layout: how a tower rotates by rows and columns, as a name in ``posenc.integrations.attention_layouts``.
         sides: the keys of the image size and the patch size.
-        table: the keys of the two sides of a table that a rotating tower also adds, or the key of a square table's
-            number of rows. If these are the keys in ``sides``, the table has a row per patch.
+        table: for a tower that rotates and also adds a table, the config keys of the table's height and width, or,
+            if it is square, the key of its number of rows. If these are the keys in ``sides``, the table has a row
+            per patch.
     """
 
     layout: str | None = None

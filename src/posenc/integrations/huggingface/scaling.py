@@ -163,7 +163,7 @@ def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> 
     """Return the rope dictionary of a fixed scaling whose pairs all rotate, as a longrope with two equal lists."""
     if isinstance(scaling, LengthScaling):
         raise InvalidArgument(
-            f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length) instead"
+            f"{type(scaling).__name__} has no rope dictionary; use scaling.plan(total_length) instead"
         )
     if isinstance(scaling, PerPair):
         factors = list(scaling.factors)

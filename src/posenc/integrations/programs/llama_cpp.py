@@ -154,8 +154,8 @@ def positions_of(file: Fields) -> ModelPositions:
     )
     if lacking := [key for key in ("context_length", "block_count", *widths) if key not in stated]:
         raise InvalidArgument(
-            f"the file of architecture {architecture!r} lacks {' and '.join(lacking)}, or has one number per layer "
-            "for it; pass the config.json from which the file was converted"
+            f"the file, of architecture {architecture!r}, has no single number for {' and '.join(lacking)}; "
+            "pass the config.json from which the file was converted"
         )
     length, (width, *heads) = stated["context_length"], (stated[key] for key in widths)
     original = stated.get("rope.scaling.original_context_length", length)

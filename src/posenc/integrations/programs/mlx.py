@@ -125,9 +125,9 @@ def spell(
 
     Models that read only ``rope_parameters`` get that key.
 
-    With lists of factors, mlx-lm does not read an attention factor. mlx-lm computes √(1 + ln s/ln L) from the two
-    lengths, which is 1 if the lengths are equal, and always uses the long list. YaRN's attention factor a is
-    written as ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    With lists of factors, mlx-lm ignores the attention factor and always uses the long list. It computes the factor
+    √(1 + ln s/ln L) from the two lengths (1 if they are equal). YaRN's attention factor a is written as ``mscale``,
+    with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
         InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope

@@ -130,7 +130,7 @@ def mirror_error(encoding: str, causal: bool) -> float:
 
 
 @claim(
-    statement="ALiBi lets a model without a causal mask know order.",
+    statement="With ALiBi, a model without a causal mask can tell the order of tokens.",
     precise="ALiBi sees distances without directions, so a sequence and its mirror image look the same. A causal "
     "mask distinguishes these sequences, and so does RoPE, whose angle has a sign.",
     verdict=Verdict.WHEN,

@@ -61,7 +61,7 @@ def invariant() -> Evidence:
 
 
 @claim(
-    statement="A decoder without positional encoding cannot know order.",
+    statement="A decoder without positional encoding cannot tell the order of tokens.",
     precise="The causal mask reveals order: each token sees a different number of keys. Two layers are enough to "
     "distinguish orders.",
     verdict=Verdict.FAILS,

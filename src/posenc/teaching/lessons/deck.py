@@ -38,5 +38,5 @@ def computed(name: str) -> float:
 
     value: float = getattr(numbers, name)()
     if not math.isfinite(value):
-        raise InvalidArgument(f"card number {name} is {value}; it must be finite")
+        raise InvalidArgument(f"the number {name} on a card is {value}; it must be finite")
     return value

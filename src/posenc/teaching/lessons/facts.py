@@ -138,7 +138,7 @@ def teaching_claim(name: str) -> list[tuple[Lesson, Section]]:
 
 
 def sections(stage: str) -> tuple[Fact, ...]:
-    """Return the rows of the lessons that a stage of the lab, ``room/stage``, shows."""
+    """Return the lesson rows shown by the lab stage ``room/stage``."""
     return tuple(fact for fact in FACTS if fact.lessons and stage in fact.settled_by("room"))
 
 

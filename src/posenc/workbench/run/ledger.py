@@ -101,9 +101,7 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         if folder.parts and folder.parts[0].endswith(":"):
-            raise StudyError(
-                f"{str(folder)!r} is a URL, not a folder; copy its files into a local folder first"
-            )
+            raise StudyError(f"{str(folder)!r} is a URL, not a folder; copy its files into a local folder first")
         self.folder = folder
         self.path = folder / "ledger.sqlite"
         if not write and not self.path.exists():
