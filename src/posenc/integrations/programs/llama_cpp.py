@@ -154,7 +154,7 @@ def positions_of(file: Fields) -> ModelPositions:
     )
     if lacking := [key for key in ("context_length", "block_count", *widths) if key not in stated]:
         raise InvalidArgument(
-            f"the file, of architecture {architecture!r}, has no single number for {' and '.join(lacking)}; "
+            f"this {architecture!r} file has no single number for {' and '.join(lacking)}; "
             "pass the config.json from which the file was converted"
         )
     length, (width, *heads) = stated["context_length"], (stated[key] for key in widths)
