@@ -361,6 +361,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
     page = (tmp_path / "out" / "report.html").read_text()
     assert "data:image/svg+xml" in page
     assert "YaRN × 2</th>" in page
+    assert "tokens, one after another, from the start of the whole text of text.txt;" in page
     assert "http" not in page.replace("http://www.w3.org", "").split("<img")[0]
     assert (tmp_path / "out" / "config-patch.json").exists() == (read["change"] == "config")
     for wrong, message in (

@@ -2,14 +2,19 @@
 
 import json
 import math
+import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
+from posenc.pictures.view import Lines
+from posenc.pictures.wire import alone
 from posenc.scaling import Default
 from posenc.workbench.extension.decision import (
     CHANGES,
@@ -22,7 +27,17 @@ from posenc.workbench.extension.decision import (
 )
 from posenc.workbench.extension.methods import Method, methods
 from posenc.workbench.extension.scoring import Scoring
-from posenc.workbench.report.extension import answer, as_json, caption, headline, lengths, over_positions, write
+from posenc.workbench.report.extension import (
+    answer,
+    as_json,
+    bands,
+    caption,
+    headline,
+    lengths,
+    over_positions,
+    table,
+    write,
+)
 from posenc.workbench.run.plan import Run
 from posenc.workbench.study.statistics import paired
 from support.extensions import TEXT, made
@@ -42,7 +57,7 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents: 2.30 when cut to the last 16 tokens; "
         "2.41 with YaRN; 4.00 with no scaling. The first is significantly better than changing nothing "
-        "(−1.700, −1.700 … −1.700). No other change is significantly better."
+        "(−1.700, −1.700 … −1.700). No other change is significantly better than cutting by more than 0.005 nats."
     )
     read = as_json(found)
     assert (read["use"], read["change"], read["decided"]) == ("cut", "cut", True)
@@ -51,6 +66,33 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     assert "<h1>Do not stretch: cut to the last 16 tokens</h1>" in page
     assert "config.json" not in page
     assert "3 s of scoring" in page
+    verdict = "against the method to use"
+    assert f'<th scope="col" class="words">{verdict}</th>' in page
+    assert (
+        " ".join(line[-10:].strip() for line in printed_lines(found) if line[:6] in (" " * 6, "method")) == verdict
+    )
+    assert "16 positions minus that of cut to the last 16 tokens, the method to use: <i>as good</i> if" in page
+    assert "48 tokens, one after another, from the start of the whole text of text;" in page
+    held_out = write(replace(found, held_out=True), tmp_path, "", None).read_text()
+    assert "from the start of the held-out part of text, on which the model was not trained;" in held_out
+
+
+def printed_lines(found: Extension) -> list[str]:
+    console = Console(file=StringIO(), width=80)
+    console.print(table(found))
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def test_a_change_that_is_better_than_nothing_but_not_than_cutting_is_counted() -> None:
+    found = made(none=[2, 2, *[2.1] * 4], yarn=[2, 2, *[2.07] * 4], window=[2.11])
+    noise = torch.tensor([-0.5, -0.1, 0.1, 0.5], dtype=torch.float64)[:, None]
+    found = replace(found, window=found.window + noise)
+    assert found.chosen is found.unchanged
+    assert found.decided
+    assert answer(found).endswith(
+        "1 other change is significantly better than changing nothing by more than 0.005 nats, but not than every "
+        "alternative."
+    )
 
 
 def test_a_scaling_that_gains_nothing_changes_no_config() -> None:
@@ -162,7 +204,7 @@ def test_what_training_alone_gives_is_credited_to_no_method() -> None:
         "2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The first is "
         "significantly better than changing nothing (−2.934, −2.934 … −2.934). The first is significantly better "
         "than cutting (−0.034, −0.034 … −0.034). Loss on the first 16 tokens changes by +0.070, 0.070 … 0.070. No "
-        "other change is significantly better."
+        "other change is significantly better than no scaling, tuned and cut by more than 0.005 nats."
     )
     read = as_json(found)
     assert (read["use"], read["change"]) == ("cut", "weights and cut")
@@ -248,6 +290,11 @@ def test_of_drawn_tables_none_is_advised_what_loses(tables: int) -> None:
             advice = f"Undecided with {len(found.window)} document"
             assert f": {chosen.label} for now; {found.open[0].label} may be better" in heading
         assert heading.startswith(advice)
+        said = re.search(r"(No|\d+) other changes? (?:is|are) significantly better than", answer(found))
+        assert bool(said) == (found.decided and (chosen is found.unchanged or bool(chosen.cut)))
+        others = [found.gap(it, chosen) for it in found.candidates if it is not chosen and found.finite(it)]
+        better = sum(gap.high < 0 and gap.mean < -SAME for gap in others)
+        assert not said or said[1] == str(better or "No")
         if number % 10 == 0:  # which also asks how far each method reads
             read = as_json(found)
             assert (read["use"], read["change"], read["decided"]) == (chosen.name, change, found.decided)
@@ -315,5 +362,35 @@ def test_the_view_marks_the_trained_length_and_the_choice() -> None:
     assert view.title == headline(found)
     panel = view.panels[0]
     assert panel.marks == ((16.0, "trained to here"),)
-    assert [line.encoding for line in panel.lines] == ["nope", "rotary"]
+    assert [line.encoding for line in panel.lines] == ["nope", "rotary", ""]
     assert panel.x.values[:2] == (4.0, 12.0)
+
+
+def test_cut_text_is_drawn_only_where_it_is_compared() -> None:
+    found = made(none=[2, 2, 4, 4, 4, 4], yarn=[2.1, 2.1, 2.41, 2.41, 2.41, 2.25], window=[2.2, 2.4])
+    panel = over_positions(found).panels[0]
+    assert isinstance(panel, Lines)
+    assert panel.levels == ()
+    cut = panel.lines[-1]
+    assert (cut.name, cut.encoding) == ("cut to the last 16 tokens", "rotary")
+    assert cut.values.isnan().tolist() == [True] * 4 + [False] * 2
+    assert float(cut.values[-2:].mean()) == pytest.approx(found.loss(found.cut))
+
+
+def test_the_caption_names_the_curves_that_have_a_band(tmp_path: Path) -> None:
+    generator, seen = torch.Generator().manual_seed(3), set[int]()
+    for number in range(60):
+        found = drawn(generator)
+        for tuned in {curve.tuned for curve in found.curves}:
+            view = over_positions(found, tuned=tuned)
+            (panel,) = json.loads(json.dumps(alone(view)))["panels"]
+            shaded = [
+                line for line in panel["lines"] if line["low"] and sum(y is not None for y in line["low"]) > 1
+            ]
+            assert bands(view) == [line["name"] for line in shaded]
+            seen.add(len(shaded))
+            if number % 20 == 0:
+                names = f" Shaded, with 95% intervals over documents: {'; '.join(bands(view))}."
+                page = write(found, tmp_path, "", None).read_text()
+                assert f" positions.{names if shaded else ''}</figcaption>" in page
+    assert seen == {0, 1, 2}

@@ -44,7 +44,9 @@ def test_the_command_scores_and_tunes_under_scalings_and_remappings(shared_study
     scored, _, tuned = result.stdout.partition("After 1 step of tuning")
     assert all(f"\n{name} " in scored and f"\n{name}, tuned " in tuned for name in ("YaRN", "DCA", "Self-Extend"))
     assert "language/rotary/seed 0 of " in scored
-    assert "After 1 step of tuning" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "After 1 step of tuning" in page
+    assert "1 of 256 bytes, one after another, from the start of the held-out part of " in page
     assert not (tmp_path / "out" / "config-patch.json").exists()
     model, data, _ = open_model(shared_study, None, "cpu", "float32")
     tokens = model.encode(data)[:257]

@@ -103,7 +103,7 @@ def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> No
     from posenc.workbench.report.words import axes_in_words, mixed
 
     finished = ledger.runs({row["run"] for row in rows})
-    axes = axes_in_words(run.plan for run in finished)
+    axes = axes_in_words([run.plan for run in finished])
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in (*COLUMNS, *["with"] * any(axes.values())):
         right, wraps = name in ("seed", "steps", "seconds", "loss"), name in ("encoding", "with")

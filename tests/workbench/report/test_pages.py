@@ -1,6 +1,7 @@
 """Every page that the builder makes, in a real browser: read at any width, on light and dark paper, and on A4."""
 
 import json
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,22 @@ def test_a_page_can_be_read_at_every_width_and_on_dark_paper(
         page.goto(pages[name].as_uri())
         assert hindrances(page) == []
         assert page.evaluate(PAINTED) == page.locator("figure").count() > 0
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1100, 390])
+def test_the_length_that_decides_is_visible_without_scrolling(browser: Any, tmp_path: Path, width: int) -> None:
+    means = {name: [2.0] * 4 + [5.0] * 28 for name in ("none", "ntk", "yarn")}
+    found = replace(made(**means, window=[2.5]), length=256)
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(write_extension(found, tmp_path, "posenc extend x", None).as_uri())
+    rows = page.locator("#loss > .wide tr")
+    assert rows.locator("th").filter(has_text=re.compile("^256$")).count() == 1
+    column = page.locator("#loss > .wide thead th").all_inner_texts().index("256")
+    for row in rows.all():
+        box = row.locator("th, td").nth(column).bounding_box()
+        assert box["x"] + box["width"] <= width
     page.close()
 
 

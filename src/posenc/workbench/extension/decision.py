@@ -95,6 +95,7 @@ class Extension:
         positions: the way positions are set in fine-tunes, as in ``Request``.
         key: key tokens of LongPPL; None if LongPPL was not requested.
         evaluator: the model that picked the key tokens, as in ``longppl.Evaluator.as_json``.
+        held_out: whether the documents come from the validation part of ``text``; if False, from the whole text.
     """
 
     model: str
@@ -112,6 +113,7 @@ class Extension:
     positions: str = "counted"
     key: Bool[Tensor, "documents T"] | None = None
     evaluator: dict[str, Any] = field(default_factory=dict)
+    held_out: bool = False
 
     @property
     def tuning(self) -> str:
@@ -188,7 +190,7 @@ class Extension:
         chosen = self.unchanged
         for change in CHANGES[1:]:
             equal = (c for c in self.candidates if self.change(c) == change)
-            sure = [c for c in equal if all(self._beats(c, rival) for rival in (chosen, *self.rivals(c)))]
+            sure = [c for c in equal if all(self.beats(c, rival) for rival in (chosen, *self.rivals(c)))]
             if sure:  # the first has the lowest loss
                 as_good = (c for c in sure if c is sure[0] or self.gap(c, sure[0]).high < MARGIN)
                 chosen = min(as_good, key=lambda c: (round(max(0.0, self.cost(c).mean) / SAME), self.loss(c)))
@@ -271,7 +273,7 @@ class Extension:
         ends = [self.width * (i + 1) for i in range(len(excess))]
         return longest_within(ends, excess, MARGIN, len(self.window))
 
-    def _beats(self, ours: Candidate, theirs: Candidate) -> bool:
+    def beats(self, ours: Candidate, theirs: Candidate) -> bool:
         """Return whether ``ours`` is significantly better than ``theirs``, and by more than ``SAME``."""
         gap = self.gap(ours, theirs)
         return self.finite(ours) and (not self.finite(theirs) or (gap.mean < -SAME and gap.high < 0))

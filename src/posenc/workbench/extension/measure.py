@@ -133,6 +133,7 @@ def measure(
         positions=request.positions,
         key=_rows(runs[job.plan].cells[0] for job in named).bool() if named else None,
         evaluator=named_by.as_json() if named_by else {},
+        held_out=isinstance(model, StudyModel),
     )
 
 

@@ -16,13 +16,16 @@ from rich.text import Text
 from posenc.pictures import view
 from posenc.pictures.numbers import count, fixed, signed
 from posenc.pictures.view import Axis, Lines, View
-from posenc.workbench.extension.decision import MARGIN, Candidate, Extension
+from posenc.workbench.extension.decision import MARGIN, SAME, Candidate, Extension
 from posenc.workbench.files import write_texts
 from posenc.workbench.report import longppl
 from posenc.workbench.report.page import picture, render
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends, mixed
 from posenc.workbench.study.statistics import FEW, Interval, number, student
+
+VERDICT = "against the method to use"
+"""The heading of the column of verdicts, which compare each candidate with the chosen one."""
 
 
 def headline(extension: Extension) -> str:
@@ -48,7 +51,6 @@ def answer(extension: Extension) -> str:
     if not extension.finite(chosen):
         return f"{headline(extension)}."
     unit, far = extension.unit, count(extension.far * extension.width)
-    start = count(extension.lengths[0])
     same = extension.cuts.get(chosen, cut)  # the same weights, cut
     changes = [c for c in extension.candidates if c not in (chosen, unchanged) and not c.cut]  # the best is named
     named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], same, cut, unchanged))
@@ -61,9 +63,16 @@ def answer(extension: Extension) -> str:
         if extension.decided and chosen not in (unchanged, other)
     ]
     if chosen not in (unchanged, cut):
-        text.append(f"Loss on the first {start} {unit}s changes by {_gap(extension.cost(chosen))}.")
+        text.append(
+            f"Loss on the first {count(extension.lengths[0])} {unit}s changes by {_gap(extension.cost(chosen))}."
+        )
     if extension.decided and (chosen is unchanged or chosen.cut):
-        text.append("No other change is significantly better.")
+        better = sum(c is not chosen and extension.beats(c, chosen) for c in extension.candidates)
+        text.append(
+            f"{better or 'No'} other change{'s are' if better > 1 else ' is'} significantly better than "
+            f"{dict(beaten).get(chosen, chosen.label)} by more than {SAME:g} nats"
+            f"{', but not than every alternative' if better else ''}."
+        )
     text += [
         f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}); "
         f"{_remedy(extension)}."
@@ -139,7 +148,9 @@ def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
         "change": extension.change(candidate),
         "standing": extension.standing(candidate),
         "loss": number(extension.loss(candidate)),
-        "losses": dict(zip(extension.lengths, map(number, means(extension, candidate)), strict=True)),
+        "losses": dict(
+            zip(extension.lengths, map(number, map(fmean, extension.by_length[candidate])), strict=True)
+        ),
         "to_nothing": extension.gap(candidate, extension.unchanged).as_json(),
         "to_cut": extension.gap(candidate, same).as_json(),
         "effective_length": None if candidate.cut else extension.effective_length(candidate).as_json(),
@@ -151,31 +162,41 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
     """Draw the loss at every position with every method, and 95% intervals over documents."""
     curves = [c for c in extension.curves if c.tuned == tuned]
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
-    lines = tuple(_curve(c, c is extension.chosen, extension.unchanged) for c in curves)
+    cuts = [c for c in extension.cuts.values() if c is extension.chosen or c.method == extension.unchanged.method]
+    curves += [c for c in cuts if c.tuned == tuned and extension.finite(c)]
+    lines = tuple(_curve(extension, c) for c in curves)
     mark = ((float(extension.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{extension.unit}s")
     title = f"After {extension.tuning}" if tuned else headline(extension)
-    cuts = [c for c in extension.cuts.values() if c.tuned == tuned and c.method == extension.unchanged.method]
-    levels = tuple((extension.loss(c), c.label) for c in cuts if extension.finite(c))
-    return View(
-        title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark, levels=levels),)
-    )
+    return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark),))
 
 
-def _curve(curve: Candidate, chosen: bool, unchanged: Candidate) -> view.Line:
-    """Draw the mean over documents, with a band for the chosen and the unchanged model if possible."""
-    mean, label = curve.losses.mean(0), curve.method.label
-    hand = "nope" if label == unchanged.label else "rotary" if chosen else ""
-    if len(curve.losses) < 2 or not hand:
-        return view.Line(label, mean, hand)
-    bounds = [student(column.tolist()) for column in curve.losses.T]
+def _curve(extension: Extension, curve: Candidate) -> view.Line:
+    """Draw the mean over documents, with a band for the chosen and the unchanged model if possible.
+
+    A candidate on truncated text is drawn only at the positions that it is compared at, the last ``far`` buckets.
+    """
+    losses, label = curve.losses.clone(), curve.label if curve.cut else curve.method.label
+    if curve.cut:
+        losses[:, : -extension.far] = math.nan
+    hand = "nope" if label == extension.unchanged.label else "rotary" if curve is extension.chosen else ""
+    if len(losses) < 2 or not hand:
+        return view.Line(label, losses.mean(0), hand)
+    bounds = [student(column.tolist()) for column in losses.T]
     low, high = (torch.tensor(side) for side in zip(*bounds, strict=True))
-    return view.Line(label, mean, hand, low, high)
+    return view.Line(label, losses.mean(0), hand, low, high)
+
+
+def bands(shown: View) -> list[str]:
+    """Return the names of the curves that are drawn with a band; a band needs two positions."""
+    lines = [line for panel in shown.panels if isinstance(panel, Lines) for line in panel.lines]
+    return [line.name for line in lines if line.low is not None and int(line.low.isfinite().sum()) > 1]
 
 
 def heads(extension: Extension) -> list[str]:
-    """Return the headings of the columns with numbers: "effective length", and the lengths of the losses."""
-    return ["effective length", *map(count, extension.lengths)]
+    """Return the headings of the columns with numbers: the lengths of the losses, longest first, and "effective
+    length"."""
+    return [*map(count, reversed(extension.lengths)), "effective length"]
 
 
 def caption(extension: Extension) -> str:
@@ -189,31 +210,21 @@ def caption(extension: Extension) -> str:
 
 
 def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """Return a candidate's effective length with its interval, and its losses with differences from the unchanged
-    model's."""
-    unchanged, losses = extension.unchanged, means(extension, candidate)
+    """Return a candidate's losses with differences from the unchanged model's, and its effective length with its
+    interval, in the order of ``heads``."""
+    unchanged, losses = extension.unchanged, [*map(fmean, extension.by_length[candidate])]
     reach = ("–", "") if candidate.cut else extension.effective_length(candidate).parts
     gaps = [extension.gap(candidate, unchanged, i) for i in range(len(losses))]
     small = [_gap(gap) if math.isfinite(gap.mean) and candidate is not unchanged else "" for gap in gaps]
-    return reach, *zip(map(fixed, losses), small, strict=True)
-
-
-def means(extension: Extension, candidate: Candidate) -> list[float]:
-    """Return the mean loss of a candidate over documents, just before each length in ``lengths``."""
-    return [fmean(losses) for losses in extension.by_length[candidate]]
-
-
-def _rows(extension: Extension, tuned: bool) -> list[Candidate]:
-    """Return the candidates that were not tuned, or, if ``tuned``, those that were."""
-    return [c for c in extension.candidates if c.tuned == tuned]
+    return *reversed([*zip(map(fixed, losses), small, strict=True)]), reach
 
 
 def table(extension: Extension, *, tuned: bool = False) -> Table:
     """Return the candidates as a table for the terminal, best first; "use this" marks the chosen candidate."""
     title = f"After {extension.tuning}" if tuned else ""
     shown = grid("method", heads(extension), caption(extension), title)
-    shown.add_column("", no_wrap=True)
-    for candidate in _rows(extension, tuned):
+    shown.add_column(VERDICT, width=len("not finite"))
+    for candidate in (c for c in extension.candidates if c.tuned == tuned):
         numbers = (text for text, _ in cells(extension, candidate))
         style = "bold" if candidate is extension.chosen else ""
         shown.add_row(candidate.label, *numbers, extension.standing(candidate), style=style)
@@ -241,13 +252,14 @@ def write(
 
     ``patch`` has the keys to change in the config; None if there are no such keys.
     """
+    shown = {tuned: over_positions(extension, tuned=tuned) for tuned in sorted({c.tuned for c in extension.curves})}
     parts = [
         {
-            "rows": _rows(extension, tuned),
-            "picture": picture(over_positions(extension, tuned=tuned), name),
+            "rows": [c for c in extension.candidates if c.tuned == tuned],
+            "picture": picture(drawn, "extension-tuned" if tuned else "extension"),
+            "bands": bands(drawn),
         }
-        for tuned, name in ((False, "extension"), (True, "extension-tuned"))
-        if not tuned or extension.finetune
+        for tuned, drawn in shown.items()
     ]
     page = render(
         "extend.html",
@@ -262,6 +274,7 @@ def write(
         start=count(extension.original_length),
         caption=caption(extension),
         columns=heads(extension),
+        verdict=VERDICT,
         cells=partial(cells, extension),
         parts=parts,
         longppl=None if extension.key is None else longppl,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from posenc.pictures.numbers import count, signed
+from posenc.pictures.numbers import count, fixed, signed
 from posenc.workbench.extension.decision import Extension
 from posenc.workbench.extension.longppl import LongPPL, longppl
 from posenc.workbench.report.terminal import grid
@@ -39,11 +39,7 @@ def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
     """Return the numbers in a method's row, with an interval for the last number."""
     gap = each.to_unchanged
     change = "–" if math.isnan(gap.mean) else signed(gap.mean)
-    return (_value(each.value), ""), (_value(each.beyond), ""), (change, ends(gap))
-
-
-def _value(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}"
+    return (fixed(each.value), ""), (fixed(each.beyond), ""), (change, ends(gap))
 
 
 def heads(extension: Extension) -> Sequence[str]:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from posenc.pictures.numbers import fixed, plain, short, signed
 from posenc.pictures.palette import style
@@ -34,16 +34,14 @@ def at(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {shown(value)}" for name, value in values.items())
 
 
-def names(plans: Iterable[Plan]) -> dict[str, str]:
+def names(plans: Sequence[Plan]) -> dict[str, str]:
     """Return the name of every plan by id, with the values of the axes in which the task's plans differ."""
-    plans = list(plans)
     values = axes_in_words(plans)
     return {plan.id: ", ".join(filter(None, (plan.name, values[plan.id]))) for plan in plans}
 
 
-def axes_in_words(plans: Iterable[Plan]) -> dict[str, str]:
+def axes_in_words(plans: Sequence[Plan]) -> dict[str, str]:
     """Return, by plan id, the values in which the task's plans differ; empty if only encoding and seed differ."""
-    plans = list(plans)
     of_tasks = [[plan for plan in plans if plan.task == task] for task in {plan.task for plan in plans}]
     return {id: at(values) for alike in of_tasks for id, values in differing(alike).items()}
 
