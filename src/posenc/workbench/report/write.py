@@ -60,8 +60,11 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         token=token,
         names=words.names(outcome.plans),
     )
-    tables = {"results": list(of_results(outcome.results)), "training": training}
-    texts = {"study.toml": toml, "tables.json": as_json(tables, indent=1), "report.html": page}
+    texts = {
+        "study.toml": toml,
+        "tables.json": as_json({"results": list(of_results(outcome.results)), "training": training}, indent=1),
+        "report.html": page,
+    }
     write_texts(folder, texts)  # a page may be read at any moment
     return folder / "report.html"
 
@@ -141,7 +144,8 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterato
 def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
     """Yield one row for each task, encoding and combination of axis values, with losses in nats.
 
-    ``best`` is True for the row with the best axis values, which the page compares with other encodings.
+    ``best`` is True for the row with the axis values that are best at the trained length, which the page compares
+    with other encodings. ``change`` has, by length, how much worse the measure is than at the trained length.
     """
     for result in results:
         for row in result.grid or result.rows:
@@ -158,6 +162,7 @@ def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
                 "converged": row.converged[0],
                 "values": _by_length(row.values),
                 "windows": _by_length(row.windows),
+                "change": _by_length(row.lost),
                 "to_best": asdict(best.to_best) if compared and best.to_best else None,
                 "effective_length": length.as_json() if length else None,
             }
