@@ -1,5 +1,7 @@
 """Writes a study's page next to its ledger, both while the study runs and when it ends."""
 
+import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -12,7 +14,7 @@ from posenc.pictures.view import View
 from posenc.workbench.files import as_json, write_texts
 from posenc.workbench.report import charts, words
 from posenc.workbench.report.page import picture, render
-from posenc.workbench.run.plan import LossCurve, Plan
+from posenc.workbench.run.plan import LossCurve, Plan, custom_classes
 from posenc.workbench.study.comparison import Outcome
 from posenc.workbench.study.results import LOST, TaskResult, effective_length
 from posenc.workbench.study.statistics import Interval
@@ -39,10 +41,13 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         for task, plans in _trained(outcome).items()
         if f"{task}-steps" in pictures
     }
+    custom = dict.fromkeys(name for plan in outcome.plans for name in custom_classes(plan.encoding, plan.task))
     toml = as_toml(study, folder)
     page = render(
         "compare.html",
         command=command,
+        here=f"{shlex.quote(Path(os.path.relpath(folder)).as_posix())}/" if custom else "",
+        custom=custom,
         ran=runs[0].versions if runs else "",
         answer=words.answer(outcome.results),
         outcome=outcome,
