@@ -97,6 +97,49 @@ def test_it_is_built_with_settings_and_in_parts(own: str) -> None:
         posenc.encoding("log_distance:Path", **SHAPE)
 
 
+def printed_command(page: Path) -> str:
+    """Return the command under "Reproduce this study" on a page."""
+    (command,) = re.findall("<pre>posenc (compare --config .*)</pre>", page.read_text())
+    return f"{command} --launcher in-process"
+
+
+def test_the_page_of_a_study_with_it_prints_a_command_that_repeats_the_study(
+    tmp_path: Path, typed_here: Callable[[str], Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "results" / "study"
+    own = write(tmp_path)
+    given = f"--encodings {own},nope --tasks needle --steps 2 --answers 8 --lengths 1,2"
+    assert typed_here(f"compare {given} --launcher in-process --output {folder}").exit_code == 0
+    command = printed_command(folder / "report.html")
+    assert "--config results/study/study.toml --output results/study/study " in command
+    assert f"where Python finds {own}.</p>" in (folder / "report.html").read_text()
+    done = typed_here(command)
+    assert done.exit_code == 0, done.output
+    assert "2 runs, 0 already done" in done.output
+    assert (
+        typed_here("compare --tasks needle --encodings nope --steps 2 --answers 8 --launcher in-process").exit_code
+        == 0
+    )
+    page = tmp_path / "study" / "report.html"
+    assert "Run the command in the page's folder.</p>" in page.read_text()
+    monkeypatch.chdir(page.parent)
+    assert typed_here(printed_command(page)).exit_code == 0
+    assert (tmp_path / "study" / "study" / "report.html").exists()
+
+
+@pytest.mark.parametrize("encoding", ["nowhere_at_all:Mine", "log_distance:LogDistance(strength=-1)"])
+def test_a_refused_study_leaves_no_folder_and_takes_none(
+    encoding: str, tmp_path: Path, typed_here: Callable[[str], Result]
+) -> None:
+    write(tmp_path)
+    words = f"compare --encodings {encoding} --tasks needle --launcher in-process --output"
+    assert isinstance(typed_here(f"{words} fresh").exception, PosencError)
+    assert not (tmp_path / "fresh").exists()
+    (tmp_path / "kept").mkdir()
+    assert isinstance(typed_here(f"{words} kept").exception, PosencError)
+    assert (tmp_path / "kept").exists()
+
+
 def test_its_source_is_in_the_id_and_is_hashed_without_importing(own: str, tmp_path: Path) -> None:
     text = python_text()
     one = replace(SHORT, encodings=(own,))

@@ -96,8 +96,8 @@ def test_it_is_never_the_best_and_stands_in_nobodys_way(lost: float) -> None:
         LANGUAGE, [run("nope", 2.0, lost, lost), run("alibi", 2.0, 2.0, 2.0), run("rotary", 2, 3, 4)]
     )
     assert verdicts(result) == {
-        "alibi": "best, holds",
-        "rotary": "perplexity ×7.39",
+        "alibi": "holds, best at 256",
+        "rotary": "worse, perplexity ×7.39",
         "nope": "loss not finite at 128",
     }
     assert [row.to_best and row.to_best.mean for row in result.rows] == [None, 2.0, None]
@@ -144,7 +144,7 @@ def test_a_perplexity_past_all_floats_is_a_sign_and_no_error() -> None:
     high = {line.encoding: line for line in over_lengths(wide).panels[0].lines}["nope"].high  # type: ignore[union-attr]
     assert high is not None
     assert high[2] == INF
-    assert verdicts(summarise(LANGUAGE, [run("nope", 2, 2, 900)])) == {"nope": "perplexity ×∞"}
+    assert verdicts(summarise(LANGUAGE, [run("nope", 2, 2, 900)])) == {"nope": "worse, perplexity ×∞"}
 
 
 def test_an_answer_that_is_nan_is_not_right() -> None:

@@ -21,11 +21,11 @@ from posenc.commands.compare import _run
 from posenc.errors import InvalidArgument
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import over_lengths, over_steps
-from posenc.workbench.report.write import write
+from posenc.workbench.report.write import of_results, write
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.run.settings import declared
-from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.comparison import Comparison, Outcome
 from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import summarise
 from posenc.workbench.study.study import Study
@@ -52,6 +52,9 @@ def test_steps_are_those_of_a_run_and_not_summed_over_seeds(tmp_path: Path) -> N
     (row,) = json.loads((tmp_path / "tables.json").read_text())["training"]["ordering"]
     assert (row["steps"], row["planned"]) == (10, 10)
     assert "10 of 10" in page
+    assert (
+        "10 steps of 8 sequences of 16 tokens, 1280 tokens per run; learning rate 0.003; 2 scored answers" in page
+    )
     assert "those of one task differ only in encoding and seed" in page
     assert "2 small transformers" in page
 
@@ -68,6 +71,7 @@ def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) 
     assert [row["loss"] in last for row in rows] == [True, True]  # of each trained length the best rate
     assert sorted(row["at"].split(",")[0] for row in rows) == ["train_length 16", "train_length 8"]
     assert "differ only in encoding, train_length and learning_rate" in page
+    assert "learning rate 1e-05 or 0.01" in page
     said = [line.strip().split("  ")[0] for line in spoken.export_text().splitlines() if "nope/seed 0" in line]
     assert len(said) == len(set(said)) == 4
     assert "ordering/nope/seed 0, train_length 8, learning_rate 1e-05" in said
@@ -119,7 +123,7 @@ def test_best_needs_a_paired_interval() -> None:
     assert "best" not in over_lengths(undecided).title
     decided = summarise(LANGUAGE, [read("alibi", SPREAD), read("nope", far)])
     assert "Within the trained length, ALiBi reads best." in words.answer([decided])
-    assert [decided.verdict(row) for row in decided.rows] == ["best, holds", "holds"]
+    assert [decided.verdict(row) for row in decided.rows] == ["holds, best at 512", "holds"]
     assert "ALiBi is best at 64" in over_lengths(decided).title
     alone = summarise(LANGUAGE, [read("alibi", SPREAD)])
     assert "Within the trained" not in words.answer([alone])  # best of one says nothing
@@ -149,7 +153,7 @@ def test_whoever_is_called_best_is_surely_ahead_of_every_other(data: st.DataObje
     assert len(seeds) > 1 or len(blocks) > 1
 
 
-def test_two_seeds_are_shown_as_two_values() -> None:
+def test_two_seeds_are_shown_as_two_values_and_judged_by_their_interval(tmp_path: Path) -> None:
     runs = [
         read("alibi", SPREAD),
         read("alibi", [x + 0.1 for x in SPREAD], 1),
@@ -161,7 +165,17 @@ def test_two_seeds_are_shown_as_two_values() -> None:
     values = [math.exp(fmean(run.cells[0].detail)) for run in row.runs]
     assert words.spread(result, row.values[64]) == f"{values[0]:.2f} and {values[1]:.2f}"
     assert words.difference(other)[1] == "+1.000 and +1.950"
-    assert result.verdict(other) == "perplexity ×1.00 and ×2.72"
+    assert result.verdict(other) == "undecided, perplexity ×1.00 and ×2.72"
+    (line,) = (line for line in of_results([result]) if line["encoding"] == "nope")
+    change = line["change"][512]
+    assert change["low"] < math.log(1.05) < change["high"]  # therefore undecided
+    page = write(
+        Outcome((result,), (), None, tuple(run.plan for run in runs)), tmp_path, "posenc compare", TINY
+    ).read_text()
+    interval = words.ends(other.lost[512])
+    assert f"undecided, perplexity ×1.00 and ×2.72<br><small>rise {interval} nats (95%)</small>" in page
+    assert "learning rate 0.001; 8 scored targets at each length" in page
+    assert (change["mean"], change["seeds"]) == (pytest.approx(0.5), pytest.approx((0, 1)))
     assert words.below(result) == "both seeds"
     (panel,) = over_lengths(result).panels
     line = next(line for line in panel.lines if line.encoding == "alibi")  # type: ignore[union-attr]

@@ -58,7 +58,7 @@ def table(study: str, task: str) -> str:
 
 def holding(study: str) -> str:
     """Return the encodings that hold on every task of a study."""
-    failed = {row["encoding"] for row in rows(study) if not row["verdict"].endswith("holds")}
+    failed = {row["encoding"] for row in rows(study) if not row["verdict"].startswith("holds")}
     return ", ".join(dict.fromkeys(f"`{row['encoding']}`" for row in rows(study) if row["encoding"] not in failed))
 
 

@@ -61,9 +61,7 @@ def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:
 
 
 def best_values(result: TaskResult) -> str:
-    """Describe the best axis values of each encoding; empty if there are no axes."""
-    if not result.grid:
-        return ""
+    """Describe the best axis values of each encoding."""
     each = "; ".join(f"{label(row)} {at(row.at)}" for row in result.rows)
     return f"Best values of {', '.join(result.rows[0].at)} at {result.lengths[0]}: {each}."
 
@@ -204,8 +202,8 @@ def _nearest(result: TaskResult) -> str:
         return "nothing was measured"
     best = min(tried, key=lambda row: task.sign * row.values[start].mean)
     if task.measure == "loss":
-        return f"best: {label(best)} {measured(result, best.values[start])}, gate {math.exp(task.gate):.2f}"
-    return f"best: {label(best)} {best.values[start].mean:.2f}, gate {task.gate:.2f}, chance {task.chance:.2f}"
+        return f"nearest: {label(best)} {measured(result, best.values[start])}, gate {math.exp(task.gate):.2f}"
+    return f"nearest: {label(best)} {best.values[start].mean:.2f}, gate {task.gate:.2f}, chance {task.chance:.2f}"
 
 
 def sentence(result: TaskResult) -> str:

@@ -1,5 +1,7 @@
 """Writes a study's page next to its ledger, both while the study runs and when it ends."""
 
+import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -12,7 +14,7 @@ from posenc.pictures.view import View
 from posenc.workbench.files import as_json, write_texts
 from posenc.workbench.report import charts, words
 from posenc.workbench.report.page import picture, render
-from posenc.workbench.run.plan import LossCurve, Plan
+from posenc.workbench.run.plan import LossCurve, Plan, custom_classes
 from posenc.workbench.study.comparison import Outcome
 from posenc.workbench.study.results import LOST, TaskResult, effective_length
 from posenc.workbench.study.statistics import Interval
@@ -39,10 +41,13 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         for task, plans in _trained(outcome).items()
         if f"{task}-steps" in pictures
     }
+    custom = dict.fromkeys(name for plan in outcome.plans for name in custom_classes(plan.encoding, plan.task))
     toml = as_toml(study, folder)
     page = render(
         "compare.html",
         command=command,
+        here=f"{shlex.quote(Path(os.path.relpath(folder)).as_posix())}/" if custom else "",
+        custom=custom,
         ran=runs[0].versions if runs else "",
         answer=words.answer(outcome.results),
         outcome=outcome,
@@ -60,8 +65,11 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         token=token,
         names=words.names(outcome.plans),
     )
-    tables = {"results": list(of_results(outcome.results)), "training": training}
-    texts = {"study.toml": toml, "tables.json": as_json(tables, indent=1), "report.html": page}
+    texts = {
+        "study.toml": toml,
+        "tables.json": as_json({"results": list(of_results(outcome.results)), "training": training}, indent=1),
+        "report.html": page,
+    }
     write_texts(folder, texts)  # a page may be read at any moment
     return folder / "report.html"
 
@@ -141,7 +149,8 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterato
 def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
     """Yield one row for each task, encoding and combination of axis values, with losses in nats.
 
-    ``best`` is True for the row with the best axis values, which the page compares with other encodings.
+    ``best`` is True for the row with the axis values that are best at the trained length, which the page compares
+    with other encodings. ``change`` has, by length, how much worse the measure is than at the trained length.
     """
     for result in results:
         for row in result.grid or result.rows:
@@ -158,6 +167,7 @@ def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
                 "converged": row.converged[0],
                 "values": _by_length(row.values),
                 "windows": _by_length(row.windows),
+                "change": _by_length(row.lost),
                 "to_best": asdict(best.to_best) if compared and best.to_best else None,
                 "effective_length": length.as_json() if length else None,
             }

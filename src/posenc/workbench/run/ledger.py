@@ -29,7 +29,7 @@ from os import W_OK, access
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import StudyError
+from posenc.errors import PosencError, StudyError
 from posenc.workbench.files import as_json, lock, write_atomically
 from posenc.workbench.run.checkpoint import FILES, FOLDER
 from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, ignore_progress
@@ -91,7 +91,8 @@ class Ledger(AbstractContextManager["Ledger"]):
     """The runs of one study, stored in ``ledger.sqlite`` in its folder.
 
     Args:
-        folder: the study's folder, which is created if it does not exist.
+        folder: the study's folder, which is created if it does not exist. A new folder is deleted again if the
+            study is refused before its first report of a run.
         write: whether to open the ledger for writing, which only one process at a time may do.
 
     Raises:
@@ -106,6 +107,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         self.path = folder / "ledger.sqlite"
         if not write and not self.path.exists():
             raise self._none()
+        self.new = write and not folder.exists()
         with ExitStack() as opened, self._explained():
             if write:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -262,7 +264,14 @@ class Ledger(AbstractContextManager["Ledger"]):
         self._opened.close()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        refused = (
+            self.new
+            and isinstance(error, PosencError)
+            and not self.rows("SELECT run FROM steps UNION SELECT id FROM runs")
+        )
         self.close()
+        if refused:
+            shutil.rmtree(self.folder)
         if isinstance(error, sqlite3.DatabaseError):  # while reading
             with self._explained():
                 raise error
@@ -280,8 +289,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Return the SQLite mode in which a reader creates no files.
 
         In a writable folder, the mode is "rw", but nothing is written. In a read-only folder, such as an archive,
-        the file is opened as immutable unless a killed writer has left a write-ahead
-        log.
+        the file is opened as immutable unless a killed writer has left a write-ahead log.
         """
         if access(self.folder, W_OK) and access(self.path, W_OK):
             return "mode=rw"

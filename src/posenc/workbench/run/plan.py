@@ -98,6 +98,11 @@ class Plan(Identified, Model, Training):
     def name(self) -> str:
         return f"{self.task}/{self.encoding}/seed {self.seed}"
 
+    @property
+    def tokens(self) -> int:
+        """The number of tokens in all training batches."""
+        return self.steps * self.batch * self.accumulate * self.train_length
+
     @classmethod
     def from_json(cls, text: str, id: str) -> "Plan":
         """Restore a plan from the output of ``to_json``, with its original id.

@@ -118,12 +118,12 @@ class TaskResult:
         if self.longest not in row.values:
             return f"no value past {max(row.values)}"
         if holds(self, row):
-            return "best, holds" if self.best(self.longest) is row else "holds"
-        unsure, loss = undecided(self, row), self.task.measure == "loss"
+            return f"holds, best at {self.longest}" if self.best(self.longest) is row else "holds"
+        word, loss = "undecided" if undecided(self, row) else "worse", self.task.measure == "loss"
         value = row.lost[self.longest] if loss else row.values[self.longest]
         seeds = [f"×{fixed(perplexity(v), 2)}" if loss else f"{v:.2f}" for v in value.seeds or (value.mean,)]
-        what = "perplexity" if loss else "at" if unsure else "falls to"
-        return f"{'undecided, ' * unsure}{what} {' and '.join(dict.fromkeys(seeds))}"  # equal values only once
+        # equal values only once
+        return f"{word}, {'perplexity' if loss else 'at'} {' and '.join(dict.fromkeys(seeds))}"
 
     def limit(self, row: Row) -> float:
         """Return how much worse the measure of a row may get if the row is to hold.
@@ -159,18 +159,17 @@ def holds(result: TaskResult, row: Row) -> bool:
     The whole interval of the change must be within this limit, because a mean over few blocks or seeds may be
     within it by chance.
     """
-    return _remains(result, row, "high")
+    return _judged(result, row) and row.lost[result.longest].high <= result.limit(row)
 
 
 def undecided(result: TaskResult, row: Row) -> bool:
-    """Return whether the mean change is within the limit while its interval reaches past the limit."""
-    return _remains(result, row, "mean") and not holds(result, row)
+    """Return whether the interval of a row's change contains the limit, or the change has no interval."""
+    return _judged(result, row) and not holds(result, row) and not row.lost[result.longest].low > result.limit(row)
 
 
-def _remains(result: TaskResult, row: Row, end: str) -> bool:
-    """Return whether the mean of the change, or an end of its interval, is within the limit."""
-    lost = row.lost.get(result.longest)
-    return bool(row.ranked and not row.not_finite and lost is not None and getattr(lost, end) <= result.limit(row))
+def _judged(result: TaskResult, row: Row) -> bool:
+    """Return whether a row is ranked and its change at the longest length is known."""
+    return row.ranked and not row.not_finite and result.longest in row.lost
 
 
 def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
@@ -239,8 +238,8 @@ def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
     chance, gate = (cells.get(measure, math.nan) for measure in ("chance", "gate"))  # missing if all diverged
     known = TASKS.get(name)
     loss = known.measure == "loss" if known else "loss" in cells
-    question: str = getattr(known, "question", name)
-    return summarise(Criteria(name, question, "loss" if loss else "accuracy", chance, gate), group)
+    criteria = Criteria(name, getattr(known, "question", name), "loss" if loss else "accuracy", chance, gate)
+    return summarise(criteria, group)
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:

@@ -35,8 +35,7 @@ class Interval:
     @property
     def negative(self) -> "Interval":
         """The interval of the negated mean."""
-        seeds = tuple(-value for value in self.seeds)
-        return Interval(-self.mean, -self.high, -self.low, self.of, seeds)
+        return Interval(-self.mean, -self.high, -self.low, self.of, tuple(-value for value in self.seeds))
 
     def as_json(self) -> dict[str, Any]:
         """Return the mean and the ends of the interval for JSON, with None for NaN and infinity."""

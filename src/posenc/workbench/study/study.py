@@ -73,8 +73,10 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     def points(self, task: str) -> list["Study"]:
         """Return a study of one task for each combination of axis values."""
         axes = self.axes(task)
-        combinations = product(*axes.values())
-        return [replace(self, tasks=(task,), **dict(zip(axes, each, strict=True))) for each in combinations]
+        return [
+            replace(self, tasks=(task,), **dict(zip(axes, values, strict=True)))
+            for values in product(*axes.values())
+        ]
 
     def _check_model(self, task: str) -> None:
         if self.width % (2 * self.heads):
@@ -151,7 +153,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
             for encoding in self.encodings
         ]
         distinct = {plan.id: plan for plan in plans}.values()  # different tokens may give the same steps
-        return sorted(distinct, key=lambda p: -p.steps * p.batch * p.accumulate * p.train_length)
+        return sorted(distinct, key=lambda plan: -plan.tokens)
 
 
 def check_device(device: str) -> None:
