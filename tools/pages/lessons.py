@@ -8,7 +8,7 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-Each entry links to pages, claims, stages of the lab (`posenc lab`) and exercises. *Disputed*
+Entries link to pages, claims, stages of the lab (`posenc lab`) and exercises. *Disputed*
 marks errors and statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
 """
 
