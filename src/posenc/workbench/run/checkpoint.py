@@ -85,9 +85,11 @@ def save_weights(model: nn.Module, path: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    # The format refuses parts of larger tensors, and shared memory, such as that of a tied output layer.
+    # The format refuses parts of larger tensors, and shared memory, such as that of a tied output layer. Copies in
+    # the host's memory leave that of the device to training.
     tensors = {
-        name: value.clone(memory_format=torch.contiguous_format) for name, value in model.state_dict().items()
+        name: value.to("cpu", copy=True, memory_format=torch.contiguous_format)
+        for name, value in model.state_dict().items()
     }
     try:
         with write_atomically(path) as partial:
