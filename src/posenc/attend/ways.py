@@ -23,7 +23,7 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible
 from posenc.kernels.attention.low_rank import LEAST_SCALE, exact, widened
 from posenc.kernels.attention.softmax import attended, fused, grouped, plain_forward, products
-from posenc.kernels.memory import is_transformed, plain_bool
+from posenc.kernels.memory import is_concrete, is_transformed, plain_bool
 from posenc.mask import Mask
 
 ROWS_KEPT = "torch's attention does not return the logsumexp here"
@@ -341,7 +341,5 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
 
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")
 def operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    run = (
-        by_operators if is_transformed() or torch.compiler.is_compiling() or torch._C._is_tracing() else recomputed
-    )
+    run = by_operators if is_transformed() or not is_concrete() else recomputed
     return "plain operators support every call", partial(run, q, k, v, replace(call, backend="operators"))
