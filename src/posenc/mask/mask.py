@@ -55,8 +55,7 @@ class Mask(Pytree):
             first real token of a document, or follow ``q_order`` and ``k_order`` if these are given.
         bidirectional_groups: the group of every key, in integers ``(S,)`` or ``(B, S)``; queries have the groups of
             the last T keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
-            causality and window, like the tokens of an image in PaliGemma and Gemma 3. Pass −1 for tokens without a
-            group.
+            causality and window, like an image's tokens in PaliGemma and Gemma 3. Tokens without a group have −1.
         dense: bool ``(B|1, H|1, T, S)``, True if the query may see the key. Use it for any other rule, such as a
             tree of draft tokens. A dense mask needs T·S bytes, and attention cannot skip blocks of keys.
 
@@ -229,9 +228,7 @@ class Mask(Pytree):
         return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return an order of tokens in which documents follow one another, so that sums along this order do not
-        mix documents.
-        """
+        """Return an order in which documents follow one another, so that sums along it do not mix documents."""
         q, k = self.places(T, S, device)
         # A compiled program must work for any document lengths, so it takes no shortcut for some.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
