@@ -97,7 +97,7 @@ def as_flag(value: Any, name: str) -> bool:
 
 
 def as_scale(value: float | None, name: str) -> float | None:
-    """Return the value, which must be a number above 0, or None for the default."""
+    """Return the value; raise an error unless it is a finite number above 0 or None, which means the default."""
     # isfinite is not used, because torch.compile cannot trace it for symbolic numbers.
     if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
         raise InvalidArgument(f"{name}={shown(value)} must be a finite number above 0; omit {name} for the default")
@@ -145,7 +145,7 @@ PLAIN: dict[Any, Callable[[Any, str], Any]] = {int: as_integer, float: as_number
 
 
 def plain_types(annotation: Any) -> tuple[Any, ...]:
-    """Return the types in an annotation, without the checks."""
+    """Return the types that an annotation allows, without the checks that ``Annotated`` adds."""
     plain = annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
     return get_args(plain) if isinstance(plain, UnionType) else (plain,)
 

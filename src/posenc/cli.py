@@ -1,4 +1,4 @@
-"""The entry point of the ``posenc`` script, which runs a command, or prints versions without other packages."""
+"""The entry point of the ``posenc`` script. It prints versions even if the packages of the commands are missing."""
 
 import io
 import signal

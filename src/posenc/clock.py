@@ -34,7 +34,7 @@ RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 @exact
 def turn_words(frequencies: tuple[Decimal, ...]) -> list[int]:
-    """Return F = round(θ/2π · 2^64) for every frequency, as an int64 with the same bits."""
+    """Return the unsigned F = round(θ/2π · 2^64) of every frequency, as the int64 with the same 64 bits."""
     words = [int((f / TWO_PI * 2**64).to_integral_value()) for f in frequencies]
     return [(word + 2**63) % 2**64 - 2**63 for word in words]
 
@@ -94,8 +94,8 @@ class Clock(ConstantBuffers):
 
     Args:
         frequencies: one frequency per hand.
-        phases: ``"exact"`` (integer turns, accurate at any position below 2^31) or ``"float32"`` (the same angles
-            as in public checkpoints, with an error of 6e-2 rad at position 1,000,000).
+        phases: ``"exact"`` (64-bit fractions of a turn, accurate at any position below 2^31) or ``"float32"`` (the
+            same angles as in public checkpoints, with an error of 6e-2 rad at position 1,000,000).
 
         axis_of_hand: the coordinate that each hand uses, if positions have a leading axis of coordinates.
 
@@ -133,8 +133,8 @@ class Clock(ConstantBuffers):
         """Return cos and sin of every phase at ``positions``, multiplied by ``scale``, in ``dtype``.
 
         With exact phases, cos and sin are computed in float64 and rounded once. The error is at most half a unit in
-        the last place of ``dtype`` at ``scale``, which is 2^−25 in float32 if ``scale`` is 1. In float64, the error
-        is the error of the trigonometric functions, 2e-16, plus the error of the phase.
+        the last place of the number ``scale`` in ``dtype``; for 1.0 in float32, that is 2^−25. In float64, the
+        error is the error of the trigonometric functions, 2e-16, plus the error of the phase.
         """
         if self.by_axis:
             positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)

@@ -140,7 +140,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(THREE_HEADS, THREE_HEADS, THREE_HEADS, PoPE(8, 3).at(arange(2))),
-        r"q has 8 channels per head, but this encoding's rotate\(\) adds 8",
+        r"q has 8 channels per head, too few for a result of this encoding's rotate\(\)",
     ),
     (lambda: QueryScale(floor=0), "floor=0 must be at least 1"),
     (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; released models use 0.1"),

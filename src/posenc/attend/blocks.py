@@ -1,7 +1,7 @@
 """Attention in blocks of query rows, with gradients. Masks and biases are recomputed instead of stored.
 
-The forward and backward passes need O(H·rows·S) extra memory for any mask and bias. A bias that depends only
-on the offset needs no extra memory, because it is a line with one value per offset. If the rows of a block are
+The forward and backward passes need O(H·rows·S) extra memory for most masks and biases. The exception is a bias
+that depends only on the offset: it is kept as a line with one value per offset. If the rows of a block are
 reversed, the bias depends only on row + key, so the block's mask is a view of the line with strides (1, 1). The
 rows of the output are then reversed again.
 """
@@ -54,7 +54,7 @@ four tensors of this size exist at a time.
 
 
 def training_rows(q: Tensor, k: Tensor) -> int:
-    """Return the number of query rows in a block if gradients are computed or the device is a GPU."""
+    """Return the number of query rows per block, for calls with gradients and for calls on a GPU."""
     if q.is_cpu:
         return TRAINING_ROWS
     return max(TRAINING_ROWS, BLOCK_SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
@@ -136,7 +136,7 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """Return the first row of each block that sees a full window of keys, or an empty range if there are too few.
+    """Return the first rows of the blocks in which every row sees a full window of keys; none for very few blocks.
 
     All these blocks have the same mask and bias.
     """
@@ -152,9 +152,9 @@ def _rows_alike(call: AttentionCall, rows: int) -> range:
 def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:
     """Compute the blocks that start at the rows in ``alike``, and write the results to ``out``.
 
-    Each call to torch's attention computes all these blocks for one sequence and one query head of every group. Its
-    head axis contains the blocks, and its batch axis contains the groups. The keys of neighbouring blocks are
-    overlapping views.
+    Each call to torch's attention computes all these blocks for one sequence and, of each group of query heads that
+    share a key head, for one head. The blocks are its heads, and the groups are its batch. The keys of neighbouring
+    blocks are overlapping views.
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys
@@ -200,7 +200,7 @@ def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Te
 def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
-    """Compute q·kᵀ·scale + mask of a block with basic operators, as in the eager specification."""
+    """Compute q·kᵀ·scale + mask of a block with basic operators, as in the specification."""
     scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
     read = scores if call.needs_scores else None
     return scores + call.additive_mask(first, first + q.shape[2], start + k.shape[2], start, read)

@@ -1,4 +1,4 @@
-"""A call to attention: the checks of its inputs, the bias and mask of a block of rows, and shortcuts."""
+"""A call to attention: the checks of its inputs, its bias and mask for blocks of rows, and facts that save work."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -130,7 +130,8 @@ class AttentionCall(Settings):
 
         Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
         all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
-        query's own key. Gradients change by the same fraction. w is rounded up to a power of two.
+        query's own key. Leaving these keys out changes gradients by no larger fraction. w is rounded up to a power
+        of two.
         """
         # Reading a length during compilation would specialise the graph to it.
         if self.bias is None or torch.compiler.is_compiling() or self.queries < LONG:
@@ -191,9 +192,9 @@ class AttentionCall(Settings):
         shape = self.bias.heads, last - first, keys - start
         if tuple(bias.shape[1:]) != shape or bias.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"{type(self.bias).__name__}.rows() must return a tensor (#B, H, rows, keys) whose last three "
-                f"sizes are {shape}, in float32 or wider, because in 16 bits neighbouring large distances become "
-                f"equal; got {form(bias)}"
+                f"{type(self.bias).__name__}.rows() must return a tensor (#B, H, rows, keys) with the last three "
+                f"sizes {shape} and at least 32 bits per number, because in 16 bits neighbouring large distances "
+                f"become equal; got {form(bias)}"
             )
         # Adding −∞ takes a tenth of the time of masked_fill with a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
@@ -230,8 +231,8 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
-            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added} channels; pass the "
-            "result of rotate()"
+            f"q has {D} channels per head, too few for a result of this encoding's rotate(), which adds "
+            f"{placed.added} channels; pass the result of rotate()"
         )
     if placed.window is not None or placed.chunk is not None:
         mask = mask.within(placed.window, placed.chunk)
@@ -314,11 +315,14 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         _check_field(name, x, mask.rows[name]["axes"], sizes, device)
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
-            "bidirectional_groups and q_order cannot be combined, because it is unknown which keys belong to the "
-            f"{T} queries; omit q_order; in steps after the images, omit bidirectional_groups instead"
+            f"bidirectional_groups and q_order cannot be combined, because the groups of the {T} queries are "
+            "unknown; omit q_order for the prompt with images, and bidirectional_groups in later steps"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
-        raise InvalidArgument(f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order")
+        raise InvalidArgument(
+            f"the last of {T} queries cannot be the last of {S} keys, because there are more queries than keys; "
+            "pass q_order and k_order"
+        )
     keys = mask.key_mask  # if the last slots of a cache are empty, the last key is not the last query's own
     if keys is None or not mask.causal or mask.q_order is not None or not 0 < T < S:
         return

@@ -1,4 +1,4 @@
-"""The eager specification of attention, which computes the scores before softmax with one dense formula."""
+"""The specification of attention: plain operators that compute all scores at once, with one formula."""
 
 import math
 
@@ -28,8 +28,8 @@ def scores(
 ) -> Float[Tensor, "B H T keys"]:
     """Return the dense scores before softmax, in float32 or wider. Every backend must match this specification.
 
-    The scores are capped(q·kᵀ·scale) + bias, with −∞ at hidden keys. The logits of ``sinks`` are an additional
-    last column. The arguments and errors are the same as in ``attention``.
+    The scores are capped(q·kᵀ·scale·placed.scale) + placed.bias, with −∞ at hidden keys. The logits of ``sinks``
+    are an additional last column. The arguments and errors are the same as in ``attention``.
     """
     mask = check(q, k, None, placed, Mask.of(mask, causal, window))
     T, S = q.shape[2], k.shape[2]

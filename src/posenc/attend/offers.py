@@ -1,4 +1,4 @@
-"""The list of attention backends, their offers to compute a call, and the explanation of the choice."""
+"""The list of attention backends, how each would compute a call, and the explanation of the choice."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
 
 class Way(NamedTuple):
-    """A backend: its features besides masks and biases, and the function that returns its offer for a call."""
+    """A backend: which optional features it has, and the function that returns how it would compute a call."""
 
     has: frozenset[str]
     offer: Ask

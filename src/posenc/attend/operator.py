@@ -2,8 +2,8 @@
 
 Operators accept only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask) are
 therefore serialised as a Python expression that refers to their tensors, integers and floats. When the operator
-runs and values can be read, evaluating this expression rebuilds the arguments. The backward pass recomputes the
-call.
+runs, its tensors have values, and evaluating this expression rebuilds the arguments. The backward pass recomputes
+the call.
 """
 
 import ast
@@ -70,7 +70,8 @@ class Writing:
     """Serialises a value for an operator, as a string and the tensors, integers and floats that the string
     refers to.
 
-    A compiler traces this code, so the code uses ``isinstance`` to distinguish types of values.
+    Types are distinguished with ``isinstance``, because compilers trace this code and cannot trace
+    ``singledispatch``.
     """
 
     def __init__(self, value: object) -> None:

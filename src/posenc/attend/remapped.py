@@ -14,8 +14,11 @@ from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 
 @dataclass(frozen=True, eq=False)
 class RemappedMask(Mask):
-    """The mask of one part of a remapped encoding: the visible keys whose ``k_positions`` are at least
-    ``q_from`` and below ``q_until``; None for no bound."""
+    """The mask for one part of the keys of a remapped encoding.
+
+    A query sees the keys that the mask shows and whose ``k_positions`` are at least the query's ``q_from`` and
+    below its ``q_until``. None means no bound.
+    """
 
     k_positions: Keys = field(kw_only=True, metadata=PER_KEY)
     q_from: Queries | None = field(default=None, metadata=PER_QUERY)

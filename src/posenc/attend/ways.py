@@ -62,8 +62,8 @@ def chosen(
 def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
     """Pad values to the width of queries, because torch's kernels store all scores if values are narrower.
 
-    If there are fewer scores than values, basic operators use the values unchanged, so that a decoding step does
-    not copy the cache. Values in 16 bits are always padded, because operators would convert them to float32.
+    If the scores have fewer elements than ``v``, as in decoding, basic operators use ``v`` unchanged, so that the
+    cache is not copied. Values in 16 bits are always padded, because operators would convert them to float32.
     """
     missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
     if missing <= 0:
@@ -288,7 +288,7 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def serves(q: Tensor, v: Tensor) -> bool:
-    """Return whether FlexAttention accepts queries and values with these properties."""
+    """Return whether FlexAttention accepts queries and values with this device, dtype and width."""
     takes = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
     return q.is_cuda and takes and min(q.shape[-1], v.shape[-1]) >= 16
 

@@ -36,7 +36,7 @@ def posenc(
         bool, typer.Option("--version", help="Print the versions that a bug report needs.")
     ] = False,
 ) -> None:
-    """The position layer for transformers: which encoding, and how far past its training length?"""
+    """Positional encodings for transformers: which one to use, and how far past the trained length it works."""
     if context.invoked_subcommand is None:
         typer.echo(START)
 

@@ -92,8 +92,8 @@ def compare(
     study = read_study(preset, config, settings)
     if study.text and output.resolve().is_relative_to(study.text.resolve()):
         raise InvalidArgument(
-            f"output={str(output)!r} is inside the text {str(study.text)!r}, so it would change the text; choose a "
-            "folder outside it"
+            f"output={str(output)!r} is inside the folder {str(study.text)!r}, whose files are the text, so the "
+            "results would become part of the text; choose a folder outside it"
         )
     if launcher != "ray":
         check_device(study.device)
@@ -119,7 +119,7 @@ def _part(text: str) -> slice:
 def _run(
     console: Console, study: "Study", launch: "Launcher", folder: Path, part: slice = slice(None)
 ) -> "Outcome":
-    """Run the missing plans, and show a progress bar and one line per finished run."""
+    """Do the planned runs that are not in the ledger yet; show a progress bar and one line per finished run."""
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.ledger import Ledger

@@ -32,7 +32,7 @@ def diff(
     draft: Annotated[
         str | None,
         typer.Option(
-            help="A draft model for ours, instead of theirs; also prints the first position at which both differ."
+            help="A draft model, to compare with ours instead of theirs; also prints the first differing position."
         ),
     ] = None,
     positions: Annotated[
@@ -46,7 +46,8 @@ def diff(
         typer.Option(help="The model family to assume if the model_type is defined by code on the Hub."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print all differences and the numerical errors they cause as JSON.")
+        bool,
+        typer.Option("--json", help="Print, as JSON, all differences and the numerical errors that they cause."),
     ] = False,
 ) -> None:
     """Compare position settings; exit with status 1 if they differ: `posenc diff config.json vllm:config.json`."""

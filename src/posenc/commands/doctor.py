@@ -1,4 +1,4 @@
-"""`posenc doctor`: finds the mistake in a port from the port's numbers."""
+"""`posenc doctor`: finds the mistake in a reimplemented encoding from the numbers that it computes."""
 
 import json
 from dataclasses import asdict
@@ -27,14 +27,17 @@ def doctor(
         ),
     ] = None,
     layer: Annotated[
-        str | None, typer.Option(help="The layer type of the numbers, required if layers of several types rotate.")
+        str | None,
+        typer.Option(
+            help="The layer type that the numbers belong to; required if several layer types have positions."
+        ),
     ] = None,
     as_type: Annotated[
         str | None, typer.Option(help="The model family to assume if the model_type is defined by code on the Hub.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer and its causes as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer and the mistakes as JSON.")] = False,
 ) -> None:
-    """Find the mistake in a port from the port's numbers: `posenc doctor config.json numbers.npz`.
+    """Find the mistake in a port (your code for a model) from its numbers: `posenc doctor config.json numbers.npz`.
 
     The function given by --call runs in a separate process with your permissions. The exit status is 1 if the port
     is wrong.

@@ -25,22 +25,24 @@ def extend(
         int | None, typer.Option(help="Fine-tuning steps for each method; by default 60 for a study, else 0.")
     ] = None,
     positions: Annotated[
-        str, typer.Option(help="Positions in a fine-tune: counted (0, 1, 2, …), or pose (drawn below --to).")
+        str,
+        typer.Option(help="Positions in fine-tuning: counted (0, 1, 2, …), or pose (PoSE: drawn from 0 to --to)."),
     ] = "counted",
     longppl: Annotated[
         str | None, typer.Option(help="Also compute LongPPL; pass the model that picks key tokens, or self.")
     ] = None,
     beta_fast: Annotated[
-        float, typer.Option(help="YaRN keeps a pair's frequency above this many rotations.")
+        float,
+        typer.Option(help="YaRN does not scale pairs that rotate more often than this within the trained length."),
     ] = 32.0,
     device: Annotated[str, typer.Option(help="Device of the model: cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Dtype of weights and activations: float32 or bfloat16.")] = "float32",
     launcher: Annotated[
         str, typer.Option(help="Where to run: in-process, local (one process per core), or ray.")
     ] = "in-process",
-    output: Annotated[Path | None, typer.Option(help="Folder for the scores and the page.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for the scores and the HTML report.")] = None,
 ) -> None:
-    """Score long documents with the unchanged model, truncated text and every scaling; recommend the best."""
+    """Score the model on long documents, unchanged, with truncated text and with every scaling; recommend one."""
     from posenc import workbench
 
     console = screen(soft_wrap=True)

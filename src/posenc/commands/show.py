@@ -29,9 +29,13 @@ def show(
     if not name:
         if settings:
             unnamed = "add a figure's name, as in: posenc show heatmap --set width=32"
-            raise InvalidArgument(f"--set {settings[0]!r} does not apply to the list of names; {unnamed}")
+            raise InvalidArgument(
+                f"--set {settings[0]!r} needs a figure, and without a name only the list is printed; {unnamed}"
+            )
         if output is not None:
-            raise InvalidArgument(f"--output '{output}' does not apply to the list of names; add a figure's name")
+            raise InvalidArgument(
+                f"--output '{output}' needs a figure, and without a name only the list is printed; add a name"
+            )
         for known, view in VIEWS.items():
             console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")
         console.print(f"{LESSON:12} The three-panel figure of the lesson.")

@@ -9,7 +9,9 @@ PACKAGES = ("torch", "jaxtyping", "numpy", "transformers", "matplotlib", "starle
 
 
 def versions() -> str:
-    """Return one line each for posenc, Python, the platform, the packages that affect results, and the kernel."""
+    """Return a line each for posenc, Python, the platform, packages that affect results, and posenc's native
+    kernel.
+    """
     lines = {"posenc": version("posenc"), "python": platform.python_version(), "platform": platform.platform()}
     for package in PACKAGES:
         try:

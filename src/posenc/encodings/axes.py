@@ -34,7 +34,7 @@ class AxisMap:
         units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. Frequencies are
             multiplied by the unit, so that fractions of an image can be passed as exact integers: with the unit
             1/14, coordinates count fourteenths.
-        turns: whether units are measured in full turns (2π radians) instead of radians.
+        turns: whether coordinate · unit · frequency is an angle in full turns (2π radians) instead of radians.
     """
 
     axis_of_pair: tuple[int, ...]
@@ -85,7 +85,7 @@ class AxisMap:
 
 @exact
 def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencies:
-    """Return the frequency of every pair with an axis map, in radians per unit of the pair's axis."""
+    """Return the frequencies of all pairs of an axis map, in radians per step of the pair's coordinate."""
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
     by_size = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
     indices = axes.index_of_pair or tuple(range(axes.pairs))

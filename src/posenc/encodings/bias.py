@@ -31,8 +31,8 @@ class Bias(Pytree, ABC):
     - ``toeplitz`` ``(H, S+T−1)``: the value at each offset −(S−1) … T−1, if the bias is a function of the offset,
       positions count up by one and the queries are at the positions of the last T of the S keys.
     - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
-      in ``dtype``. For every key that is not after its query, ``scale`` times the product of these channels, summed
-      in order, equals the bias up to a constant per row of scores, which softmax ignores.
+      in ``dtype``. For every key that is not after the query, ``scale`` times the dot product of these channels,
+      added from first to last, equals the bias up to a constant per row of scores, which softmax ignores.
     - ``modifier``: the ``score_mod`` function with which FlexAttention adds the bias to a score.
     - ``fall`` ``(H,)``: the bias of a key d positions behind its query is at most −fall·d, and 0 at d = 0, under
       the same conditions on positions as ``toeplitz``.
@@ -64,7 +64,7 @@ class Bias(Pytree, ABC):
         """Return a copy of the bias with ``trained`` replaced by these tensors.
 
         Attention uses this copy to compute a gradient inside another backward pass. The inner gradient must stop at
-        the bias, because a layer's queries may depend on the same table as its bias.
+        the copied tensors: a layer's queries may depend on the same table, and that path is the outer pass's.
         """
         others = dict(zip(map(id, self.trained), tensors, strict=True))
         return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))

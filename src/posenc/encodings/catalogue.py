@@ -75,7 +75,7 @@ class Entry:
 
     Args:
         make: the class of the encoding.
-        fresh: settings for a new transformer that override the class's defaults or supply missing ones.
+        fresh: settings for the encoding of a new transformer; they replace the class's defaults or add to them.
     """
 
     make: Callable[..., Encoding]
@@ -171,8 +171,8 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
-    """Build ``Layers`` from a pattern. Each layer type is named after its string; ``local`` sets its window or
-    chunk.
+    """Build ``Layers`` from a pattern. A layer type is named by its string in the pattern, in which ``local`` sets
+    the window or chunk.
     """
     count = sum(n for _, n in recipe.parts)
     if count > MOST_LAYERS:
@@ -192,7 +192,7 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
 
 
 def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
-    """Build the encoding with remapped positions that a recipe describes."""
+    """Build the encoding of a recipe whose positions are remapped."""
     entry = Entry(load(REMAPS[recipe.name], Encoding, "posenc.Encoding"))
     if not rotary:
         raise InvalidArgument(f"{recipe} does not name the encoding to remap; write {recipe.name}(rotary, …)")

@@ -5,8 +5,8 @@ channels of a pair by different angles (V-JEPA 2).
 
 c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If both channels
 of a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, which applies RoPE (arXiv
-2104.09864) in two blocks. If angles are arranged for one pairing but channels are paired by the other pairing,
-the two channels of a pair have different angles. In such layouts, rotation changes the lengths of vectors, and
+2104.09864) in two blocks. If angles are laid out for interleaved pairs but half pairs rotate, or vice versa, the
+two channels of a pair have different angles. In such layouts, rotation changes the lengths of vectors, and
 scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL (in
 transformers) were trained with such layouts, and their weights work only with them.
 """
@@ -110,8 +110,8 @@ class ChannelRotary(Encoding):
     Args:
         head_dim: D, channels of one head.
         layout: ``"gemma4-vision"`` (axes row, column; a rotation), ``"v-jepa2"`` (time, row, column),
-            ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes, as in transformers; the
-            authors' own code is ``Rotary(axes=chunked(16, 16, 16, 16))``).
+            ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes, as in transformers; what
+            the authors' own code computes is ``Rotary(axes=chunked(16, 16, 16, 16))``).
         base: the base of the frequencies; by default that of the layout.
         signed: whether positions may be negative.
         phases: ``"exact"``, or ``"float32"`` for the angles with which the checkpoints were trained.

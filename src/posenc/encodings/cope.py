@@ -5,8 +5,8 @@
 
 The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included. The
 position of a key counts the keys that matter to the query, from that key to the query. E has P rows of D numbers,
-which all heads share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before the gate.
-(Some implementations also count later keys, which leaks information from later tokens.)
+which all heads share; in q·E, q is not divided by √D. Hidden keys count as zero, because their score is −∞ before
+the gate. (Some implementations also count later keys, which leaks information from later tokens.)
 
 Counting needs all scores of a row, so fused kernels cannot be used; attention computes a few rows at a time. CoPE
 uses the order of tokens, not their positions.

@@ -5,11 +5,11 @@
 
 K and Q have a row of D numbers for each of 2N buckets. The sum has three terms, so DeBERTa's checkpoints use the
 scale 1/√(3D): pass ``softmax_scale=(3 * head_dim) ** -0.5``. The function δ leaves distances up to m = N/2
-unchanged and maps any larger distance n to bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j
-(query − key, the opposite of T5). The row of the table is δ + N, but at most 2N − 1. For keys behind the query,
-bucket N − 1 and larger buckets share the last row; for keys ahead, bucket N − 1 has row 1 and larger buckets
-have row 0. The authors' code takes the logarithm in floating point; here the last distance of every bucket is
-computed in integers, so that every dtype gets the same buckets.
+unchanged and maps any larger distance n to bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, where M is ``max_distance``. The
+bucket has the sign of p_i − p_j (query − key, the opposite of T5). The row of the table is δ + N, but at most 2N −
+1. For keys behind the query, bucket N − 1 and larger buckets share the last row; for keys ahead, bucket N − 1 has
+row 1 and larger buckets have row 0. The authors' code takes the logarithm in floating point; here the last distance
+of every bucket is computed in integers, so that every dtype gets the same buckets.
 
 Checkpoints store one 2N × C table for all layers. Each layer computes K and Q from this table with its projections
 of keys and queries, or with two additional projections. Here every layer stores K and Q: ``keys`` is the table
@@ -88,8 +88,8 @@ class DeBERTa(RelativeTable):
         super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
         if max_distance - 1 <= buckets // 2:
             raise InvalidArgument(
-                f"max_distance={max_distance} must be above {buckets // 2 + 1}, because every smaller distance "
-                "has its own bucket"
+                f"max_distance={max_distance} must be above {buckets // 2 + 1}, because distances up to "
+                f"{buckets // 2} have a bucket each, and the other buckets are for larger distances"
             )
         self.buckets, self.max_distance = buckets, max_distance
         self.softmax_scale = as_scale(softmax_scale, "softmax_scale")

@@ -208,7 +208,8 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> "Encoding":
-        """Return the encoding with the frequencies of this scaling, or without rotation if ``scaling`` is None.
+        """Return the encoding with the frequencies of this scaling; for None, return an encoding that does not
+        rotate.
 
         The two encodings share parameters. ``phases`` is kept unless you pass another value. An encoding without
         a scaling returns itself.

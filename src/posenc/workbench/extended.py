@@ -102,7 +102,7 @@ def extend(
         positions: the way positions are set in a fine-tune, ``"counted"`` (0, 1, 2, …) or ``"pose"`` (drawn by
             PoSE).
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
-        beta_fast: the number of rotations above which YaRN keeps a pair's frequency.
+        beta_fast: YaRN does not scale pairs that rotate more often than this within the trained length.
         device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
         launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
         output: the folder for the page and for the scores, which a later call reuses; by default ``extension`` in
