@@ -40,8 +40,8 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 The table shows whether releases compute the encoding that published configs specify. *equal*: yes (lengths are not
 compared). *cos …*: no; the number is the largest error of cos at positions up to four times the trained length.
 *window* or another field: no; this field differs. *refused*: the release does not run the config. *not read*:
-posenc has no rules for this model. *not asked*: the program's model file was not run. Below the table, *all* means
-all layers. `python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
+posenc has no rules for this model. *not asked*: the program's model file was not run. `python -m tools.matrix`
+writes this page ([how releases are tested](one-config.md#programs)).
 
 """
 
@@ -133,10 +133,11 @@ def table_or_refusal(program: Any, config: dict[str, Any], version: str) -> Posi
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:
     """Return the text of a cell and the sentences below the table, one for all layer types that differ equally."""
     try:
-        table = program.read(config, version)
-        apart = differences(of(read(config)), table, names=("the config", "the program"))
+        ours, table = of(read(config)), program.read(config, version)
+        apart = differences(ours, table, names=("the config", "the program"))
     except PosencError as error:
-        return ("refused", [str(error)]) if "not run" in str(error) else ("not read", [])
+        said = str(error).removeprefix(f"{program.title} {version} ")
+        return ("refused", [said]) if "not run" in said else ("not read", [])
     apart = [each for each in apart if each.what not in LENGTHS]
     if not apart or "model file" in table.not_asked:
         return "not asked" if table.not_asked else "equal", []
@@ -145,8 +146,12 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
     layer_types: dict[str, list[str]] = {}
     for each in apart:
         sentence = re.sub(": base [^;]*longrope.*;", ";", str(each).removeprefix(f"{each.layer_type}: "))
+        sentence = sentence.replace(" in the config, ", " in the config but ")
         layer_types.setdefault(sentence, []).extend([each.layer_type] if each.layer_type else [])
-    sentences = [": ".join(filter(None, (", ".join(types), text))) for text, types in layer_types.items()]
+    sentences = [
+        f"{text}; only in {' and '.join(types)} layers" if 0 < len(types) < len(ours.layers) else text
+        for text, types in layer_types.items()
+    ]
     return f"cos {worst:.2g}" if worst else fields, sentences
 
 

@@ -328,8 +328,8 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         return
     if keys.device.type == "cpu" and is_concrete(keys) and not bool(keys[:, -1].any()):
         raise InvalidArgument(
-            f"key_mask hides the last of {S} keys, which must be the last query's own key; if the cache has empty "
-            "slots, pass the order of all tokens: Mask(causal=True, q_order=…, k_order=…)"
+            f"key_mask hides the last of {S} keys, but the last key and the last query must be the same token; if "
+            "the cache has empty slots, pass the order of all tokens: Mask(causal=True, q_order=…, k_order=…)"
         )
 
 

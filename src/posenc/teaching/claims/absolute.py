@@ -70,8 +70,8 @@ def two_ways_past_the_end() -> Evidence:
 @claim(
     statement="A learned table has parameters; a sinusoidal code has none.",
     precise="A 512 × 768 table has 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of "
-    "the other encodings, only those that learn model-width maps, tables of vectors, or a table of all offsets "
-    "in a window have at least a tenth as many parameters.",
+    "the other encodings, only Inkling, Transformer-XL, DeBERTa, learned grids and window tables have at least a "
+    "tenth as many parameters.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
 )

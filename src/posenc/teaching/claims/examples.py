@@ -38,8 +38,8 @@ def i_love_you() -> Evidence:
 
 @claim(
     statement="At position 0, PE(0) = [1.00, 0.00, 0.99, 0.01] is added to “cat” [0.32, −0.71, 0.55, 0.18].",
-    precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The lesson's row is not the code of "
-    "any of the first 100 000 positions.",
+    precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The row in the statement is not the "
+    "code of any of the first 100 000 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )

@@ -90,8 +90,8 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 
 @claim(
     statement="Every encoding lets a model without a mask distinguish orders.",
-    precise="Every encoding in the catalogue that acts on embeddings, queries and keys, or scores breaks "
-    "equivariance. NoPE and scales that affect only distant queries do not break equivariance. Encodings that "
+    precise="Every encoding in the catalogue that acts on embeddings, on queries and keys, or on scores breaks "
+    "equivariance. NoPE does not, nor do query scales that equal 1 at the tested positions. Encodings that "
     "require a causal mask were not tested.",
     verdict=Verdict.WHEN,
     source=VASWANI,

@@ -79,7 +79,7 @@ def shift_by_five() -> Evidence:
 
 
 @claim(
-    statement="The widget's score is −1.100 whenever q and k are two positions apart.",
+    statement="In a lesson's widget, the score is −1.100 whenever q and k are two positions apart.",
     precise="q·k is 1.700 unrotated and −1.100 at offset 2 (key − query); the opposite rotation gives +1.100.",
     verdict=Verdict.HOLDS,
     source=SU,
@@ -98,7 +98,7 @@ def widget_numbers() -> Evidence:
 
 
 @claim(
-    statement="The widget's π/4 per position exaggerates the rotation.",
+    statement="The π/4 per position in a lesson's widget exaggerates the rotation.",
     precise="RoPE's first pair turns by 1 radian (57.3°) per position, which is faster; only slow pairs are "
     "exaggerated.",
     verdict=Verdict.FAILS,
@@ -219,8 +219,8 @@ def frequencies_of_the_head() -> Evidence:
 
 @claim(
     statement="RoPE puts positions into q, k and v.",
-    precise="Values are never rotated and embeddings are never changed, so copied values are bit-for-bit "
-    "identical.",
+    precise="Values and embeddings are unchanged: if attention picks a single key, the output is its value, bit "
+    "for bit.",
     verdict=Verdict.FAILS,
     source=SU,
 )

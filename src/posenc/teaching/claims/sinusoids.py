@@ -160,8 +160,8 @@ def dot_product_sees_the_difference() -> Evidence:
 
 @claim(
     statement="Nearer positions always have a larger dot product.",
-    precise="This is only a trend: the product first rises from distance 3 to 4 if d is 4 or 8, from 11 to 12 "
-    "if d is 128, and from 43 to 44 if d is 512.",
+    precise="This is only a trend: its first exception is the rise from distance 3 to 4 if d is 4 or 8, from 11 to "
+    "12 if d is 128, and from 43 to 44 if d is 512.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -177,8 +177,8 @@ def nearer_is_more_alike() -> Evidence:
 
 @claim(
     statement="The code is unique for every position, bounded, and aware of distance.",
-    precise="Every row has norm √(d/2) and entries between −1 and 1. At d=128, no two of the first 5000 rows "
-    "are closer than 1.95.",
+    precise="Every row has norm √(d/2) and entries between −1 and 1, and the product of two rows depends only on "
+    "their distance. At d=128, no two of the first 5000 rows are closer than 1.95.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
 )

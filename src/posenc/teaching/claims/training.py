@@ -118,7 +118,7 @@ def stretched(name: str) -> tuple[float, float]:
     "remappings of positions and 2.3 with the best scaling. Remappings do not increase the loss on short texts. "
     "STRING, which reaches less than twice the trained length, does not help at 8 times this length.",
     verdict=Verdict.FAILS,
-    source="measured here: 300 steps at 128 bytes, four documents of 1024 bytes each, with the settings of extend",
+    source="measured here: 300 steps at 128 bytes, four documents of 1024 bytes, with posenc extend's settings",
     slow=True,
 )
 def remapping_beats_scaling() -> Evidence:
