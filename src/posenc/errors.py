@@ -52,7 +52,7 @@ MOST = 100
 class UnknownName(InvalidArgument):
     """A name is unknown; the message suggests posenc's name for it, or the nearest known name.
 
-    With ``fix``, the message lists only the three nearest names, followed by ``fix``.
+    With ``fix``, it instead lists the three nearest names, followed by ``fix``.
     """
 
     def __init__(self, kind: str, name: object, known: Iterable[str], *, fix: str | None = None) -> None:

@@ -116,7 +116,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Layers({"nope": NoPE()}, ()), "layer_types is empty; pass the type of every layer"),
     (
         lambda: Layers({"fox": FoX(8, 2)}, ("fox",)),
-        "layers=None must be the number of layers, because fox has parameters",
+        "layers=None, but fox has parameters in every layer; pass layers, their number",
     ),
     (lambda: Learned(0, 4), "num_positions=0 must be at least 1"),
     (lambda: encoding("learned", width=8), "Learned needs num_positions; add num_positions=…"),
@@ -131,7 +131,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1),
-        "heads=None must be the number of query heads in the whole model, because groups=2",
+        "heads=None, but slicing heads requires the model's number of query heads if groups=2",
     ),
     (lambda: PoPE(8, 2, rotary_dim=9), r"rotary_dim=9 must be between 1 and head_dim=8"),
     (
@@ -305,7 +305,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: T5(heads=0), "heads=0 must be at least 1"),
     (lambda: T5(heads=2, buckets=2), "buckets=2 must be even and at least 4; T5 has 32"),
     (lambda: T5(heads=2, buckets=31), "buckets=31 must be even and at least 4; T5 has 32"),
-    (lambda: T5(heads=2, max_distance=16), "max_distance=16 must be above 16, because every smaller distance has"),
+    (lambda: T5(heads=2, max_distance=16), "max_distance=16 must be above 16, because distances below 16 have"),
     (lambda: T5(heads=2, max_distance=8, two_sided=True), "max_distance=8 must be above 8"),
     (lambda: LearnedGrid(0, 8), "num_positions=0 must be at least 1"),
     (lambda: LearnedGrid(4, 8, tables="rows"), "unknown tables 'rows'"),

@@ -91,7 +91,9 @@ def test_it_is_built_with_settings_and_in_parts(own: str) -> None:
     assert [part.name for part in made.children().__next__()] == ["log-distance", "nope"]  # type: ignore[attr-defined]
     with pytest.raises(UnknownName, match="unknown setting of log_distance:LogDistance 'strenght'"):
         posenc.encoding(f"{own}(strenght=2)", **SHAPE)
-    with pytest.raises(InvalidArgument, match="has no class 'Missing'; write the name as my_module:MyEncoding"):
+    with pytest.raises(
+        InvalidArgument, match="has no class 'Missing'; correct the name, as in my_module:MyEncoding"
+    ):
         posenc.encoding("log_distance:Missing", **SHAPE)
     with pytest.raises(InvalidArgument, match=r"derive the class from posenc\.Encoding"):
         posenc.encoding("log_distance:Path", **SHAPE)
@@ -267,7 +269,7 @@ def test_the_guides_task_keeps_the_laws(own_task: str) -> None:
     report = check_task(own_task)
     assert report.ok, report
     assert report.name == own_task
-    with pytest.raises(InvalidArgument, match="write the name as my_module:MyTask"):
+    with pytest.raises(InvalidArgument, match="correct the name, as in my_module:MyTask"):
         check_task("earlier:Later")
     with pytest.raises(UnknownName, match="my_module:MyTask"):
         check_task("earlier")

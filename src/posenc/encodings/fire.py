@@ -37,7 +37,7 @@ class FireBias(Bias):
         c: the factor that multiplies distances inside the logarithm.
         nearest: |m|·L₀; the normaliser is constant up to this position.
         breaks: the values of z at which pieces of the network end, in ascending order.
-        pieces: the value at z = 0 and the slope of every piece, for each head.
+        pieces: two tensors with a number per piece and head: the value of the piece's line at z = 0, and its slope.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"pieces": "·h", "q_positions": "bq", "k_positions": "bk"}
@@ -85,8 +85,7 @@ class FireBias(Bias):
 
 @final
 class FIRE(Encoding):
-    """Adds a learned function of the distance, normalised by the query's position, to the scores. For causal
-    models.
+    """Adds to the scores a learned function of the distance divided by the query's position. For causal models.
 
     Args:
         heads: H, query heads.
@@ -124,7 +123,7 @@ class FIRE(Encoding):
             nn.init.uniform_(parameter, -(self.units**-0.5), self.units**-0.5)
 
     def pieces(self, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the values of z at which pieces end, and the value at z = 0 and the slope of every piece."""
+        """Return the values of z at which pieces end, and ``pieces`` of ``FireBias``."""
         compute_dtype = widest(self.inner.device)
         inner, bias = self.inner.to(compute_dtype), self.inner_bias.to(compute_dtype)
         with torch.no_grad():

@@ -6,10 +6,10 @@
 
 (sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped. The
 pairs of dropped frequencies do not depend on position: as in the authors' training code, their cos and sin are both
-1. These pairs rotate by 45° and grow by √2, so their share of a score doubles. (Inference code that pads sin with 0
-differs from training.) C and S start as the identity plus ``spread`` times Xavier normal initialisation. Mixed
-cosines and sines are not on the unit circle, so rotation changes the lengths of vectors, and scores depend on both
-positions, not only on the offset. Intern-S1-Pro uses FoPE.
+1. These pairs rotate by 45° and grow by √2, so their share of a score doubles. (Code that sets this sin to 0, as
+some inference code does, differs from training.) C and S start as the identity plus ``spread`` times Xavier normal
+initialisation. Mixed cosines and sines are not on the unit circle, so rotation changes the lengths of vectors, and
+scores depend on both positions, not only on the offset. Intern-S1-Pro uses FoPE.
 """
 
 import math

@@ -24,7 +24,7 @@ def load(name: str, base: type, public: str) -> Any:
         raise no_module(name) from error
     except AttributeError as error:
         raise InvalidArgument(
-            f"module {module!r} has no class {attribute!r}; write the name as my_module:My{base.__name__}"
+            f"module {module!r} has no class {attribute!r}; correct the name, as in my_module:My{base.__name__}"
         ) from error
     if not (isinstance(custom, type) and issubclass(custom, base)):
         raise InvalidArgument(f"{name} is not a {public}; derive the class from {public}")

@@ -4,8 +4,9 @@
     score(q_i, k_j) = q·k/√D + Σ_{l=j+1…i} ln f_l,   f_l = σ(w_h·x_l + b_h)
 
 The sum includes the query's gate but not the key's. With c_i = Σ_{l≤i} ln f_l, the bias is c_i − c_j, and softmax
-ignores c_i. Gates are summed in the order of tokens, not of positions. The bias of a key ahead of its query is
-meaningless, so use a causal mask. The paper's model uses ``fox`` alone; ``stack(rotary, fox)`` adds rotation.
+ignores c_i. Gates are summed in the order of tokens (``q_order`` and ``k_order`` of the mask), whatever their
+positions. The bias of a key ahead of its query is meaningless, so use a causal mask. The paper's model uses ``fox``
+alone; ``stack(rotary, fox)`` adds rotation.
 """
 
 from typing import ClassVar, final
@@ -25,7 +26,7 @@ from posenc.kernels.attention.low_rank import Channels, of_sums
 
 
 class ForgetBias(Bias):
-    """The bias c_i − c_j, computed from log gates ``(B, H, S)`` that are summed in the order of keys.
+    """The bias c_i − c_j, computed from the log gates of all keys, ``(B, H, S)``.
 
     Args:
         gates: ln f of every key.
@@ -41,8 +42,8 @@ class ForgetBias(Bias):
         self.gates, self.heads = gates, gates.shape[1]
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        """Sum gates in the order of tokens: sort the tokens, accumulate the gates, and look up the sum at each
-        query. Sums can have many terms, so they are computed in float64.
+        """Sort the keys by ``k_order``, accumulate their gates, and look up the sum at each query. Sums can have
+        many terms, so they are computed in float64.
         """
         B, H, S = self.gates.shape
         if self.k_sums is not None:

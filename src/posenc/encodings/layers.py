@@ -23,7 +23,7 @@ _NO_LAYER = "these are the placed encodings of all layers; use the placed encodi
 
 class PlacedLayers(Placed):
     """The placed encodings of all layers; each module is placed once. ``placed[layer]`` is the placed encoding of a
-    layer. Only ``embed`` applies to all layers.
+    layer. Of the methods for one layer, only ``embed`` can be called without choosing a layer.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class Layers(Composed):
         layer_types: the type of every layer, first to last; the list is repeated if the model has more layers.
         windows: the window of each layer type with sliding-window attention; see ``Mask.window``.
             ``placed[layer]`` stores the window, and attention applies it.
-        chunks: the chunk length of each layer type in which tokens see only their own chunk; see ``Mask.chunk``.
-        layers: the number of layers of the model; required if an encoding is ``per_layer``. A larger layer index is
-            then an error; with None, the types repeat indefinitely.
+        chunks: for layer types whose tokens see only their own chunk, the chunk's length; see ``Mask.chunk``.
+        layers: the number of layers of the model; required if an encoding is ``per_layer``. If it is given,
+            ``placed[i]`` is an error for i ≥ ``layers``; else the types repeat indefinitely.
 
     ``by_name`` holds every module by its layer type, or by ``"type_i"`` if layer i has its own module.
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3; with
@@ -94,7 +94,7 @@ class Layers(Composed):
         per_layer = [layer_type for layer_type, encoding in encodings.items() if encoding.per_layer]
         if per_layer and layers is None:
             raise InvalidArgument(
-                f"layers=None must be the number of layers, because {per_layer[0]} has parameters in every layer"
+                f"layers=None, but {per_layer[0]} has parameters in every layer; pass layers, their number"
             )
         count = len(layer_types) if layers is None else layers
         type_of_layer = [layer_types[i % len(layer_types)] for i in range(count)]
@@ -138,8 +138,7 @@ class Layers(Composed):
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The modules that are scaled for a longer context: those that rotate and have no window, or all that
-        rotate if each of them has a window."""
+        """The modules that are scaled for a longer context, by the rule of the function ``stretched``."""
         rotating = [name for name, part in self.by_name.items() if part.scaling is not None]
         return stretched(rotating, {name for name in rotating if self.type_of[name] in self.windows})
 
@@ -147,8 +146,8 @@ class Layers(Composed):
         return self.by_name[_name(self.name_of_layer, index, self.layers)]
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """Apply ``Encoding.with_scaling`` to the modules in ``stretched``. If ``scaling`` equals ``self.scaling``,
-        each module keeps its own scaling.
+        """Apply ``Encoding.with_scaling`` to the modules in ``stretched``. If ``scaling`` is the one set last,
+        modules keep their scalings, so that only ``phases`` change.
         """
         parts = self.by_name
         for name in self.stretched:

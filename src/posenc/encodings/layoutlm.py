@@ -30,8 +30,8 @@ class LayoutLM(RelativeTable):
         heads: H, query heads.
         buckets: the number of buckets for every axis, both sides together; 32, 64, 64 in LayoutLM
             (``rel_pos_bins``, ``rel_2d_pos_bins``).
-        max_distance: for every axis, the distance from which all distances share the last bucket; 128, 256, 256 in
-            LayoutLM (``max_rel_pos``, ``max_rel_2d_pos``).
+        max_distance: for every axis, the smallest distance in the last bucket; 128, 256, 256 in LayoutLM
+            (``max_rel_pos``, ``max_rel_2d_pos``).
         shared: whether all layers share the same tables, as in LayoutLM, instead of one set of tables per layer.
         std: tables are initialised from N(0, std²).
     """

@@ -5,7 +5,8 @@
 
 for a token in row y and column x of its image. W has an entry for every pair of row and column. R is a table of
 rows, and C is a table of columns (Pix2Struct, Gemma 4's vision tower). An image of another size uses the resized
-table A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention; see ``posenc.encodings.resize``.
+table A_y·W·A_xᵀ, where A_y and A_x are interpolation weights, by one of the methods in
+``posenc.encodings.resize``.
 """
 
 from typing import Annotated, ClassVar, Literal, final

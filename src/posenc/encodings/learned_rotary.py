@@ -5,14 +5,15 @@
 
 F is one trained tensor in radians per position. It is indexed by axis a, group of heads g and pair i. For any
 number of axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With
-two axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F has
-pairs/A frequencies. Each is used A times, along A random orthogonal directions. With one axis, these are RoPE's
-frequencies; with two axes, this is the initialisation of RoPE-Mixed. Checkpoints of Mistral Large 4 (LeRoPE) store
-α and have one group; to load α, set F to θ·exp(α).
+two axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F
+contains pairs/A different frequencies. Each belongs to A pairs, whose vectors over the axes are orthogonal and have
+a random direction. With one axis, these are RoPE's frequencies; with two axes, this is the initialisation of
+RoPE-Mixed. Checkpoints of Mistral Large 4 (LeRoPE) store α, the logarithm of F/θ for RoPE's frequencies θ, and have
+one group: set F to θ·exp(α).
 
-The authors multiply floating-point positions by F. At large positions, the product is wrong by whole rotations.
-In this class, F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic that
-wraps around. The gradient of F is exactly p·∂φ.
+The authors multiply floating-point positions by F. At large positions, the rounding error of the product exceeds a
+rotation. In this class, F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic
+that wraps around. The gradient of F is exactly p·∂φ.
 """
 
 from typing import Annotated, ClassVar, final

@@ -26,8 +26,8 @@ keys, half of the products are unused.
 
 
 class Rows(Pytree, ABC):
-    """A function from an offset (key position − query position) to a table row. With several axes, the first
-    dimension of the offsets indexes the axis.
+    """A function from an offset (key position − query position) to the index of a row of a table of vectors. With
+    several axes, the first dimension of the offsets indexes the axis.
     """
 
     @abstractmethod
@@ -39,8 +39,8 @@ class LookedUp(Bias):
     """The base class of biases that multiply queries or keys by a table.
 
     Args:
-        table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
-        column: the function from an offset to a column.
+        table: the table A, ``(H, n, R)`` or ``(1, n, R)`` if heads share it, float32 or wider.
+        column: the function from an offset to a column of A, which is a row of the module's table.
         heads: H.
     """
 

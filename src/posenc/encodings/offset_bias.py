@@ -18,9 +18,9 @@ from posenc.positions import grid
 
 
 class OffsetBias(Bias):
-    """A bias that depends only on the offset; a subclass implements ``values``. If positions can be read and span
-    few offsets, ``values`` is evaluated once per offset. For example, this is a bias that is logarithmic in the
-    distance:
+    """A bias that depends only on the offset; a subclass implements ``values``. If positions span few offsets,
+    ``values`` is evaluated once per offset (except under a compiler). For example, this is a bias that is
+    logarithmic in the distance:
 
         class LogDistance(posenc.OffsetBias):
             def values(self, offsets):
@@ -40,8 +40,8 @@ class OffsetBias(Bias):
             attributes get gradients, including tensors in tuples, lists and dicts.
 
     Raises:
-        InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes, or an attribute has a
-            name that is already taken in every bias.
+        InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes, or an attribute has
+            the name of an attribute of ``Bias``.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}

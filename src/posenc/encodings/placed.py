@@ -35,8 +35,8 @@ per key: before ``with_content``, for the keys in the cache; after ``with_conten
 
 
 class Stamp:
-    """A parameter and the value of its version counter in torch. Copies and pickles of a stamp are empty, because
-    they belong to other tensors.
+    """A parameter and the value of its version counter in torch. A copied or unpickled stamp is empty, because it
+    belongs to a copy of the parameter.
     """
 
     def __init__(self, parameter: Tensor | None = None) -> None:
@@ -136,9 +136,9 @@ class Placed(Pytree):
     def with_content(
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple["Placed", ContentState | None]:
-        """Read the tokens x that enter a layer's attention. Return the encoding for these tokens and the state of
-        all keys so far. ``state`` is the state of the keys in the cache; without a cache it is None. If the
-        encoding does not depend on content, return the encoding itself and ``state``.
+        """Read the tokens x that enter a layer's attention. Return two results: the encoding for these tokens, and
+        the state of all keys so far. ``state`` is the state of the keys in the cache; without a cache it is None.
+        If the encoding does not depend on content, return the encoding itself and ``state``.
         """
         return self, state
 
@@ -213,8 +213,8 @@ class Placed(Pytree):
         return sliced
 
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-        """Return whether k contains keys at the queries' positions: all keys, or the T new keys if a cache contains
-        the other keys. Raise an error if the shape of q or k does not fit.
+        """Return whether k contains exactly the keys at the queries' positions. These are all keys, or, with a
+        cache, the T new ones. Raise an error if the shape of q or k does not fit.
         """
         T, S = self.q_positions.shape[-1], self.k_positions.shape[-1]
         alike = k is None or self.k_positions is self.q_positions or plain_bool(k.shape[-2] == T != S)

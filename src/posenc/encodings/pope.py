@@ -126,7 +126,7 @@ class PoPE(Encoding):
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         """Return the encoding with the same δ and with frequencies from this scaling. With None, all frequencies
-        are zero, so only lengths remain.
+        are zero, and scores no longer depend on positions.
         """
         other = self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.clock.phases)
         other.weight = self.weight

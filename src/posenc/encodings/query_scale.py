@@ -8,14 +8,14 @@ contexts (Llama 4, 2025).
     ministral3   1 + amount·ln(1 + ⌊p/floor⌋)         Ministral 3, Mistral 4: .1, the original length
     beam         (1 + (p+1)/floor)^amount             Beam: .1, 2048, in its layers without rotation
     inkling      1 + amount·ln max(1, (p+1)/floor)    Inkling: .1, 128000, in its full layers;
-                                                      Qwen 1's log n: 1/ln L, L its trained length, in every layer
+                                                      Qwen 1's log n: 1/ln L, L, where L is the trained length
 
 The first two rules differ by one position: at position 8191, the factor of llama4 is 1.0693147 and the factor of
 ministral3 is 1. p is the position, which restarts in every packed document and does not count padding. For Llama 4,
 transformers uses the length of the cache instead. Factors are computed in float64 (float32 on a device without
 float64) and rounded once. transformers rounds every operation to float32, and rounds Ministral 3's factors to the
 model's dtype. This encoding only scales scores, so stack it with the layer's encoding: ``stack(nope,
-query-scale)``. (``inkling`` includes this scaling.) For learned factors, see ``ssmax``.
+query-scale)``. (The encoding ``inkling`` includes this scaling.) For learned factors, see ``ssmax``.
 """
 
 from collections.abc import Callable

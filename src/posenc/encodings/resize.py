@@ -66,8 +66,9 @@ def named(resize: str | Resize) -> Resize:
 def taps(
     resize: Resize, index: Int[Tensor, "*S"], target: Int[Tensor, "*#S"] | int, source: int, stretch: float = 1.0
 ) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
-    """Return the table cells from which cell ``index`` of ``target`` new cells is interpolated, and their weights
-    in float64.
+    """Return the cells of the table from which each new cell is interpolated, and their weights in float64.
+
+    ``index`` numbers the new cells, of which there are ``target``, and the table has ``source`` cells.
 
     ``target`` may differ between cells, so one call handles images of several sizes. No tensor is copied to the
     host.

@@ -177,7 +177,7 @@ class PlacedRotation(PlacedTables):
             return sliced
         if heads is None or heads % groups:
             raise InvalidArgument(
-                f"heads={heads} must be the number of query heads in the whole model, because groups={groups}; "
+                f"heads={heads}, but slicing heads requires the model's number of query heads if groups={groups}; "
                 "pass heads= when you build the encoding"
             )
         size = heads // groups

@@ -59,8 +59,8 @@ class T5(RelativeTable):
         heads: H, query heads.
         buckets: the number of buckets, both sides together; even, at least 4. 32 in T5.
         max_distance: M; all distances of at least M share the last bucket. 128 in T5.
-        two_sided: whether keys ahead have their own buckets, as in encoders. As in T5, the bucket for keys ahead at
-            distance 0 (number buckets/2) is then never used.
+        two_sided: whether keys ahead have their own buckets, as in encoders. As in T5, bucket number buckets/2 is
+            then never used: it is for a key ahead at distance 0.
         shared: whether all layers share one table (T5), instead of one table per layer (UMT5).
         std: the table is initialised from N(0, std²).
         softmax_scale: the factor of q·k; 1/√D by default, 1 in T5's checkpoints.
@@ -85,8 +85,8 @@ class T5(RelativeTable):
         side = buckets // 2 if two_sided else buckets
         if max_distance <= side // 2:
             raise InvalidArgument(
-                f"max_distance={max_distance} must be above {side // 2}, because every smaller distance has its "
-                "own bucket"
+                f"max_distance={max_distance} must be above {side // 2}, because distances below {side // 2} have "
+                "a bucket each, and the other buckets are for larger distances"
             )
         self.buckets, self.max_distance, self.two_sided = buckets, max_distance, two_sided
         self.softmax_scale = as_scale(softmax_scale, "softmax_scale")

@@ -57,7 +57,7 @@ class Recipe:
     """A parsed encoding: a name, settings and, for composed encodings, parts with counts.
 
     Args:
-        name: a name of the catalogue, ``stack``, ``layers``, ``local`` (inside one of these), or ``module:Class``.
+        name: the name of an encoding, ``stack`` or ``layers``, inside these also ``local``, or ``module:Class``.
         settings: the name and value of every given setting, sorted by name; positional settings come first and are
             named "0", "1" ….
         parts: for composed encodings, each part with the number of consecutive layers that use it.
@@ -90,7 +90,7 @@ class Recipe:
         return Recipe(self.name, given, self.parts)
 
     def __str__(self) -> str:
-        """Return the recipe as a string from which ``parse`` returns the same recipe."""
+        """Return a string for which ``parse`` returns this recipe."""
         if self.parts:
             sign = " + " if self.name == "layers" else ", "
             inside = sign.join(f"{part}*{n}" if n > 1 else str(part) for part, n in self.parts)

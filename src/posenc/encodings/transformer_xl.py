@@ -4,10 +4,10 @@
     score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
 
 s(n) is the sinusoidal encoding of n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns; W maps s(n) to D numbers
-per head; u and v are two learned vectors per head. The authors compute scores by distance and shift the rows
-into place. Their method needs a table of the exact length and fails with padding and caches. Here, if positions
-count up by one, distances are looked up in a table; if not, sin and cos of a distance are computed from sin and cos
-of the two positions. Packed sequences, padded sequences and decoding with a cache therefore get equal scores.
+per head; u and v are two learned vectors per head. The authors compute scores by distance and shift the rows into
+place. Their method needs a table of the exact length and fails with padding and caches. Here, if positions count up
+by one, distances are looked up in a table; if not, sin and cos of a distance are computed from sin and cos of the
+two positions. Scores are therefore the same in packed sequences, with padding, and when decoding with a cache.
 """
 
 from typing import Annotated, ClassVar, final
@@ -32,7 +32,8 @@ Waves = tuple[Tensor, Tensor]
 
 
 class WaveBias(Bias):
-    """A bias computed from products of queries with sinusoids of the distance, for any positions.
+    """A bias computed from products of queries with sinusoids of the distance, for any positions. In pair c of
+    channels, a and b are the products of a query with the columns of W for the sine and the cosine:
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 
@@ -89,8 +90,8 @@ class TransformerXL(Encoding):
         order: the order of the columns: ``"interleaved"`` (conformers), or ``"block"``, all sines first
             (Transformer-XL, XLNet).
 
-    ``weight`` is W, ``(H·D, C)``; ``u`` and ``v`` are ``(H, D)``. Checkpoints call these parameters linear_pos
-    or relative_k_proj, pos_bias_u or bias_u, and pos_bias_v or bias_v. Every layer has its own parameters.
+    ``weight`` is W, ``(H·D, C)``; ``u`` and ``v`` are ``(H, D)``. In checkpoints, W is linear_pos or
+    relative_k_proj, u is pos_bias_u or bias_u, and v is pos_bias_v or bias_v. Every layer has its own parameters.
     """
 
     name: ClassVar[str] = "transformer-xl"

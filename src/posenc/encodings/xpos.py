@@ -127,8 +127,8 @@ class XPos(Rotation):
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """Return the encoding with this scaling, as ``Encoding.with_scaling`` does. Without rotation, pairs still
-        shrink.
+        """Return the encoding with this scaling, as ``Encoding.with_scaling`` does. With None, pairs do not rotate,
+        but scores still shrink with distance.
         """
         return self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.rotary.clock.phases)
 

@@ -1,4 +1,4 @@
-"""The layouts in which image and video models rotate queries and keys.
+"""How image and video models assign pairs of channels to coordinates, by name: their layouts.
 
 A layout consists of a string for ``posenc.encoding`` and a function that makes positions. Public code uses a dozen
 layouts. A wrong layout changes no shape and raises no error.
@@ -20,14 +20,15 @@ from posenc.positions import centred, grid, midpoints
 class Layout:
     """The layout of a family of models (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
 
-    Args:
-        letters: one letter per position axis, in order: y for rows, x for columns, and t or l as explained under
-            ``LAYOUTS``.
-        text: a function that takes head_dim and returns the string of the encoding.
-        multiple: a number; head_dim must be a multiple of this number.
-        coordinates: a function that makes positions from a shape, such as ``grid``.
-        in_parts: whether positions are measured in units of 1/``parts`` of a side of the picture; ``text`` and
-            ``coordinates`` then take ``parts``, a common multiple of the numbers of cells along all axes.
+        Args:
+            letters: one letter per position axis, in order: y for rows, x for columns, and t or l as explained
+                under ``LAYOUTS``.
+            text: a function that takes head_dim and returns the string of the encoding.
+            multiple: a number; head_dim must be a multiple of this number.
+            coordinates: a function that makes positions from a shape, such as ``grid``.
+            in_parts: whether a coordinate is a fraction n/``parts`` of a side of the picture. ``text`` and
+                ``coordinates``
+    then have the argument ``parts``, a common multiple of the numbers of cells along all axes.
     """
 
     letters: str

@@ -8,8 +8,8 @@
     for difference in differences(ours, theirs):
         print(difference)
 
-If two programs run the same checkpoint with different tables, their scores differ. The error is zero at position 0
-and grows with the distance between two tokens, so short texts do not reveal the error.
+If two programs run the same checkpoint with different tables, their scores differ. For two tokens at the same
+position, scores are equal; the difference grows with their distance, so short texts do not reveal it.
 """
 
 import math
