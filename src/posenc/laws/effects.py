@@ -97,8 +97,8 @@ def effects(
 ) -> dict[str, Tensor]:
     """Return all results of an encoding at these positions, layer by layer.
 
-    ``far`` is the attention output for a zero query at a distant position. ``far`` depends only on differences
-    between large values of the bias, which a 16-bit bias could not represent.
+    ``far`` is the attention output for a zero query at a distant position. It depends on differences between large
+    values of the bias, so it shows whether these were lost to 16-bit rounding.
     """
     x, q, k, v = inputs(subject, positions.shape[-1], dtype)
     placed = encoding.at(positions, dtype=dtype)

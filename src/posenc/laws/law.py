@@ -36,7 +36,7 @@ class Law:
             docstring is the requirement.
         why_not: a function that returns the reason why the law does not apply to a subject, or a ``NotAsked``;
             the reason is empty if the law applies.
-        traces: whether the law runs a compiler, which cannot trace annotations that are checked at run time.
+        traces: whether the law runs a compiler, for which run-time checks of annotations must be off.
     """
 
     holds: Holds

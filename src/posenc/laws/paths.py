@@ -94,8 +94,8 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The last T of S tokens in every layer; the encoding is placed, reads tokens and rotates only once for all
-    backends.
+    """The queries of the last T of S tokens, and all keys, in every layer. All backends use them, so the encoding
+    is placed, reads tokens and rotates only once.
     """
 
     leaves: list[Tensor]
@@ -125,7 +125,7 @@ class Meeting:
         return results
 
     def gradients(self, mask: Mask, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
-        """Compute outputs with ``how``, and return the gradients of a weighted sum of these outputs."""
+        """Compute outputs with the backend ``how``, and return the gradients of a weighted sum of these outputs."""
         total = torch.zeros((), dtype=torch.float64)
         for name, y in self.attended(mask, scale, how).items():
             weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)

@@ -42,7 +42,7 @@ def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
 
 
 def divisions(length: int) -> dict[str, Sequence[Tensor]]:
-    """Return several ways to divide a sequence over ranks; each lists the tokens of every rank in order."""
+    """Return several ways to divide a sequence over ranks; each is a list of the ranks' token indices."""
     parts = torch.arange(length).chunk(2 * RANKS)
     return {
         "in one piece": torch.arange(length).chunk(RANKS),

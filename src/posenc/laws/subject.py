@@ -89,8 +89,8 @@ class Subject:
             return for_layers(self.make(), self.layers)
 
     def trained(self) -> Encoding:
-        """Return the encoding with changed parameters, as after training, because many formulas are exact for
-        initial values of 0 or 1.
+        """Return the encoding with changed parameters, as after training, because initial values of 0 or 1 hide the
+        errors of many formulas.
         """
         encoding = self.build()
         for x in encoding.parameters():
@@ -152,9 +152,7 @@ def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
 
 
 def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Placed, ContentState | None]]:
-    """Return the number and the encoding of each layer after it has read content, and the state of the layer's
-    keys.
-    """
+    """Return, for each layer, its index, its encoding after reading the content, and the state of its keys."""
     return [(layer, *awaiting.with_content(x)) for layer, awaiting in each_layer(placed, layers)]
 
 

@@ -17,7 +17,7 @@ Lengths = tuple[tuple[int, ...], ...]
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Map int64 numbers to 0 … 2S, preserving order and equality between queries and keys."""
+    """Renumber int64 numbers as 0 … 2S, so that any query and key compare as before: smaller, equal or larger."""
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
     ascending = k.sort().values
@@ -79,10 +79,9 @@ def documents_of_chunks(
     key_mask: Tensor | None,
     from_first_token: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Return the document of every query and key, if every chunk is a document, from the places and the segments of
-    queries and keys.
+    """Treat every chunk as a document, and return the document of every query and key.
 
-    q and k are the indices of queries and keys in the sequence. Chunks start at index 0, or at the first real
+    ``places`` are the indices of queries and keys in the sequence. Chunks start at index 0, or at the first real
     token of each document.
     """
     (q, k), (q_segments, k_segments) = places, segments

@@ -41,9 +41,8 @@ class Mask(Pytree):
         q_order: each query's index in its sequence, int64 ``(T,)`` or ``(B, T)``. By default, the last query and
             the last key are the same token, as with a growing cache, so query t has index t + (S − T). Pass
             ``q_order`` for a shard, a permuted sequence or a preallocated cache.
-        k_order: each key's index in its sequence; by default ``q_order``.
-        window: a query sees only keys that are fewer than ``window`` tokens before it (including its own) and, if
-            not causal, after it.
+        k_order: each key's index in its sequence; by default ``q_order`` if that is given, else 0 … S − 1.
+        window: a query sees only its own key, the ``window`` − 1 before it and, if not causal, as many after it.
         q_segments: the document of every query, in integers of the same shapes; a query sees only keys of its own
             document.
         k_segments: the document of every key; by default ``q_segments``. With a cache, pass q_segments and
@@ -59,7 +58,8 @@ class Mask(Pytree):
         dense: bool ``(B|1, H|1, T, S)``, True if the query may see the key. Use it for any other rule, such as a
             tree of draft tokens. A dense mask needs T·S bytes, and attention cannot skip blocks of keys.
 
-    A mask is a pytree of copies of its tensors: changing them later has no effect; make a new mask for every step.
+    A mask is a pytree. It copies the tensors that you pass, so changing them later has no effect; make a new mask
+    for every step.
 
     ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
     separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
@@ -100,7 +100,9 @@ class Mask(Pytree):
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if cls.sees is not Mask.sees:
-            raise InvalidArgument(f"{cls.__name__} overrides sees(); override allows(), which hides more keys")
+            raise InvalidArgument(
+                f"{cls.__name__} overrides sees(); override allows() instead, whose keys are hidden in addition"
+            )
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:
@@ -143,9 +145,7 @@ class Mask(Pytree):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """Return the mask itself, or a mask built from ``causal`` and ``window``; raise an error if both are
-        given.
-        """
+        """Return the mask itself, or one built from ``causal`` and ``window``, which must not be given with a mask."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -153,7 +153,7 @@ class Mask(Pytree):
         if not isinstance(mask, cls):
             raise InvalidArgument(
                 f"mask is {form(mask)}; expected posenc.Mask(…): use posenc.Mask(causal=True, key_mask=…) for a "
-                "tensor of padding, or posenc.Mask(dense=…) for a tensor (B, H, T, S); pass causal=True by name"
+                "tensor of padding, or posenc.Mask(dense=…) for a tensor (B, H, T, S); write causal=True"
             )
         if causal or window is not None:
             raise InvalidArgument(
@@ -239,7 +239,7 @@ class Mask(Pytree):
 
     @property
     def by_offset(self) -> bool:
-        """Whether only causality and a window, in the default order, are known to hide keys."""
+        """Whether it is certain that only causality and a window hide keys, with tokens in the default order."""
         if self.chunk is not None or self.has_own_rule:
             return False
         for name in self.rows:  # noqa: SIM110  asked in every call
@@ -268,10 +268,10 @@ class Mask(Pytree):
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
         """Return a boolean tensor, True if the query sees the key; None if no key is hidden.
 
-        ``at`` contains the mask's tensors for these queries and keys, by field name, in shapes that broadcast:
-        for a block of rows, or for one query and one key in FlexAttention. ``at`` includes the defaults of
-        ``q_order`` and ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Boolean tensors
-        hide the keys for which they are False.
+        ``at`` contains the mask's tensors for these queries and keys, by field name, in shapes that broadcast: for
+        a block of rows, or for one query and one key in FlexAttention. ``at`` includes the defaults of ``q_order``
+        and ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Boolean fields hide the keys for
+        which they are False.
         """
         conditions, window = [], at.get("nearer_than", self.window)
         if self.causal or window is not None:
@@ -325,10 +325,9 @@ class Mask(Pytree):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which queries from ``first`` to ``last`` see which keys from ``start`` to ``keys``.
-
-        Ends are exclusive. The result is computed from ``known``, which all blocks share. It is None if every query
-        sees all these keys.
+        """Return which of the queries ``first`` … ``last`` − 1 see which of the keys ``start`` … ``keys`` − 1.
+        The result is computed from ``known``, which all blocks share. It is None if every query
+               sees all these keys.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key

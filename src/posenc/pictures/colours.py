@@ -73,7 +73,7 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 
 def tables() -> str:
-    """Return JSON with the red, green and blue of every code, by scale and theme.
+    """Return JSON with the red, green and blue of every number of a scale, by scale and theme.
 
     A fourth number is 1 if text on the colour is dark, and 0 otherwise. Colours that are equal in both themes are
     listed once.

@@ -219,7 +219,7 @@ class Drawing:
     view: View
 
     def save(self, path: str | Path, width: str = "page") -> Path:
-        """Save the view as a figure as wide as a ``"page"`` or a ``"column"``, in the format of the suffix."""
+        """Save the view as a figure; the width is ``"page"`` or ``"column"``, and the suffix gives the format."""
         if width not in ("page", "column"):
             raise UnknownName("width", width, ("page", "column"))
         return write(draw(self.view, column=width == "column"), path)

@@ -66,7 +66,7 @@ class Paper:
     Args:
         quiet: the colour of secondary text.
         edge: the colour of the outlines of controls, with a contrast of 3:1.
-        wash: the colour of pressed areas.
+        wash: the background of pressed buttons and selected areas.
         negative, positive: the ends of the signed scale, on which 0 is ``paper``.
     """
 

@@ -87,7 +87,7 @@ class Curve:
         dash: the lengths of dashes and gaps in line widths; empty for a solid line.
         marker: a matplotlib marker.
         low, high: the band around the curve, or empty.
-        hollow: whether the line shows an encoding that is not ranked, because runs did not learn the task.
+        hollow: whether the line's encoding is not ranked, which is the case if its runs did not learn the task.
         between: the number of values interpolated between two computed values, to make the curve smooth.
     """
 

@@ -1,4 +1,5 @@
-"""Views, each of which answers one question about an encoding with named arrays, axes, units and ticks.
+"""Views. Each answers one question about an encoding; the answer consists of named arrays with axes, units and
+ticks.
 
 Views contain results and do not draw. ``draw`` draws views with matplotlib, and the lab draws views on a canvas.
 """
@@ -87,7 +88,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Grip:
-    """A setting that changes when an arrow's tip is dragged, with its current value and the tip at each value."""
+    """A setting that a user changes by dragging an arrow: its value, and the arrow's tip at each possible value."""
 
     setting: str
     at: float

@@ -36,7 +36,7 @@ that it draws.
 
 
 def alone(answer: View) -> dict[str, Any]:
-    """Return everything that a page without a server shows, with the text under the pointer.
+    """Return everything that a page without a server can show, including the texts that appear at the pointer.
 
     Points less than a pixel apart are omitted.
     """
@@ -97,7 +97,9 @@ def _axis(axis: AxisScale) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _places(axis: AxisScale, values: tuple[float, ...]) -> list[float | None]:
-    """Return the positions of these values on an axis. Most states of a stage have the same axis and values."""
+    """Return the positions of these values on an axis. The last results are kept, because most answers of a stage
+        have
+    the same axis and values."""
     return [axis.place(value) for value in values]
 
 
@@ -131,8 +133,8 @@ def _plane(panel: Disc) -> dict[str, Any]:
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
-    """Return an arrow, with its tip in units of the limit. If the tip can be dragged, the result also has the
-    setting that the tip changes and the tip at each value.
+    """Return an arrow, with its tip in units of the limit. If the tip can be dragged, the result also contains the
+    setting that this changes, and the place of the tip for each value of the setting.
     """
     arrow = vector.arrow
     sent = {

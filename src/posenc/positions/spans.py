@@ -35,7 +35,7 @@ class Counting:
 
     Args:
         merge: the number of patches per token on each axis, rows and columns (``spatial_merge_size``).
-        frames: the number of frames of a video's grid per token (``temporal_merge_size``).
+        frames: the number of consecutive frames that one token covers (``temporal_merge_size``).
         ids_per_second: the number of time ids per second of video (``tokens_per_second``,
             ``position_id_per_seconds``); None for one time id per frame.
         whole_videos: whether a video is one span; if not, its frames are images that are separated by text.
@@ -139,10 +139,10 @@ def multimodal(
         counting: the name of a family in ``COUNTINGS``, or a ``Counting``.
         start: the first position; to continue a conversation, pass the next position of the previous part.
 
-    The time of a video token is the floor of the exact product of frame, seconds and ids per second; the code of
-    the families multiplies in float32. As in training, the positions of text after a video start above the video's
-    last time id. In transformers 5.23, this text starts above the larger side of the grid, so its positions overlap
-    the time ids of a long video.
+    The time id of a video token is ⌊frame · seconds per frame · ids per second⌋ of the exact product; the models'
+    own code multiplies in float32. As in training, the positions of text after a video start above the video's last
+    time id. In transformers 5.23, they start above the larger of the grid's rows and columns, so they overlap the
+    time ids of a long video.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]

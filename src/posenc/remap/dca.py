@@ -46,7 +46,10 @@ class DCA(Remap):
         super().__init__(rotary)
         self.chunk, self.local = chunk, local
         if local > chunk:
-            raise InvalidArgument(f"local={local} must be at most chunk={chunk}, the length of the previous chunk")
+            raise InvalidArgument(
+                f"local={local} must be at most chunk={chunk}, because a query's local keys must be in its own "
+                "chunk or the one before"
+            )
 
     def cached(self, positions: Tensor) -> Tensor:
         return positions % self.chunk

@@ -83,7 +83,7 @@ class Remap(Encoding):
     @abstractmethod
     def longest(self, trained: int) -> float:
         """Return the length of the longest sequence that uses no distance above ``trained`` − 1. The result is ∞ if
-        there is no limit, and ``trained`` if the settings do not remap sequences that are this short.
+        there is no limit, and ``trained`` if only distances above ``trained`` are remapped.
         """
 
     def cached(self, positions: Tensor) -> Tensor | None:

@@ -1,4 +1,5 @@
-"""Self-Extend gives groups of distant keys the same position (Jin et al. 2024, arXiv 2401.01325, section 3).
+"""Self-Extend groups distant keys, and gives all keys of a group the same position (Jin et al. 2024, arXiv
+2401.01325, section 3).
 
     distance d < W:  p_q − p_k                          neighbours, as trained
     distance d ≥ W:  ⌊p_q/G⌋ + W − ⌊W/G⌋ − ⌊p_k/G⌋       groups of G tokens

@@ -4,8 +4,9 @@
     distance used = d if d < S
                     d − S + W if d ≥ S
 
-The largest trained distances are rare in training, so they are not used. The nearest W keys keep their
-distances. The rotation called STRING in robotics (arXiv 2502.02562) is a different method.
+The largest trained distances are rare in training, so they are not used. The nearest S keys keep their distances,
+and the distances of the others continue from W. The rotation called STRING in robotics (arXiv 2502.02562) is a
+different method.
 """
 
 from typing import ClassVar, final

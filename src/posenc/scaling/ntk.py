@@ -6,8 +6,7 @@ of angles that the model has seen in training. For d = 128, L = 4096 and s = 8, 
 training, and 17 of them leave this range.
 
 ``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last frequency is also divided
-by s, and the first frequency is divided by s^(2/d). The ratio of neighbouring frequencies is the ratio for base
-b·s.
+by s, and the first frequency is divided by s^(2/d). Neighbouring frequencies have the same ratio as with base b·s.
 
 ``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, section 4.1): b' = b·s^(log₈ 50),
 or b·s^1.88. The authors raise the base from 10,000 to 500,000 for eight times the length but do not state a

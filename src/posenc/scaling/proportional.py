@@ -1,6 +1,6 @@
 """p-RoPE does not rotate the slowest pairs (Barbero et al. 2024, arXiv 2410.06205, section 6; Gemma 4).
 
-    θ_i = b^(−2i/D) for i < p·D/2, else 0
+    θ_i = b^(−2i/D) for i < ⌊p·D/2⌋, else 0
 
 Frequencies and pairs are the same as if the whole head rotated; with half pairing, the pairs are (i, i+D/2).
 Partial rotation is different: ``Rotary(rotary_dim=r)`` rotates the first r channels with the frequencies

@@ -104,8 +104,8 @@ Base = Annotated[float, check_base]
 
 
 def exact(formula: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a decimal formula so that it is computed with 50 digits in any decimal context, and with plain
-    tensors even under a fake-tensor mode.
+    """Decorate a formula so that its Decimals have 50 digits in any decimal context, and its tensors have values
+    even under a fake-tensor mode.
     """
 
     @wraps(formula)
@@ -120,8 +120,8 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
 @lru_cache
 @exact
 def falling(base: Decimal | float, indices: range, divisor: int) -> tuple[Decimal, ...]:
-    """Return the exact base^(−i/divisor) for every index i, as powers of one ratio with guard digits before
-    rounding.
+    """Return base^(−i/divisor) for every index i, correctly rounded to 50 digits: powers of base^(−1/divisor) with
+    extra digits, then rounded.
     """
     with localcontext() as context:
         context.prec = DIGITS + 10

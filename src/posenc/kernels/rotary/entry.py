@@ -48,8 +48,8 @@ def rotate_both(
         q_tables, k_tables: cos and sin; the same object if q and k share tables.
         backend: see ``posenc.kernels.backend``. Neither the choice of the backend nor the results depend on
         whether gradients are enabled.
-        out: tensors for the results, of the same shapes and dtypes: q and k themselves, a part of a cache, or any
-            other two tensors that share no memory; None for new tensors.
+        out: two tensors for the results, with the shapes and dtypes of q and k. They may be q and k themselves,
+            slices of a cache, or other tensors that do not overlap each other. None allocates new tensors.
 
     Raises:
         InvalidArgument: ``out`` does not fit q and k, or tables require gradients that the backend does not
@@ -101,7 +101,8 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
     """Return whether one call may rotate both q and k. A result must not require gradients unless its own input
     does.
 
-    Only the cos tables are compared, because torch 2.8 cannot compare named tuples under ``torch.compile``.
+    Whether q and k share tables is decided by their cos tables alone, because torch 2.8 cannot compare the named
+    tuples under ``torch.compile``.
     """
     shared = q_tables.cos is k_tables.cos and (q_tables.cos.dim() < 4 or q_tables.cos.shape[1] == 1)
     return shared and q is not k and q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0]
@@ -110,8 +111,8 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """Return the name of the implementation; ``"torch"`` is the specification.
 
-    ``torch.compile`` and ``torch.export`` use the formula, which a compiler fuses. Tables that require gradients
-    need the specification.
+    Under ``torch.compile`` and ``torch.export``, ``fusable`` is used, because compilers fuse its operators. Tables
+    that require gradients need the specification.
     """
     if backend == "torch":
         return backend

@@ -1,8 +1,8 @@
 """Rotation as one differentiable operation that any engine can compute.
 
 A rotation is linear in x, and its transpose is the inverse rotation. An engine therefore only needs to rotate: by φ
-in the forward pass, by −φ in the backward pass, and again for second derivatives. The tables are constants. The
-specification is used instead if tables require gradients, and inside function transforms and forward-mode
+in the forward pass and by −φ in the backward pass; second derivatives are rotations too. The tables are constants.
+The specification is used instead if tables require gradients, and inside function transforms and forward-mode
 derivatives.
 """
 
