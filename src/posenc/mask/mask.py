@@ -145,7 +145,7 @@ class Mask(Pytree):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """Return the mask itself, or one built from ``causal`` and ``window``, which must not be given with a mask."""
+        """Return the mask itself, or one built from ``causal`` and ``window``, which need mask=None."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
