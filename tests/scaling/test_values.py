@@ -72,7 +72,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: YaRN(2, 4096, beta_fast=1, beta_slow=1, ramp="rotations"), r"beta_fast=1 must be above beta_slow=1"),
     (lambda: YaRN(2, 4096, beta_slow=0), r"beta_slow=0 must be a finite number above 0"),
     (lambda: YaRN(2, 4096, ramp="dimensions"), r"did you mean 'dimension'"),
-    (lambda: YaRN(2, 4096, ramp="rotations", truncate=False), r"truncate=False requires ramp='dimension'"),
+    (
+        lambda: YaRN(2, 4096, ramp="rotations", truncate=False),
+        r"truncate=False has no effect with ramp='rotations'",
+    ),
     (lambda: YaRN(2, 4096, mscale=1.0), r"mscale=1.0 and mscale_all_dim=None must be passed together"),
     (
         lambda: YaRN(2, 4096, attention_factor=1.0, mscale=1.0, mscale_all_dim=1.0),

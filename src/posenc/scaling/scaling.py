@@ -145,7 +145,8 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
     of every float32 recipe.
 
     The last bit of a power depends on the length of the vector that is computed, because full SIMD registers and
-    the remainder are computed differently. A recipe for fewer pairs must therefore compute a shorter vector.
+    the remainder are computed differently. To reproduce the bits of code that computes fewer pairs, compute a
+    vector of that length.
     """
     stop = rotary_dim if pairs is None else 2 * pairs
     exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
@@ -160,5 +161,5 @@ def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
 
 
 def rounded(frequencies: tuple[Decimal, ...]) -> tuple[float, ...]:
-    """Round exact frequencies to float32, for a formula that no public checkpoint computes in float32."""
+    """Round exact frequencies to float32. This is for formulas without a float32 computation to reproduce."""
     return tuple(torch.tensor([float(f) for f in frequencies], dtype=torch.float32, device="cpu").tolist())

@@ -53,8 +53,9 @@ class YaRN(Scaling):
         beta_fast: pairs that complete more turns within L are kept; 32 in the paper. If L is small, this number can
             exceed L/2π, the turns of the fastest pair, so that every pair is scaled. In that case, pass a smaller
             number.
-        beta_slow: pairs that complete fewer turns within L are fully interpolated; 1 in the paper. In Kimi K2,
-            beta_fast and beta_slow are 1, so the ramp is one pair wide.
+        beta_slow: pairs that complete fewer turns within L are fully interpolated; 1 in the paper. With
+            ``ramp="dimension"`` it may equal ``beta_fast``, as in Kimi K2, where both are 1; the ramp is then one
+            pair wide.
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; False in GPT-OSS.
         attention_factor: a; by default 0.1·ln s + 1, or the ratio from ``mscale`` and ``mscale_all_dim``.
@@ -76,12 +77,13 @@ class YaRN(Scaling):
         super().__post_init__()
         if self.beta_fast < self.beta_slow or (self.beta_fast == self.beta_slow and self.ramp == "rotations"):
             raise InvalidArgument(
-                f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}, because both count turns "
-                "within original_length and fast pairs complete more turns; the paper uses 32 and 1"
+                f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow} (or equal to it with "
+                "ramp='dimension'); both count turns within original_length; the paper uses 32 and 1"
             )
         if self.ramp == "rotations" and not self.truncate:
             raise InvalidArgument(
-                "truncate=False requires ramp='dimension', because with ramp='rotations', the ends are not rounded"
+                "truncate=False has no effect with ramp='rotations', whose ends are never rounded; omit truncate "
+                "or use ramp='dimension'"
             )
         if (self.mscale is None) != (self.mscale_all_dim is None):
             raise InvalidArgument(

@@ -8,7 +8,8 @@ from posenc.teaching.views import sinusoidal
 
 
 def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
-    """Draw the first ``shown`` dimensions by position, the cosines of positions, and the waves of five dimensions.
+    """Draw the first ``shown`` dimensions by position, the cosine similarities of positions, and the waves of five
+    dimensions.
 
     In the lesson, negative values are red in the first panel (RdBu); here they are blue, as in all figures.
     """

@@ -1,4 +1,4 @@
-"""Claims about which lessons contradict each other; the verdicts come from models trained on 2026-11-23.
+"""Claims on which lessons contradict each other. The verdicts come from models trained on 2026-11-23.
 
 The precise statements contain the measured results. ``--slow`` trains the models again, which takes about 40
 minutes on one core. A verdict stands if the differences have the same signs as in the precise statements.

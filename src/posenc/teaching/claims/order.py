@@ -81,7 +81,9 @@ def nope_leaks_order() -> Evidence:
 
 
 def acts_near(encoding: posenc.Encoding) -> bool:
-    """Return whether the encoding affects the first tokens. Some scales differ from 1 only at distant positions."""
+    """Return whether the encoding affects the first tokens. A scale of the scores that is 1 at all these positions
+    does not count.
+    """
     if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
         return True
     scale = encoding.at(posenc.positions.arange(LENGTH))[0].scale

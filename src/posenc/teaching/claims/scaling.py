@@ -27,7 +27,9 @@ def slow_pairs(length: int = LENGTH) -> list[int]:
 
 
 def excess(scaling: Scaling, factor: float) -> list[float]:
-    """Return the angle of each slow pair at ``factor`` times the trained length, divided by its trained range."""
+    """Return the largest angle of each slow pair at ``factor`` times the trained length, divided by its largest
+    trained angle.
+    """
     before, after = frequencies(Default()), frequencies(scaling)
     return [factor * after[i] / before[i] for i in slow_pairs()]
 

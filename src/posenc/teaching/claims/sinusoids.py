@@ -1,4 +1,4 @@
-"""Claims about the sinusoidal code: wavelengths, rotation, and how dot products depend on distance."""
+"""Claims about sinusoidal encodings: wavelengths, rotation, and how dot products depend on distance."""
 
 import math
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Controls of a stage: their labels, and the values that a pointer can set, as strings.
+"""Controls of a stage: their labels, and the values that can be set with a mouse or a finger, as strings.
 
 The signature of the view defines the meaning and range of a value.
 """
@@ -26,7 +26,7 @@ class Control:
         stops: for a number, the stops of the slider, or a range such as ``"0..16"``; other values can be typed.
         below: for a number, the control whose value must stay larger; the number is reduced if needed.
         play: for a number, whether a button runs through the stops.
-        options: for a choice, the names and their labels; the palette has the labels of names in ``encodings``.
+        options: for a choice, the names and their labels; encodings have labels in the palette.
         of: for an arrangement such as ``2-1-0``, the control with the words to arrange.
         most: the largest number of characters that can be pasted.
     """

@@ -1,4 +1,4 @@
-"""Export of the lab as pages that need no server, with packed answers for the stops of sliders.
+"""Export of the lab as pages that need no server. They contain compressed answers for the settings of the sliders.
 
 A page works as a local file or from any static server, and says which states it lacks.
 """
@@ -97,8 +97,8 @@ def script_of(name: str, text: str) -> str:
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
-    """Return the answers of a stage around its first state, and the stops of each control for which there are
-    answers.
+    """Return a stage's answers for its first state and for states in which one control differs from it, and, for
+    each control, the slider stops that have answers.
 
     States near suggested states are added if they fit. If the answers are too large even without them, half of the
     stops of the control with the largest answers are dropped. This is repeated until the answers fit.
@@ -127,8 +127,8 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """Return the stops of a control that are below its limit in the first state or a suggested state. The limit is
-    the value of the control ``below``.
+    """Return the stops of a control that a limit allows: the largest value that the control ``below`` has in the
+    first state and the suggested states.
     """
     if not control.below:
         return control.settable
@@ -165,7 +165,7 @@ def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
 
 
 def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
-    """Return the answer for a page with the text under the pointer, or None if the library raises an error."""
+    """Return the answer with the texts that appear at the pointer, or None if the library raises an error."""
     try:
         return wire.alone(stage.answer(dict(state)))
     except PosencError:

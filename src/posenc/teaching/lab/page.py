@@ -125,8 +125,8 @@ def claims(site: Site = LIVE) -> str:
 
 
 def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:
-    """Return the names of a section's stages and cards, which the browser counts; the name of a card begins with
-    "?".
+    """Return the names of a section's stages and cards, so that the browser can count those already seen; the name
+    of a card begins with "?".
     """
     stages = [name.partition("/")[2] for _, entry in steps for name in entry.stages]
     cards = [f"?{card.name}" for _, entry in steps for card in entry.cards]

@@ -38,7 +38,7 @@ def _named(study: Path) -> str:
 
 
 def curves(task: str = "language") -> "View":
-    """Show the measure of every encoding at every length, with intervals."""
+    """Show the task's measure (loss or accuracy) of every encoding at every length, with intervals."""
     from posenc.pictures.view import Lines
     from posenc.workbench.report.charts import over_lengths
 

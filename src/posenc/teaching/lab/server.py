@@ -1,7 +1,7 @@
 """The server of the lab, which computes one answer at a time, newest request first.
 
-Pages do not need torch. After the first page is served, a background task imports what answers need. Other
-hosts, origins and methods are refused.
+Pages do not need torch. After the first page is served, a background task imports what is needed to compute
+answers. Requests with another host, origin or method than the page's own are refused.
 """
 
 import asyncio
@@ -195,7 +195,7 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
 
     Raises:
         InvalidArgument: the port is in use, the host is not an address of this computer, or the host is a wildcard,
-        which has no name to check.
+            so that the host named in a request could not be checked.
     """
     if host in ("0.0.0.0", "::", ""):
         raise InvalidArgument(f"host={host!r} means every address; pass a single address, such as 127.0.0.1")

@@ -156,8 +156,9 @@ def looks(
 
 
 def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
-    """Return the window of ``length`` bytes that ends with ``own``, and the byte after each of its bytes, both of
-    shape (T,)."""
+    """Return a window of ``length`` bytes that ends with ``own``, and its targets: the byte that follows each byte.
+    Both have shape (T,).
+    """
     from posenc.workbench.tasks.text import load
 
     end, held_out = ENDS[one_of("text", text, ENDS)], bytes(load().validation.tolist())

@@ -34,7 +34,7 @@ class Card:
         kind: one of ``KINDS``.
         topic: one of ``TOPICS``.
         stars: the difficulty, from 1 to 3.
-        lessons: the lessons that ask the question, 0 to 4.
+        lessons: the numbers of the lessons that ask the question, from 0 to 4.
         companies: the companies whose models or papers the question is about.
         rows: the rows of ``lessons.toml`` that the question covers.
         stage: the stage of the lab that answers the question, as ``room/question``.

@@ -1,4 +1,6 @@
-"""The titles, sections and rows of the lessons, and the parts of posenc that cover each row and section."""
+"""The titles and sections of the lessons, the rows of ``lessons.toml`` (what the lessons say), and the parts of
+posenc that cover each row and section.
+"""
 
 import tomllib
 from dataclasses import dataclass
@@ -45,7 +47,7 @@ class Fact:
 
     @property
     def errs(self) -> bool:
-        """Whether a lesson is wrong or lessons disagree; with two exceptions, such rows are named b1, b2 …"""
+        """Whether a lesson is wrong or lessons disagree. Such rows are named b1, b2 … or are the two named here."""
         return self.row.removeprefix("b").isdecimal() or self.row in ("other-free", "other-softer")
 
 

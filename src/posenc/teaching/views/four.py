@@ -26,9 +26,9 @@ class Four:
 
     Args:
         closest: the smallest difference between two keys of a row within the trained length, over heads and words.
-        growth: the largest effect of positions on a score, 10⁹ positions away or in a row 8 times as long, divided
-            by their largest effect in the trained row. It is ``inf`` if only the latter is 0, and 1 if both are 0.
-            Tables are measured up to their last row.
+        growth: how much larger the effect of positions on scores gets: the largest effect 10⁹ positions away or in
+            a row 8 times as long, divided by the largest effect in the trained row. It is ``inf`` if only the
+            latter is 0, and 1 if both are 0. Tables are measured up to their last row.
         trend: Spearman's rank correlation of distance and the mean score; 0 if all mean scores are equal.
         unseen: the share of attention at untrained distances in a row 8 times as long; 1 if a table is too short.
     """

@@ -13,9 +13,8 @@ from posenc.errors import InvalidArgument
 def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
     """Return the encoding, with random numbers determined by the seed.
 
-    If the encoding has a setting ``std`` that the string does not set, ``std`` becomes its value, because nothing
-    would be visible with the default of 0.02. Custom classes are not imported, because the string may come from a
-    URL.
+    If the string omits the encoding's setting ``std``, the argument ``std`` is used, because nothing would be
+    visible with the default of 0.02. Custom classes are not imported, because the string may come from a URL.
     """
     recipe = parse(text)
     if recipe.foreign:

@@ -144,7 +144,7 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
 
 
 def cat_sat(swap: bool = False) -> View:
-    """Show attention between the lessons' two words and its outputs; ``swap`` exchanges the words.
+    """Show the weights and the outputs of attention over the lessons' two words; ``swap`` exchanges the words.
 
     With Q = K = V = X, scale 1/√4 and no positional encoding, swapping the words swaps the outputs and changes no
     number.

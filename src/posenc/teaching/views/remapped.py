@@ -47,9 +47,9 @@ def distances(
 ) -> View:
     """Show the distance at which attention sees each key, measured from scores; untrained distances are blank.
 
-    The score of two equal vectors of one slow pair is the cosine of the angle between them, which is the distance
-    times the frequency. Self-Extend groups four keys. DCA has chunks of ``trained`` − ``window`` tokens.
-    STRING's shift is the same number, and its window is a quarter of ``window``.
+    Vectors have one slow pair and are equal before rotation, so their score is the cosine of distance · frequency.
+    Self-Extend groups four keys. DCA has chunks of ``trained`` − ``window`` tokens. STRING's shift is ``trained`` −
+    ``window`` too, and its window is ``window``/4.
     """
     one_of("method", method, METHODS)
     remap = METHODS[method](trained, window)

@@ -157,7 +157,7 @@ def falloff(
     base: Base = 10_000.0,
     pairs: bool = False,
 ) -> View:
-    """Show the dot product by distance, which falls overall, but first rises again at the mark.
+    """Show the dot product by distance. It falls overall; a mark shows the first distance at which it rises.
 
     Args:
         width, base: the width and base of the code.
@@ -195,7 +195,7 @@ def shift(
 ) -> View:
     """Show R(k), the matrix that maps every PE(p) to PE(p+k), and one code before and after.
 
-    Least squares, fitted to codes, finds the same matrix.
+    A matrix fitted to codes by least squares is the same.
     """
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to solve for it.

@@ -88,7 +88,7 @@ def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, T
 def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
     """Return how often a linear layer recovers the word, and how often the position, as shares of all sums.
 
-    From a sum x, a linear layer recovers the vector c in a codebook with the largest x·c − |c|²/2.
+    For a sum x, a linear layer picks the vector c of a codebook for which x·c − |c|²/2 is largest.
     """
     content, code = codebooks(width, words, length, seed)
     shares = []
