@@ -29,9 +29,10 @@ def error(got: Tensor, want: list[mpmath.mpf]) -> float:
 def test_error_at_any_base_width_and_position(base: float, pairs: int, position: int) -> None:
     """Half a unit of float32 at 1 is 3.0e-8; the fraction's rounding adds at most 2π·p·2^-65."""
     clock = Clock(Default().frequencies(2 * pairs, base))
-    got = clock(torch.tensor([position]))
     cos, sin = exact(base, pairs, position)
-    assert max(error(got[0][0], cos), error(got[1][0], sin)) <= 2**-25 + 4e-10
+    for dtype, bound in ((torch.float32, 2**-25 + 4e-10), (torch.float64, 4e-10)):
+        got = clock(torch.tensor([position]), dtype)
+        assert max(error(got[0][0], cos), error(got[1][0], sin)) <= bound
 
 
 def test_the_callers_decimal_context_changes_nothing() -> None:
