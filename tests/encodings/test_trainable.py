@@ -1,7 +1,6 @@
 """Trainable numbers in biases: named or refused, told apart between layers, and stale placings refused."""
 
 import copy
-import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,6 @@ from posenc import Bias, Encoding, OffsetBias, Placed
 from posenc.encodings.placed import KeyPositions, Positions
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
-from support.attending import same_gradients
 
 
 class Slopes(Encoding):
@@ -173,22 +171,6 @@ def test_copies_of_a_placing_are_no_older_than_their_numbers() -> None:
             encoding.weight.add_(1.0)
             assert torch.equal(copied.embed(x), before)
             encoding.weight.sub_(1.0)
-
-
-def test_rows_without_keys_have_gradients_of_zero_when_parts_are_merged() -> None:
-    """Left padding in a ring of two: no part sees anything in the first rows."""
-    q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 2, 6, 8, dtype=torch.float64))
-    at, keys_seen, parts = torch.arange(6), torch.tensor([[False, False, True, True, True, True]]), []
-    for keys in (slice(0, 3), slice(3, 6)):
-        placed = posenc.NoPE().at(at, at[keys], dtype=torch.float64)
-        mask = posenc.Mask(causal=True, q_order=at, k_order=at[keys], key_mask=keys_seen[:, keys])
-        parts.append(posenc.attention(q, k[:, :, keys], v[:, :, keys], placed, mask, return_logsumexp=True))
-    y, lse = posenc.merge(parts)
-    assert bool((y[:, :, :2] == 0).all())
-    assert bool((lse[:, :, :2] == -math.inf).all())
-    whole = posenc.NoPE().at(at, dtype=torch.float64)
-    want = posenc.attention(q, k, v, whole, posenc.Mask(causal=True, key_mask=keys_seen))
-    same_gradients(y, want, (q, k, v), 1e-14)
 
 
 @pytest.mark.parametrize("text", ["nope", "alibi", "t5", "shaw"])
