@@ -195,15 +195,22 @@ def test_a_decoding_step(name: str, dtype: torch.dtype) -> None:
 
 @TYPES
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-@pytest.mark.parametrize("start", [0, 2**31 - 300])
-def test_rotation_is_exact_at_any_position(pairing: str, start: int, dtype: torch.dtype) -> None:
-    _, q, k, _, grad = drawn(dtype, 256)
+@pytest.mark.parametrize(
+    ("length", "start", "compiled"), [(256, 0, False), (256, 2**31 - 300, False), (2048, 0, True)]
+)
+def test_rotation_is_exact_at_any_position(
+    pairing: str, length: int, start: int, compiled: bool, dtype: torch.dtype
+) -> None:
+    """As its gradients are, compiled too."""
+    _, q, k, _, grad = drawn(dtype, length)
 
     def run(device: str, wide: torch.dtype) -> list[Tensor]:
-        placed = posenc.Rotary(32, pairing=pairing).to(device).at(positions.arange(256, device=device) + start)
+        placed = posenc.Rotary(32, pairing=pairing).to(device).at(positions.arange(length, device=device) + start)
+        turn = torch.compile(lambda q, k: placed.rotate(q, k)) if compiled and device == "cuda" else placed.rotate
         leaves = [t.to(device, wide).requires_grad_() for t in (q, k)]
-        turned = placed.rotate(*leaves)
-        return [*turned, *torch.autograd.grad(turned[0], leaves[0], grad.to(device, wide))]
+        grads = grad.to(device, wide), grad[:, :KEY_HEADS].to(device, wide)
+        turned = turn(*leaves)
+        return [*turned, *torch.autograd.grad(turned, leaves, grads)]
 
     assert_near(run("cuda", dtype), run("cpu", torch.float64), ROUNDED[dtype])
 
@@ -222,22 +229,6 @@ def test_compiled_it_computes_the_same(name: str) -> None:
     y = layer(inputs[0].cuda(), *leaves)
     got = [y, *torch.autograd.grad(y, leaves, inputs[4].cuda())]
     assert_near(got, exact(name, hides, inputs), WITHIN[torch.float32])
-
-
-@TYPES
-@pytest.mark.parametrize("pairing", ["half", "interleaved"])
-def test_compiled_rotation_and_its_gradient(pairing: str, dtype: torch.dtype) -> None:
-    _, q, k, _, grad = drawn(dtype, 2048)
-
-    def run(device: str, wide: torch.dtype) -> list[Tensor]:
-        placed = posenc.Rotary(32, pairing=pairing).to(device).at(positions.arange(2048, device=device))
-        turn = torch.compile(lambda q, k: placed.rotate(q, k)) if device == "cuda" else placed.rotate
-        leaves = [t.to(device, wide).requires_grad_() for t in (q, k)]
-        grads = grad.to(device, wide), grad[:, :KEY_HEADS].to(device, wide)
-        turned = turn(*leaves)
-        return [*turned, *torch.autograd.grad(turned, leaves, grads)]
-
-    assert_near(run("cuda", dtype), run("cpu", torch.float64), ROUNDED[dtype])
 
 
 def test_numbers_that_differ_from_call_to_call() -> None:

@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -61,17 +61,26 @@ def test_each_way_is_reached_named_and_taken_by_name(backend: Backend) -> None:
     torch.testing.assert_close(taken, want, rtol=0, atol=CLOSE * (1 + want.abs().max().item()))
 
 
-def test_what_is_asked_for_besides_counts() -> None:
+@pytest.mark.parametrize(
+    ("name", "T", "settings", "backend"),
+    [
+        ("rotary", 80, {"return_logsumexp": True}, "sdpa"),
+        ("rotary", 80, {"window": 3, "sinks": torch.zeros(4)}, "blocks"),
+        ("rotary", 80, {"softcap": 30.0}, "operators"),
+        ("rotary", 80, {"window": 3}, "blocks"),
+        ("xpos", 80, {}, "sdpa"),
+        ("fox", LONG, {}, "low_rank"),
+        ("alibi", LONG, {}, "reach"),  # by length, and steep heads
+        ("alibi", LONG - 1, {}, "toeplitz"),
+        ("t5", LONG, {}, "toeplitz"),  # which has no channels
+    ],
+)
+def test_what_is_asked_for_besides_counts(name: str, T: int, settings: dict[str, Any], backend: str) -> None:
+    assert explain(*given(name, T), causal=True, **settings).backend == backend
+
+
+def test_under_torch_func_operators_are_taken() -> None:
     q, k, v, placed = given("rotary")
-    assert explain(q, k, v, placed, causal=True, return_logsumexp=True).backend == "sdpa"
-    assert explain(q, k, v, placed, causal=True, window=3, sinks=torch.zeros(4)).backend == "blocks"
-    assert explain(q, k, v, placed, causal=True, softcap=30.0).backend == "operators"
-    assert explain(q, k, v, placed, causal=True, window=3).backend == "blocks"
-    assert explain(*given("fox", T=LONG), causal=True).backend == "low_rank"
-    assert explain(*given("alibi", T=LONG), causal=True).backend == "reach", "by length, and steep heads"
-    assert explain(*given("alibi", T=LONG - 1), causal=True).backend == "toeplitz"
-    assert explain(*given("t5", T=LONG), causal=True).backend == "toeplitz", "which has no channels"
-    assert explain(*given("xpos"), causal=True).backend == "sdpa"
     seen: list[str] = []
 
     def watched(q: Tensor) -> Tensor:

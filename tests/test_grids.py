@@ -1,25 +1,27 @@
 """Positions of grids: crops, centres, fractions of a picture, and pictures of several sizes in one batch."""
 
+import pytest
 import torch
 
 from posenc.positions import centred, grid, left_padded_rows, midpoints, on_axes, packed_rows
 
 
-def test_the_last_axis_is_fastest() -> None:
-    at = grid(2, 3)
-    assert at.dtype == torch.int64
-    assert at.tolist() == [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]
-    assert grid(2, 1, 2).tolist() == [[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 0, 1]]
+@pytest.mark.parametrize(
+    ("made", "want"),
+    [
+        (grid(2, 3), [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]),
+        (grid(2, 1, 2), [[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 0, 1]]),
+        (grid(2, 2, corner=1), [[1, 1, 2, 2], [1, 2, 1, 2]]),
+        (grid(2, 2, corner=-4, step=(8, 3)), [[-4, -4, 4, 4], [-4, -1, -4, -1]]),
+    ],
+)
+def test_the_last_axis_is_fastest_wherever_a_grid_begins(made: torch.Tensor, want: list[list[int]]) -> None:
+    assert torch.equal(made, torch.tensor(want))
 
 
 def test_a_crop_is_a_part_of_its_picture() -> None:
     picture = grid(5, 7).view(2, 5, 7)
     assert torch.equal(grid(2, 3, corner=(3, 4)), picture[:, 3:5, 4:7].flatten(1))
-
-
-def test_points_may_be_apart_and_begin_anywhere() -> None:
-    assert grid(2, 2, corner=1).tolist() == [[1, 1, 2, 2], [1, 2, 1, 2]]
-    assert grid(2, 2, corner=-4, step=(8, 3)).tolist() == [[-4, -4, 4, 4], [-4, -1, -4, -1]]
 
 
 def test_a_centred_grid_has_its_middle_at_zero() -> None:

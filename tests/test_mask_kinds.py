@@ -11,7 +11,6 @@ from transformers import masking_utils
 import posenc
 from posenc import Layers, Mask, NoPE, Rotary, attention, scores
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read
 from posenc.positions import arange
 
 CPU = torch.device("cpu")
@@ -107,24 +106,6 @@ def test_layers_say_which_of_them_see_chunks() -> None:
         torch.testing.assert_close(attention(q, k, v, placed, causal=True), want)
     with pytest.raises(InvalidArgument, match="the mask's chunk=5 differs from the layer's chunk=4; omit"):
         attention(q, k, v, layers.at(arange(9))[0], Mask(causal=True, chunk=5))
-
-
-def test_llama_4_is_read_with_its_chunks() -> None:
-    """Against the mask that transformers makes for a layer of that type."""
-    text = transformers.Llama4TextConfig(
-        hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=8, num_hidden_layers=4
-    )
-    text.attention_chunk_size = 3
-    positions = read({**text.to_dict(), "rope_theta": 5e5})
-    assert positions.chunk == 3
-    placed = positions.as_layers().at(arange(8))
-    for i, kind in enumerate(text.layer_types):
-        mask = Mask(causal=True).within(placed[i].window, placed[i].chunk)
-        make = {
-            "chunked_attention": masking_utils.create_chunked_causal_mask,
-            "full_attention": masking_utils.create_causal_mask,
-        }
-        assert torch.equal(ours(mask, 1, 8), theirs(make[kind], 1, 8, attention_chunk_size=3)), i
 
 
 @pytest.mark.parametrize("window", [None, 3])

@@ -309,35 +309,6 @@ class Levels(Mask):
         return allowed
 
 
-def below(at: dict[str, Tensor]) -> Tensor:
-    return at["k_level"] <= at["q_level"]
-
-
-HIDES: dict[str, Any] = {
-    "as documented": below,
-    "shows more": lambda at: below(at) | (at["q_order"] < at["k_order"]) & below(at),
-}
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("length", [7, 150])
-@pytest.mark.parametrize("rule", HIDES)
-def test_a_rule_of_ones_own_only_hides_however_it_is_written(rule: str, length: int) -> None:
-    """Causality, the window and padding hold, although the rule does not ask for them."""
-    torch.manual_seed(0)
-    q, k, v = torch.randn(3, 2, 2, length, 8, dtype=torch.float64)
-    level, real = torch.randint(0, 3, (2, length)), torch.arange(length) >= torch.tensor([[2], [0]])
-    given = {"causal": True, "window": 5, "key_mask": real}
-    mask = Levels(q_level=level, k_level=level, rule=HIDES[rule], **given)
-    dense = (level[:, None] <= level[:, :, None])[:, None]
-    for encoding in (NoPE(), posenc.ALiBi(2)):
-        placed = encoding.at(arange(length), dtype=torch.float64)
-        want = attention(q, k, v, placed, Mask(dense=dense, **given))
-        for backend in ("auto", "blocks", "operators"):
-            got = attention(q, k, v, placed, mask, backend=backend)
-            torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_a_rule_that_returns_nothing_hides_nothing_but_what_mask_hides() -> None:
     q, k, v = torch.randn(3, 1, 2, 5, 8)

@@ -90,14 +90,6 @@ def test_a_family_without_the_second_factor_does_not_gain_it() -> None:
         assert positions.with_scaling(None).as_layers().at(arange(4))[0].softmax_factor == 1
 
 
-@pytest.mark.parametrize("name", ["t5-small", "umt5"])
-def test_t5_is_read_with_its_scale(name: str) -> None:
-    config = {"model_type": name.split("-")[0], "num_heads": 4, "d_kv": 8, "num_layers": 2, "d_model": 32}
-    facts = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 16}
-    layers = read({**config, **facts, "num_decoder_layers": 2}).as_layers()
-    assert all(scale_of_scores(layers.at(arange(4))[i], 8, None) == 1 for i in range(4))
-
-
 CAUSAL = {
     "fox": posenc.FoX(32, 4),
     "fire": posenc.FIRE(4),

@@ -1,6 +1,7 @@
 """Packed and padded batches go document by document, and give what masks give, forward and backward."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -33,19 +34,25 @@ def inputs(B: int, *, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tenso
     return x, q.requires_grad_(requires_grad), k.requires_grad_(requires_grad), v.requires_grad_(requires_grad)
 
 
-def test_facts_are_found_by_looking() -> None:
-    _, segments = packed([3, 2])
-    assert Mask(q_segments=segments).document_lengths == ((3, 2),)
-    assert Mask(q_segments=torch.stack((segments, segments.flip(0)))).document_lengths == ((3, 2), (2, 3))
-    assert Mask(q_segments=torch.tensor([0, 1, 0])).document_lengths is None, "a document in two parts"
-    assert Mask(q_segments=segments, k_segments=segments.clone()).document_lengths == ((3, 2),)
-    assert Mask(q_segments=segments[-2:], k_segments=segments).document_lengths is None, (
-        "the last tokens meet a cache"
-    )
-    mask = torch.tensor([[False, True, True], [True, True, True], [False, False, False]])
-    assert Mask(key_mask=mask).left_padding == (1, 0, 3)
-    assert Mask(key_mask=mask.flip(1)).left_padding is None, "padding on the right"
-    assert Mask(key_mask=torch.empty(1, 0, dtype=torch.bool)).left_padding is None
+SEGMENTS = packed([3, 2])[1]
+LEFT = torch.tensor([[False, True, True], [True, True, True], [False, False, False]])
+
+
+@pytest.mark.parametrize(
+    ("mask", "lengths", "padding"),
+    [
+        (Mask(q_segments=SEGMENTS), ((3, 2),), None),
+        (Mask(q_segments=torch.stack((SEGMENTS, SEGMENTS.flip(0)))), ((3, 2), (2, 3)), None),
+        (Mask(q_segments=torch.tensor([0, 1, 0])), None, None),  # a document in two parts
+        (Mask(q_segments=SEGMENTS, k_segments=SEGMENTS.clone()), ((3, 2),), None),
+        (Mask(q_segments=SEGMENTS[-2:], k_segments=SEGMENTS), None, None),  # the last tokens meet a cache
+        (Mask(key_mask=LEFT), None, (1, 0, 3)),
+        (Mask(key_mask=LEFT.flip(1)), None, None),  # padding on the right
+        (Mask(key_mask=torch.empty(1, 0, dtype=torch.bool)), None, None),
+    ],
+)
+def test_facts_are_found_by_looking(mask: Mask, lengths: Any, padding: Any) -> None:
+    assert (mask.document_lengths, mask.left_padding) == (lengths, padding)
 
 
 def test_facts_can_be_declared_where_nobody_may_look() -> None:
@@ -58,9 +65,8 @@ def test_facts_can_be_declared_where_nobody_may_look() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_facts_that_are_wrong_are_refused() -> None:
-    _, segments = packed([3, 2])
     with pytest.raises(InvalidArgument, match=r"document_lengths=\(\(4, 1\),\) does not match q_segments"):
-        Mask(q_segments=segments, document_lengths=((4, 1),))
+        Mask(q_segments=SEGMENTS, document_lengths=((4, 1),))
     with pytest.raises(InvalidArgument, match=r"left_padding=\(1,\) is given without key_mask, which it describes"):
         Mask(left_padding=(1,))
 
@@ -106,20 +112,28 @@ def test_what_was_declared_holds_for_those_tensors_alone() -> None:
     assert tree_unflatten([x.clone() for x in leaves], structure).left_padding is None
 
 
-def test_spans_leave_out_what_is_hidden_and_short_ones_are_masked() -> None:
-    _, segments = packed([SHORT, SHORT + 3])
-    mask = Mask(causal=True, q_segments=segments)
-    assert spans(mask, T, T) == (((SHORT, True), (SHORT + 3, True)),)
-    assert spans(mask, 1, T) is None, "a token that meets a cache"
-    assert spans(Mask(q_segments=packed([SHORT, SHORT - 1])[1]), 2 * SHORT - 1, 2 * SHORT - 1) is None
-    assert spans(Mask(q_segments=segments, q_order=arange(T)), T, T) is None
-    keys = torch.ones(2, T, dtype=torch.bool)
-    assert spans(Mask(causal=True, key_mask=keys), T, T) == (((T, True),),)
-    keys[1, :3] = False
-    assert spans(Mask(causal=True, key_mask=keys), T, T) == (((T, True),), ((3, False), (T - 3, True)))
-    assert spans(Mask(key_mask=keys), T, T) is None, "where padding itself sees what follows"
-    keys[1] = False
-    assert spans(Mask(causal=True, key_mask=keys), T, T) is None
+LONG_ONES = packed([SHORT, SHORT + 3])[1]
+KEYS = torch.ones(2, T, dtype=torch.bool)
+PADDED = torch.arange(T) >= torch.tensor([[0], [3]])
+
+
+@pytest.mark.parametrize(
+    ("mask", "queries", "keys", "want"),
+    [
+        (Mask(causal=True, q_segments=LONG_ONES), T, T, (((SHORT, True), (SHORT + 3, True)),)),
+        (Mask(causal=True, q_segments=LONG_ONES), 1, T, None),  # a token that meets a cache
+        (Mask(q_segments=packed([SHORT, SHORT - 1])[1]), 2 * SHORT - 1, 2 * SHORT - 1, None),
+        (Mask(q_segments=LONG_ONES, q_order=arange(T)), T, T, None),
+        (Mask(causal=True, key_mask=KEYS), T, T, (((T, True),),)),
+        (Mask(causal=True, key_mask=PADDED), T, T, (((T, True),), ((3, False), (T - 3, True)))),
+        (Mask(key_mask=PADDED), T, T, None),  # where padding itself sees what follows
+        (Mask(causal=True, key_mask=KEYS & torch.tensor([[True], [False]])), T, T, None),
+    ],
+)
+def test_spans_leave_out_what_is_hidden_and_short_ones_are_masked(
+    mask: Mask, queries: int, keys: int, want: Any
+) -> None:
+    assert spans(mask, queries, keys) == want
 
 
 class Plain(posenc.Bias):

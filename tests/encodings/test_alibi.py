@@ -19,6 +19,11 @@ def test_given_slopes_leave_heads_without_a_bias() -> None:
     torch.testing.assert_close(y, torch.cat((first, others), dim=1), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("heads", [*range(1, 21), 32, 40, 71, 112, 128])
+def test_slopes_are_those_of_the_paper(heads: int) -> None:
+    assert slopes(heads) == pytest.approx(reference.slopes(heads), rel=1e-15)
+
+
 @pytest.mark.parametrize(
     ("q_positions", "k_positions", "straight"),
     [

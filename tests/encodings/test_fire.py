@@ -1,10 +1,9 @@
 """FIRE against its network written out in float64: pieces, gradients, the row's own normaliser, the line."""
 
-import pytest
 import torch
 from torch import Tensor
 
-from posenc import FIRE, attention
+from posenc import FIRE
 from posenc.positions import arange, left_padded
 from support.attending import same_gradients
 
@@ -57,17 +56,3 @@ def test_the_line_reaches_as_far_as_the_normaliser_is_one_number() -> None:
     with torch.no_grad():
         fire.m.fill_(2.0)
     assert fire.at(arange(33)).bias.toeplitz is not None
-
-
-@pytest.mark.parametrize("length", [40, 300])
-def test_gradients_reach_every_parameter_through_attention(length: int) -> None:
-    """On both sides of |m|·L₀, against dense float64 attention."""
-    fire = FIRE(2, nearest=64.0).double()
-    q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 2, length, 4, dtype=torch.float64))
-    y = attention(q, k, v, fire.at(arange(length), dtype=torch.float64), causal=True)
-    scores = q @ k.mT / 2 + written_out(fire, arange(length), arange(length))
-    hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
-    want = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
-    torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
-    # Up to 2·300·300 terms of 1e-16 each in a parameter.
-    same_gradients(y, want, [q, k, v, *fire.parameters()], 1e-10)

@@ -1,10 +1,10 @@
-"""Which keys CoPE counts."""
+"""Which keys CoPE counts, and how Inkling's bias grows past its floor."""
 
 import math
 
 import torch
 
-from posenc import CoPE, Mask, scores
+from posenc import CoPE, Inkling, Mask, scores
 from posenc.positions import arange
 
 
@@ -19,3 +19,15 @@ def test_cope_does_not_count_what_is_hidden() -> None:
         rows = [scores(q, keys, placed, mask)[:, :, :7] for keys in (k, other)]
         seen = rows[0] > -math.inf
         torch.testing.assert_close(rows[1][seen], rows[0][seen], rtol=0, atol=1e-12)
+
+
+def test_past_its_floor_inklings_bias_grows_with_the_logarithm_of_the_position() -> None:
+    """By 1 + ln((p + 1)/128000)/10."""
+    plain, grown = (Inkling(4, 2, extent=9, basis=3, log_floor=floor).double() for floor in (None, 128_000))
+    grown.load_state_dict(plain.state_dict())
+    at, x = torch.tensor([127_998, 127_999, 128_000, 1_048_575]), torch.randn(1, 4, 4, dtype=torch.float64)
+    placed = (e.at(at, at - 2, dtype=torch.float64).with_content(x)[0] for e in (plain, grown))
+    rows, got = (here.bias.rows(0, 4, 4) for here in placed)
+    factors = 1 + ((at + 1).double() / 128_000).log().clamp(min=0) / 10
+    torch.testing.assert_close(got, rows * factors[:, None], rtol=0, atol=1e-13)
+    assert rows.any()

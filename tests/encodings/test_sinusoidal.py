@@ -26,9 +26,8 @@ def test_the_authors_spacing_ends_at_one_over_base(half: int, base: float, order
     assert float(encoding.clock.frequencies.exact[-1]) == pytest.approx(1 / base, rel=1e-14)
 
 
-def test_scale_and_order() -> None:
-    at = arange(9)
-    rows = Sinusoidal(8).table(at)
-    torch.testing.assert_close(Sinusoidal(8, scale=0.25).table(at), rows / 4, rtol=0, atol=0)
-    block = Sinusoidal(8, order="block").table(at)
-    assert torch.equal(block, torch.cat((rows[:, ::2], rows[:, 1::2]), dim=-1))
+def test_far_rows_are_as_exact_as_the_clock_and_the_scale_multiplies_them() -> None:
+    at = torch.tensor([10**6, 2**31 - 1])
+    encoding = Sinusoidal(8, order="block", scale=0.25)
+    cos, sin = encoding.clock(at, torch.float64)
+    assert torch.equal(encoding.table(at, torch.float64), torch.cat((sin, cos), -1) / 4)

@@ -1,7 +1,6 @@
 """Trainable numbers in biases: named or refused, told apart between layers, and stale placings refused."""
 
 import copy
-import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,6 @@ from posenc import Bias, Encoding, OffsetBias, Placed
 from posenc.encodings.placed import KeyPositions, Positions
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
-from support.attending import same_gradients
 
 
 class Slopes(Encoding):
@@ -127,8 +125,7 @@ def test_named_numbers_get_their_gradients_under_functional_call(return_logsumex
         torch.autograd.grad(functional_call(Model(), weights, (dense,)), list(weights.values()))
         for dense in (False, True)
     )
-    for a, b in zip(got, want, strict=True):
-        assert torch.allclose(a, b, rtol=1e-12)
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-8)
 
 
 def test_check_names_the_cause() -> None:
@@ -175,22 +172,6 @@ def test_copies_of_a_placing_are_no_older_than_their_numbers() -> None:
             encoding.weight.sub_(1.0)
 
 
-def test_rows_without_keys_have_gradients_of_zero_when_parts_are_merged() -> None:
-    """Left padding in a ring of two: no part sees anything in the first rows."""
-    q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 2, 6, 8, dtype=torch.float64))
-    at, keys_seen, parts = torch.arange(6), torch.tensor([[False, False, True, True, True, True]]), []
-    for keys in (slice(0, 3), slice(3, 6)):
-        placed = posenc.NoPE().at(at, at[keys], dtype=torch.float64)
-        mask = posenc.Mask(causal=True, q_order=at, k_order=at[keys], key_mask=keys_seen[:, keys])
-        parts.append(posenc.attention(q, k[:, :, keys], v[:, :, keys], placed, mask, return_logsumexp=True))
-    y, lse = posenc.merge(parts)
-    assert bool((y[:, :, :2] == 0).all())
-    assert bool((lse[:, :, :2] == -math.inf).all())
-    whole = posenc.NoPE().at(at, dtype=torch.float64)
-    want = posenc.attention(q, k, v, whole, posenc.Mask(causal=True, key_mask=keys_seen))
-    same_gradients(y, want, (q, k, v), 1e-14)
-
-
 @pytest.mark.parametrize("text", ["nope", "alibi", "t5", "shaw"])
 def test_rows_without_keys_have_finite_gradients_inside_transforms(text: str) -> None:
     q, k, v = torch.randn(3, 1, 2, 6, 8, dtype=torch.float64)
@@ -203,5 +184,4 @@ def test_rows_without_keys_have_finite_gradients_inside_transforms(text: str) ->
 
     leaves = tuple(x.clone().requires_grad_() for x in (q, k, v))
     want = torch.autograd.grad(total(*leaves), leaves)
-    for got, expected in zip(torch.func.grad(total, (0, 1, 2))(q, k, v), want, strict=True):
-        assert torch.allclose(got, expected, atol=1e-13)
+    torch.testing.assert_close(torch.func.grad(total, (0, 1, 2))(q, k, v), want, rtol=1e-5, atol=1e-13)

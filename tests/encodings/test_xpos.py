@@ -1,4 +1,4 @@
-"""xPos: scores by their formula, the last position, packed documents, axes, and a float16 that is refused."""
+"""xPos: scores by their formula, the last position, axes, and a float16 that is refused."""
 
 import math
 
@@ -6,10 +6,9 @@ import pytest
 import torch
 
 import posenc
-from posenc import Mask, XPos, attention, scores
+from posenc import XPos, attention, scores
 from posenc.errors import InvalidArgument
-from posenc.positions import arange, packed
-from support.attending import same_gradients
+from posenc.positions import arange
 
 
 def formula(
@@ -106,20 +105,6 @@ def test_float16_is_refused() -> None:
         placed.rotate(x, x)  # which attention would round
     with torch.autocast("cpu", torch.bfloat16):
         placed.rotate(x, x)
-
-
-def test_packed_documents_and_a_bias_beside_it() -> None:
-    """Equal to the formula, plain and with gradients."""
-    q, k, v = torch.randn(3, 2, 2, 50, 8, dtype=torch.float64).requires_grad_()
-    at, segments = packed([13, 37])
-    at = at + torch.where(segments == 0, 10_000, 0)
-    encoding = posenc.Stack(XPos(8, pairing="half"), posenc.ALiBi(2))
-    for mask in (Mask(causal=True, q_segments=segments), Mask(causal=True, q_segments=segments, window=7)):
-        placed = encoding.at(at, dtype=torch.float64)
-        turned = placed.rotate(q, k)
-        got, want = attention(*turned, v, placed, mask), scores(*turned, placed, mask).softmax(-1) @ v
-        torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-        same_gradients(got, want, (q, k, v), 1e-11)
 
 
 def test_channels_fade_along_the_first_of_several_axes() -> None:

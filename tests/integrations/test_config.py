@@ -21,17 +21,16 @@ from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import changes, read, write
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.model_positions import softmax_factor
 from posenc.scaling import (
     Default,
     DynamicNTK,
     LengthScaling,
     Linear,
     Llama3,
-    LongRoPE,
     Scaling,
     YaRN,
 )
+from support import tiny_models
 from support.fuzzing import CLOSE, rotations
 
 CONFIGS = Path(__file__).parent.parent / "data" / "configs"
@@ -96,20 +95,6 @@ def test_real_configs(name: str) -> None:
     assert set(positions.layer_types) == set(kinds)
     for recipe in positions.recipes.values():  # a text that anybody can pass on
         assert canonical(parse(str(recipe))) == canonical(recipe)
-
-
-def test_what_real_configs_say_besides() -> None:
-    gemma = read(config("gemma-3-4b"))
-    assert gemma.layer_types.count("full_attention") == 5
-    assert [gemma.layer_types[i] for i in (4, 5)] == ["sliding_attention", "full_attention"]
-    assert any(note.startswith("rope_theta = 1000000,") for note in gemma.assumed)
-    assert read(config("smollm3-3b")).layer_types[:4] == ("rotary", "rotary", "rotary", "nope")
-    assert softmax_factor(read(config("deepseek-v3")).rotary) == pytest.approx(1.8738542070926265)
-    phi = read(config("phi-3-mini-128k")).rotary.get("scaling")
-    assert isinstance(phi, LongRoPE)
-    assert (phi.original_length, phi.factor) == (4096, 32)
-    assert read(config("falcon-7b")).assumed
-    assert not read(config("llama-3.1-8b")).assumed
 
 
 SIZES = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 256}
@@ -348,28 +333,12 @@ def test_writing_what_has_no_place() -> None:
 )
 def test_a_norm_after_rotation_divides_an_attention_factor_out(kind: str, own: dict[str, Any]) -> None:
     """Told of exactly the classes whose own code gives the same with any factor."""
-    shape = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
-    sizes = {
-        **shape,
-        "vocab_size": 64,
-        "num_hidden_layers": 1,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-    }
 
     def model(factor: float) -> torch.nn.Module:
         yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 1e4}
-        config = getattr(transformers, f"{kind}Config")(
-            **sizes, **own, max_position_embeddings=128, rope_parameters={**yarn, "attention_factor": factor}
-        )
-        torch.manual_seed(0)
-        made = getattr(transformers, f"{kind.removesuffix('Text')}ForCausalLM")(config).eval()
-        with torch.no_grad():
-            for parameter in made.parameters():
-                if parameter.dim() == 2:
-                    parameter.normal_(0, 2 * parameter.shape[1] ** -0.5)
-        return made
+        entry = {"max_position_embeddings": 128, "rope_parameters": {**yarn, "attention_factor": factor}}
+        made = getattr(transformers, f"{kind.removesuffix('Text')}ForCausalLM")
+        return tiny_models.sharp(made, {**tiny_models.SIZES, "num_hidden_layers": 1, **own, **entry})
 
     plain, scaled = model(1.0), model(2.0)
     with torch.no_grad():

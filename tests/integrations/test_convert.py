@@ -1,7 +1,5 @@
 """Weights moved to the other pairing compute the same function; moved the wrong way, they are found out."""
 
-from pathlib import Path
-
 import pytest
 import torch
 import transformers
@@ -12,7 +10,6 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import convert_pairing, patched
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
-from support.llama2c import load, load_tokenizer
 from support.tiny_models import SIZES as TINY
 from support.tiny_models import logits, tiny, tokens
 
@@ -88,18 +85,6 @@ def test_families_of_transformers(family: str, module: str, monkeypatch: pytest.
     assert (logits(model, ids) - before).abs().max() > 0.02 * before.abs().max()
     model.load_state_dict(converted)
     torch.testing.assert_close(logits(model, ids), before, rtol=0, atol=1e-4 * before.abs().max().item())
-
-
-def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) -> None:
-    file = shared_data / "stories260K.bin"
-    trained = load(file)
-    sizes = {"heads": 8, "kv_heads": 4, "head_dim": 8}
-    converted = load(file, pairing="half")
-    converted.load_state_dict(convert_pairing(trained.state_dict(), from_="interleaved", to="half", **sizes))
-    text = "Once upon a time, there was a little girl named Lily."
-    story = torch.tensor([load_tokenizer(shared_data / "tok512.bin", 512).encode(text)])
-    assert torch.equal(converted(story)[:, :-1].argmax(-1), story[:, 1:])
-    assert apart(trained, converted, story) < 1e-3
 
 
 def test_refusals() -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-import typer
 from typer.testing import CliRunner
 
-from posenc.commands.diff import diff
-from posenc.commands.inspect import inspect as command
+from posenc.commands.app import app
 from posenc.errors import UnknownName
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.families import FAMILIES
@@ -140,13 +138,13 @@ def test_the_released_factor_of_llama_3_is_the_configs(factor: float) -> None:
 
 
 def test_the_command_prints_and_draws(tmp_path: Path) -> None:
-    app = typer.Typer()
-    app.command()(command)
-    result = CliRunner().invoke(app, [str(CONFIGS / "smollm2-135m.json"), "-o", str(tmp_path / "figure.svg")])
+    result = CliRunner().invoke(
+        app, ["inspect", str(CONFIGS / "smollm2-135m.json"), "-o", str(tmp_path / "figure.svg")]
+    )
     assert result.exit_code == 0
     assert "no scaling" in result.stdout
     assert (tmp_path / "figure.svg").read_text().count("trained length") >= 1
-    result = CliRunner().invoke(app, [str(CONFIGS / "gpt2.json"), "-o", str(tmp_path / "none.svg")])
+    result = CliRunner().invoke(app, ["inspect", str(CONFIGS / "gpt2.json"), "-o", str(tmp_path / "none.svg")])
     assert "has no frequencies" in str(result.exception)
 
 
@@ -200,9 +198,7 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     config = {"model_type": "smollm3", **sizes, "intermediate_size": 64, "max_position_embeddings": 64}
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**config, "num_key_value_heads": 2, "rope_theta": 1e4}))
-    app = typer.Typer()
-    app.command()(command)
-    said = CliRunner().invoke(app, [str(path), "--measure"])
+    said = CliRunner().invoke(app, ["inspect", str(path), "--measure"])
     assert said.exit_code == 0, said.output
     assert "Layers 0 to 2 with RoPE: all 16 channels of a head rotate, in half pairs" in said.output
     assert "Layer 3 without positional encoding." in said.output
@@ -210,13 +206,13 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "posenc's reading of the config agrees." in said.output
     wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
     monkeypatch.setitem(FAMILIES, "smollm3", wrong)
-    differs = CliRunner().invoke(app, [str(path), "--measure"])
+    differs = CliRunner().invoke(app, ["inspect", str(path), "--measure"])
     assert (
         "Differs: all in layer 3: the encoding is rotary in what was read, nope in the measured" in differs.output
     )
     assert (said.exit_code, differs.exit_code) == (0, 1)
     monkeypatch.delitem(FAMILIES, "smollm3")
-    said = CliRunner().invoke(app, [str(path), "--measure"])
+    said = CliRunner().invoke(app, ["inspect", str(path), "--measure"])
     assert "Not compared: model_type 'smollm3' of transformers" in said.output
     assert "Llama's rule does not fit it: the config has 'no_rope_layer_interval'" in said.output
 
@@ -242,9 +238,7 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
     assert {layer.window for layer in measured.layers.values()} == {512, None}
     assert "layers beyond the first of every type" in measured.not_asked
     monkeypatch.setitem(FAMILIES, "cohere2", replace(FAMILIES["cohere2"], pairing="half"))
-    app = typer.Typer()
-    app.command()(diff)
-    run = CliRunner().invoke(app, [str(path), f"measured:{path}", "--positions", "0,3"])
+    run = CliRunner().invoke(app, ["diff", str(path), f"measured:{path}", "--positions", "0,3"])
     assert run.exit_code == 1
     said = "layers 0 to 2, 4 to 6: pairs are half in ours, interleaved in theirs; cos off by"
     assert said in run.output

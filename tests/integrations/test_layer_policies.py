@@ -20,7 +20,7 @@ from posenc.integrations.programs import llama_cpp, vllm
 from posenc.integrations.programs import transformers as by_transformers
 from posenc.scaling import Default, Proportional, YaRN
 from support.small_models import answers, check_swapped, own, small
-from support.tiny_models import SIZES, logits, rope, tokens
+from support.tiny_models import SIZES, logits, rope, sharp, tokens
 
 EIGHT = rope("yarn", 1e4, factor=8.0, original_max_position_embeddings=64)
 MOE = {"num_local_experts": 2, "num_experts_per_tok": 1}
@@ -100,15 +100,7 @@ def model(name: str, **more: Any) -> torch.nn.Module:
     """A random model of eight layers with sharp attention."""
     folder, kind, settings = MODELS[name]
     pytest.importorskip(f"transformers.models.{folder}")
-    made = getattr(transformers, kind)
-    torch.manual_seed(0)
-    config = made.config_class(**{**SIZES, "num_hidden_layers": COUNT, **settings, **more})
-    found = made(config).eval()
-    with torch.no_grad():
-        for parameter in found.parameters():
-            if parameter.dim() >= 2:
-                parameter.normal_(0, 2 * parameter.shape[-1] ** -0.5)
-    return found
+    return sharp(getattr(transformers, kind), {**SIZES, "num_hidden_layers": COUNT, **settings, **more})
 
 
 def turning(name: str, made: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -274,11 +266,6 @@ def test_full_layers_have_heads_of_their_own() -> None:
         assert positions.recipes["full_attention"].get("scaling") == Proportional(0.25)
         assert positions.windows == (8, None)
     assert read(config("embedding_gemma2_text", 2, **NESTED)).windows == (9, None)
-
-
-def test_layers_that_attend_by_their_numbers() -> None:
-    bamba = config("bamba", 4, attn_layer_indices=[1, 3], partial_rotary_factor=0.5)
-    assert read(bamba).layer_types == ("nope", "rotary", "nope", "rotary")
 
 
 def test_a_window_that_the_code_does_not_apply_is_none() -> None:

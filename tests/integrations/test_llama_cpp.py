@@ -20,6 +20,7 @@ from posenc.integrations.huggingface import patched, read
 from posenc.integrations.programs.llama_cpp import Fields
 from posenc.integrations.serving import serving
 from posenc.scaling import LongRoPE, YaRN
+from support.files import finish
 from support.served import (
     PROGRAMS,
     SMOLLM_SCALINGS,
@@ -70,10 +71,7 @@ def written(source: Any, weights: dict[str, Any], target: Path, fields: Fields) 
     fields.add_to(writer)
     for name, tensor in weights.items():
         writer.add_tensor(name, tensor)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return target
 
 

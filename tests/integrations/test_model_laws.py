@@ -104,26 +104,12 @@ def is_one_off_beside_a_cache() -> Any:
     return positions_given(tiny("llama-2"), one_off)
 
 
-def forgets_the_factor() -> Any:
-    model = tiny("llama-2-yarn")
-    model.model.rotary_emb.attention_scaling = 1.0
-    return model
-
-
-def with_frequencies(family: str, frequencies: Any) -> Any:
+def with_rotary(family: str, **values: Any) -> Any:
+    """A model whose rotary module has other values."""
     model = tiny(family)
-    model.model.rotary_emb.inv_freq = torch.as_tensor(frequencies)
+    for name, value in values.items():
+        setattr(model.model.rotary_emb, name, value)
     return model
-
-
-def holds_garbage_beside() -> Any:
-    model = tiny("llama-2")
-    model.model.rotary_emb.original_inv_freq = torch.zeros(8)
-    return model
-
-
-def was_cast_and_back() -> Any:
-    return tiny("llama-2", torch.bfloat16).float()
 
 
 def turns_in_16_bits() -> Any:
@@ -153,29 +139,34 @@ def with_a_table(rows: int, clamped: bool) -> Any:
 
 
 FREQUENCIES = {"does_what_its_config_says", "holds_the_buffers_that_its_code_makes"}
-HAS_THE_DEFAULT_BASE = partial(with_frequencies, "smollm2", Default().frequencies(16, 1e4).float32)
+
+
+def with_base(family: str, base: float) -> Any:
+    return with_rotary(family, inv_freq=torch.tensor(Default().frequencies(16, base).float32))
+
+
 FAULTS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "ignores padding": (ignores_padding, {"reads_padded_texts_as_each_alone", "generates_as_without_a_cache"}),
     "ignores the mask": (ignores_the_mask, {"generates_as_without_a_cache"}),
     "counts chunks anew": (counts_chunks_anew, {"reads_chunks_as_the_whole"}),
     "is one off beside a cache": (is_one_off_beside_a_cache, {"generates_as_without_a_cache"}),
-    "forgets the factor": (forgets_the_factor, FREQUENCIES),
-    "has the default base": (HAS_THE_DEFAULT_BASE, FREQUENCIES),
-    "ignores its scaling": (
-        partial(with_frequencies, "llama-3.1", Default().frequencies(16, 5e5).float32),
-        FREQUENCIES,
-    ),
+    "forgets the factor": (partial(with_rotary, "llama-2-yarn", attention_scaling=1.0), FREQUENCIES),
+    "has the default base": (partial(with_base, "smollm2", 1e4), FREQUENCIES),
+    "ignores its scaling": (partial(with_base, "llama-3.1", 5e5), FREQUENCIES),
     "holds garbage": (
-        partial(with_frequencies, "llama-2", torch.tensor([float("nan"), 3e38, -1e-30, 0.0] * 2)),
+        partial(with_rotary, "llama-2", inv_freq=torch.tensor([float("nan"), 3e38, -1e-30, 0.0] * 2)),
         {"holds_the_buffers_that_its_code_makes"},
     ),
-    "holds garbage beside": (holds_garbage_beside, {"holds_the_buffers_that_its_code_makes"}),
+    "holds garbage beside": (
+        partial(with_rotary, "llama-2", original_inv_freq=torch.zeros(8)),
+        {"holds_the_buffers_that_its_code_makes"},
+    ),
     "was cast to 16 bits": (
         partial(tiny, "llama-2", torch.bfloat16),
         {"rounds_no_frequency_to_16_bits", "does_what_its_config_says"},
     ),
     "was cast and back": (
-        was_cast_and_back,
+        lambda: tiny("llama-2", torch.bfloat16).float(),
         {"rounds_no_frequency_to_16_bits", "does_what_its_config_says"},
     ),
     "turns in 16 bits": (turns_in_16_bits, {"rounds_no_frequency_to_16_bits"}),
@@ -422,7 +413,7 @@ def test_a_model_that_gives_no_cache_is_not_asked() -> None:
 @pytest.mark.usefixtures("recent_transformers")
 def test_whose_fault_it_is_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's, where one built anew of its config does what was read; else its code's, or the reader's."""
-    alone = check(HAS_THE_DEFAULT_BASE())
+    alone = check(with_base("smollm2", 1e4))
     assert "(only this model: a new one built from its config agrees with the reading)" in str(alone)
     assert "(a new model built from its config differs from the reading too)" in str(
         check(swaps_pairs(monkeypatch))

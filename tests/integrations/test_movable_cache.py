@@ -14,7 +14,7 @@ from posenc.errors import InvalidArgument, PosencError
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.cache import MovableCache, RingCache
 from posenc.remap import DCA, STRING, ReRoPE, SelfExtend
-from support.tiny_models import SIZES, rope, tiny
+from support.tiny_models import SIZES, rope, sharp, tiny
 
 IDS = torch.randint(3, 64, (2, 96), generator=torch.Generator().manual_seed(0))
 CACHE = (
@@ -25,14 +25,8 @@ CACHE = (
 
 def one_layer(**more: Any) -> nn.Module:
     """Llama of one layer in float64, sharp enough that a wrong position shows; its angles are float32."""
-    torch.manual_seed(0)
     sizes = {**SIZES, **rope("default", 1e4), "num_hidden_layers": 1, **more}
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 2:
-                parameter.normal_(0, 2 * parameter.shape[1] ** -0.5)
-    return model.double()
+    return sharp(transformers.LlamaForCausalLM, sizes).double()
 
 
 def encoding(model: Any) -> posenc.Encoding:

@@ -19,6 +19,7 @@ from posenc.integrations.programs.llama_cpp import write as gguf
 from posenc.integrations.programs.mlx import write as mlx
 from posenc.integrations.programs.vllm import write as vllm
 from posenc.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
+from support.files import finish
 from support.served import (
     BASE,
     DEEPSEEK,
@@ -26,8 +27,11 @@ from support.served import (
     LENGTH,
     LLAMA_CPP,
     MLX,
+    PARTIAL,
+    PARTS,
     PLAIN,
     SCALINGS,
+    SECOND,
     SIZES,
     SMOLLM_SCALINGS,
     VLLM,
@@ -40,10 +44,7 @@ from support.served import (
 )
 
 LLAMA = read(PLAIN)
-PARTS = {
-    "model_type": "mistral3",
-    "text_config": {**PLAIN, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}},
-}
+V3 = {**DEEPSEEK, "rope_parameters": SECOND}
 SECTIONS = {"rope_type": "default", "rope_theta": BASE, "mrope_section": [16, 24, 24]}
 QWEN2_VL = {"model_type": "qwen2_vl_text", **SIZES, "hidden_size": 512, "rope_parameters": SECTIONS}
 
@@ -78,10 +79,7 @@ def test_gguf(scaling: Any, tmp_path: Path) -> None:
     package = pytest.importorskip("gguf")
     writer = package.GGUFWriter(tmp_path / "positions.gguf", "llama")
     fields.add_to(writer)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     file = package.GGUFReader(tmp_path / "positions.gguf")
     values = {name: entry.contents() for name, entry in file.fields.items() if name.startswith("llama.")}
     assert values == {
@@ -148,7 +146,7 @@ def test_vllm_itself_multiplies_the_length_of_linear_scaling(factor: float) -> N
 
 def test_deepseek_has_its_factors_in_one_pair() -> None:
     """vLLM and mlx-lm multiply cos and sin by the pair's ratio and scores by the square of its second number's."""
-    model = read({**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}})
+    model = read(V3)
     for entry in (
         vllm(model, YaRN(2, LENGTH, attention_factor=1.5))["rope_parameters"],
         mlx(model, YaRN(2, LENGTH, attention_factor=1.5))["rope_scaling"],
@@ -177,9 +175,7 @@ PROGRAMS = (vllm, mlx, gguf)
 GEMMA = {"model_type": "gemma3_text", "head_dim": DIM, "rope_theta": 1e6, **SIZES, "num_hidden_layers": 6}
 GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64}
 TOWER = {"model_type": "qwen2_vl_vision", "embed_dim": 64, "num_heads": 4, "depth": 2, "patch_size": 14}
-GPT_NEOX = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
 GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64, "rotary_dim": DIM}
-V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}
 
 
 @pytest.mark.parametrize(
@@ -212,7 +208,7 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (gguf, PLAIN, Proportional(0.5), "do not rotate"),
         (
             vllm,
-            GPT_NEOX,
+            PARTIAL,
             YaRN(4.0, LENGTH, ramp="rotations"),
             "lists of factors only if pairing='half' and all channels rotate",
         ),

@@ -9,10 +9,14 @@ from support.served import (
     BASE,
     DEEPSEEK,
     LENGTH,
+    PARTIAL,
+    PARTS,
     PLAIN,
     PROGRAMS,
     SCALINGS,
+    SECOND,
     SIZES,
+    STATED,
     VLLM,
     YARN,
     Case,
@@ -29,10 +33,7 @@ pytestmark = [
     pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs"),
 ]
 LONG = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
-STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
-PARTIAL = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
 PLAIN_SCHEDULES = [Case(PLAIN, scaling, 4 * LENGTH) for scaling in SCALINGS]
-PARTS = {"model_type": "mistral3", "text_config": {**PLAIN, "rope_parameters": STATED}}
 THINKER = {"model_type": "qwen3_omni_moe_text", **SIZES, "head_dim": 128}
 SECTIONS = {"rope_type": "default", "rope_theta": BASE, "mrope_section": [24, 20, 20], "mrope_interleaved": True}
 TALKING = {
@@ -43,7 +44,6 @@ TALKING = {
     },
 }
 FACTORS = ("attn_factor", "attention_factor")
-SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
 CASES = [
     *PLAIN_SCHEDULES,
     *(Case(PLAIN, scaling) for scaling in (Linear(4), Linear(1.3), YaRN(4, LENGTH), YaRN(1.3, LENGTH))),

@@ -25,6 +25,7 @@ from posenc.integrations.programs import exllamav3, llama_cpp, mlx, sglang, tran
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
 from posenc.integrations.words import has_windows
 from posenc.scaling import LongRoPE
+from support.files import finish
 from support.served import (
     BASE,
     DEEPSEEK,
@@ -219,16 +220,6 @@ def test_servers_interleave_sections_only_if_the_rope_dictionary_says_so(program
     assert program.write(read(config))["rope_parameters"]["mrope_interleaved"]
 
 
-def test_vllm_rotates_a_proportional_share_but_does_not_divide_it_and_sglang_rotates_all() -> None:
-    entry = {"rope_theta": BASE, "rope_type": "proportional", "partial_rotary_factor": 0.5}
-    config = {**PLAIN, "rope_parameters": entry}
-    assert by_name(vllm.read(config), config) == []
-    assert by_name(sglang.read(config), config) == ["frequencies"]
-    divided = {**PLAIN, "rope_parameters": {**entry, "factor": 4.0}}
-    assert by_name(vllm.read(divided), divided) == ["frequencies", "admitted_length"]
-    assert vllm.read(divided).admitted_length == 4 * LENGTH
-
-
 def test_vllm_multiplies_the_length_by_a_factor_of_one_layer_type_too() -> None:
     kinds = ("sliding_attention", "full_attention")
     types = {"layer_types": [*kinds], "num_hidden_layers": 2, "sliding_window": 8}
@@ -302,36 +293,36 @@ def test_mlx_reads_rope_parameters_in_some_models_alone() -> None:
     assert "frequencies" in by_name(mlx.read({**qwen, "rope_theta": BASE}, "0.28.4"), qwen)
 
 
-def test_the_attention_factor_by_version() -> None:
-    stated, pair = rope(**YARN, attention_factor=1.0), rope(**YARN, mscale=1.0, mscale_all_dim=1.0)
-    for config in (stated, pair):
-        assert [magnitude(vllm.read(config, version)) for version in VLLM] == [pytest.approx(SHARPER), 1.0]
-    assert magnitude(vllm.read(rope(**YARN, attn_factor=1.2), "0.29.0")) == pytest.approx(1.2 * SHARPER)
-    assert magnitude(vllm.read(rope(**YARN, attn_factor=1.2))) == pytest.approx(SHARPER)
-    assert magnitude(sglang.read(stated)) == pytest.approx(SHARPER)
-    assert magnitude(sglang.read(rope(**YARN, attn_factor=0.5))) == pytest.approx(0.5 * SHARPER)
-    assert magnitude(llama_cpp.read(stated)) == pytest.approx(SHARPER)
-    assert [magnitude(transformers.read(stated, one)) for one in transformers.RELEASES.versions] == [1.0, 1.0]
+ONE, SQUARED = rope(**YARN, attention_factor=1.0), rope(**YARN, mscale=1.0, mscale_all_dim=1.0)
+
+
+@pytest.mark.parametrize(
+    ("program", "config", "factors"),
+    [
+        (vllm, ONE, (SHARPER, 1)),
+        (vllm, SQUARED, (SHARPER, 1)),
+        (vllm, rope(**YARN, attn_factor=1.2), (1.2 * SHARPER, SHARPER)),
+        (sglang, ONE, (SHARPER, SHARPER)),
+        (sglang, rope(**YARN, attn_factor=0.5), (0.5 * SHARPER, 0.5 * SHARPER)),
+        (llama_cpp, ONE, (SHARPER, SHARPER)),
+        (transformers, ONE, (1, 1)),
+    ],
+)
+def test_the_attention_factor_by_version(program: Any, config: Any, factors: tuple[float, float]) -> None:
+    found = tuple(magnitude(program.read(config, version)) for version in program.RELEASES.versions)
+    assert found == pytest.approx(factors)
 
 
 def test_lengths_that_are_let_in() -> None:
     linear = rope(rope_type="linear", factor=4.0)
     assert vllm.read(linear).admitted_length == sglang.read(linear).admitted_length == 16 * LENGTH
+    divided = {**PLAIN, "rope_parameters": {**PROPORTIONAL, "factor": 4.0}}
+    assert vllm.read(divided).admitted_length == 4 * LENGTH
     assert transformers.read(linear).admitted_length == 4 * LENGTH
     yarn = {**rope(**YARN), "max_position_embeddings": LENGTH}
     assert [vllm.read(yarn, version).admitted_length for version in VLLM] == [4 * LENGTH, LENGTH]
     phi = CONFIGS / "phi-3-mini-128k.json"
     assert (of(read(phi)).admitted_length, vllm.read(phi).admitted_length) == (131072, 4096)
-
-
-def test_the_converter_of_llama_cpp_reads_the_original_length_outside() -> None:
-    entry = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    inside = rope(**entry, original_max_position_embeddings=LENGTH)
-    assert "frequencies" in by_name(llama_cpp.read(inside), inside)
-    shipped = CONFIGS / "llama-3.1-8b.json"
-    assert by_name(llama_cpp.read(shipped), shipped) == []
-    unrounded = rope(**YARN, truncate=False)
-    assert by_name(llama_cpp.read(unrounded), unrounded) == ["frequencies"]
 
 
 @pytest.mark.parametrize(
@@ -429,25 +420,48 @@ OLDER = {**BARE, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE}
 KINDS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": LENGTH, "head_dim": 16}
 BY_TYPE = {key: {"rope_type": "linear", "rope_theta": BASE, "factor": 4.0} for key in KINDS["layer_types"]}
 SCALED = {"frequencies", "attention_factor"}
-HABITS: list[tuple[Any, dict[str, Any], set[str]]] = [
-    *((mlx, {**OLDER, "model_type": f"ernie4_5{x}", "rope_scaling": YARN}, SCALED) for x in ("", "_moe")),
-    (mlx, {**OLDER, "model_type": "gpt_oss", **KINDS}, SCALED),
-    (mlx, {**BARE, "model_type": "exaone_moe", **KINDS, "rope_parameters": YARN}, SCALED),
-    (mlx, {**BARE, "model_type": "mellum", **KINDS, "rope_parameters": BY_TYPE}, {"frequencies"}),
-    (exllamav3, {**rope(**LLAMA3), ORIGINAL: 2 * LENGTH}, {"frequencies"}),
-    (exllamav3, rope(partial_rotary_factor=0.5), {"rotary_dim"}),
-]
-"""Configs that a program reads by a habit of its own, and the fields that differ."""
+PROPORTIONAL = {"rope_theta": BASE, "rope_type": "proportional", "partial_rotary_factor": 0.5}
+LLAMA3_INSIDE = {**LLAMA3, "factor": 8.0}
+HABITS: dict[str, tuple[Any, Any, set[str]]] = {
+    **{
+        f"mlx scales no ernie4_5{x}": (
+            mlx,
+            {**OLDER, "model_type": f"ernie4_5{x}", "rope_scaling": YARN},
+            SCALED,
+        )
+        for x in ("", "_moe")
+    },
+    "mlx scales gpt_oss by default": (mlx, {**OLDER, "model_type": "gpt_oss", **KINDS}, SCALED),
+    "mlx rounds the ramp of gpt_oss": (mlx, CONFIGS / "gpt-oss-20b.json", {"frequencies"}),
+    "mlx scales no exaone_moe": (
+        mlx,
+        {**BARE, "model_type": "exaone_moe", **KINDS, "rope_parameters": YARN},
+        SCALED,
+    ),
+    "mlx scales mellum by one type": (
+        mlx,
+        {**BARE, "model_type": "mellum", **KINDS, "rope_parameters": BY_TYPE},
+        {"frequencies"},
+    ),
+    "exllamav3 takes the length outside": (exllamav3, {**rope(**LLAMA3), ORIGINAL: 2 * LENGTH}, {"frequencies"}),
+    "exllamav3 rotates all channels": (exllamav3, rope(partial_rotary_factor=0.5), {"rotary_dim"}),
+    "llama.cpp takes no length inside": (llama_cpp, rope(**LLAMA3_INSIDE), {"frequencies"}),
+    "llama.cpp takes the length outside": (llama_cpp, CONFIGS / "llama-3.1-8b.json", set()),
+    "llama.cpp rounds a ramp": (llama_cpp, rope(**YARN, truncate=False), {"frequencies"}),
+    "vllm rotates a proportional share": (vllm, {**PLAIN, "rope_parameters": PROPORTIONAL}, set()),
+    "vllm does not divide it": (
+        vllm,
+        {**PLAIN, "rope_parameters": {**PROPORTIONAL, "factor": 4.0}},
+        {"frequencies", "admitted_length"},
+    ),
+    "sglang rotates all channels": (sglang, {**PLAIN, "rope_parameters": PROPORTIONAL}, {"frequencies"}),
+}
+"""Configs that a program reads by a habit of its own or as the class does, and the fields that differ."""
 
 
-@pytest.mark.parametrize(("program", "config", "fields"), HABITS, ids=range(len(HABITS)))
-def test_habits_of_single_model_files(program: Any, config: dict[str, Any], fields: set[str]) -> None:
+@pytest.mark.parametrize(("program", "config", "fields"), HABITS.values(), ids=HABITS)
+def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None:
     assert set(by_name(program.read(config), config)) - {"pretrained_length", "tuned_length"} == fields
-
-
-def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:
-    path = CONFIGS / "gpt-oss-20b.json"
-    assert set(by_name(mlx.read(path), path)) == {"frequencies"}
 
 
 @pytest.mark.parametrize(
@@ -580,9 +594,7 @@ def gguf_file(tmp_path: Path, architecture: str, **more: Any) -> str:
             getattr(writer, f"add_{name}")(value)
     writer.add_rope_dimension_count(64)
     writer.add_tensor("token_embd.weight", torch.zeros(4, 4).numpy())
-    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-        write()
-    writer.close()
+    finish(writer)
     return str(tmp_path / f"{architecture}.gguf")
 
 

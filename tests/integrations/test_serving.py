@@ -24,10 +24,12 @@ from support.served import (
     BASE,
     DEEPSEEK,
     LENGTH,
+    PARTS,
     PLAIN,
     PROGRAMS,
     SCALINGS,
     SIZES,
+    STATED,
     YARN,
     Case,
     ask_mlx,
@@ -36,8 +38,6 @@ from support.served import (
 )
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
-STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
-PARTS = {"model_type": "mistral3", "text_config": {**PLAIN, "rope_parameters": STATED}}
 CASES = [
     *(Case(PLAIN, scaling) for scaling in SCALINGS),
     Case(PLAIN, Linear(1.3)),

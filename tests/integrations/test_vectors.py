@@ -1,7 +1,6 @@
 """Reference vectors: a port that was written from their page passes, and each of its mistakes is named."""
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -181,18 +180,14 @@ def test_twenty_published_configs_have_vectors() -> None:
         assert_vectors(Engines(expected.header).rotate, expected)
 
 
-def test_a_second_number_of_zero_leaves_the_attention_factor_of_yarn() -> None:
-    """Devstral 2's config has mscale 1 and mscale_all_dim 0, and llama_4_scaling_beta 0, which scales no query."""
-    layer = vectors(read(PUBLISHED["Devstral-2-123B-Instruct"]["config"])).header["layers"]["all"]
-    assert layer["attention_factor"] == pytest.approx(0.1 * math.log(64) + 1)
-    assert (layer["softmax_factor"], layer["query_scale"]) == (1.0, None)
-
-
 @pytest.mark.parametrize(
     "alone", [{"mscale": 0.7}, {"mscale_all_dim": 0.7}, {"mscale": 0.7, "mscale_all_dim": 0.0}]
 )
 def test_one_number_alone_leaves_the_attention_factor_of_yarn(alone: dict[str, float]) -> None:
-    """As transformers computes it; DeepSeek's code reads mscale_all_dim alone for its scores."""
+    """As transformers computes it; DeepSeek's code reads mscale_all_dim alone for its scores.
+
+    Devstral 2 states a second number of 0.
+    """
     given = llama(rope_scaling={**YARN, **alone})
     positions = read(given)
     own = ROPE_INIT_FUNCTIONS["yarn"](CONFIG_MAPPING["llama"].from_dict(given))[1]

@@ -1,14 +1,12 @@
 """What is written is what was meant: transformers turns a written config's layers as we do, in both spellings."""
 
 import json
-from typing import Any
 
 import pytest
 import torch
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
-from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.scaling import (
     NTK,
@@ -163,13 +161,6 @@ def test_deepseek_keeps_its_factor_on_scores(scaling: Scaling | LengthScaling | 
     other = type(model)(from_json(json.loads(json.dumps(written)))).eval()
     other.load_state_dict(model.state_dict())
     torch.testing.assert_close(logits(other, ids), want, rtol=0, atol=1e-4 * want.abs().max().item())
-
-
-def test_a_factor_on_scores_that_is_stated_is_kept() -> None:
-    positions = read(tiny("deepseek-v3").config)
-    stated: Any = YaRN(8.0, 64, mscale=1.0, mscale_all_dim=1.0)
-    assert softmax_factor(read(write(positions, stated)).rotary) == pytest.approx(stated.softmax_factor)
-    assert FAMILIES["deepseek_v3"].mscale_scores
 
 
 def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:

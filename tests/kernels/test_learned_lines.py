@@ -51,8 +51,7 @@ def test_second_derivatives_go_through_the_line() -> None:
     for out in (y, want):
         once = torch.autograd.grad(out.square().sum(), wanted, create_graph=True)
         found.append(torch.autograd.grad(sum(g.square().sum() for g in once), wanted, retain_graph=True))
-    for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+    torch.testing.assert_close(*found, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("text", ["t5", "fire"])

@@ -1,8 +1,5 @@
 """``Rotary(backend=…)``: who computes, why, and that every one of them behaves like the specification."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import Tensor
@@ -39,50 +36,6 @@ def test_every_impl_through_the_door(backend: str, pairing: str) -> None:
         close(rotary.at(at).rotate(q, k), plain.at(at).rotate(q, k))
         with_cache = rotary.at(at[..., -2:], at).rotate(q[:, :, -2:], k)
         close(with_cache, plain.at(at[..., -2:], at).rotate(q[:, :, -2:], k))
-
-
-ONE_GRAPH = """
-import torch
-from torch._dynamo.testing import CompileCounter
-from posenc import Rotary, positions
-
-def qk(length):
-    return torch.randn(2, 4, length, 16).bfloat16(), torch.randn(2, 2, length, 16).bfloat16()
-
-for pairing in ("half", "interleaved"):
-    counter, rotary = CompileCounter(), Rotary(16, pairing=pairing)
-    rotate = lambda q, k, at: rotary.at(at).rotate(q, k)
-    model = torch.compile(rotate, fullgraph=True, dynamic=True, backend=counter)
-    for length in (5, 6, 9):
-        given = *qk(length), positions.arange(length)
-        for got, want in zip(model(*given), rotate(*given), strict=True):
-            torch.testing.assert_close(got, want, rtol=2**-7, atol=2**-20)
-    print(counter.frame_count)
-"""
-
-
-@pytest.mark.slow
-def test_a_compiled_model_has_one_graph_for_all_lengths() -> None:
-    """In an interpreter of its own: compilers cannot trace the checks that tests wrap around the library."""
-    done = subprocess.run([sys.executable, "-c", ONE_GRAPH], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["1", "1"], done.stderr
-
-
-def test_export() -> None:
-    class Model(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.rotary = Rotary(16, pairing="interleaved")
-
-        def forward(self, q: Tensor, k: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-            return self.rotary.at(at).rotate(q, k)
-
-    q, k = qk()
-    length = torch.export.Dim("length", min=2, max=4096)
-    shapes = ({2: length}, {2: length}, {0: length})
-    exported = torch.export.export(Model(), (q, k, positions.arange(6)), dynamic_shapes=shapes).module()
-    longer = *qk(length=9), positions.arange(9)
-    close(exported(*longer), Model()(*longer))
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS)

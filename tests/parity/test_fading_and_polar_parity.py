@@ -1,26 +1,11 @@
-"""xPos and PoPE against x-transformers: scores near the start, where its absolute scales hold."""
+"""PoPE against x-transformers."""
 
 from types import ModuleType
 
 import torch
 
-from posenc import PoPE, XPos, scores
+from posenc import PoPE, scores
 from posenc.positions import arange
-
-
-def test_scores_of_xpos(x_transformers: ModuleType) -> None:
-    """It scales queries and keys by powers centred on half the length; differences are all that scores see."""
-    q, k = torch.randn(2, 2, 3, 40, 16, dtype=torch.float64)
-    freqs, scale = x_transformers.RotaryEmbedding(16, use_xpos=True).double()(torch.arange(40))
-    turned_q = x_transformers.apply_rotary_pos_emb(q, freqs, scale)
-    turned_k = x_transformers.apply_rotary_pos_emb(k, freqs, scale**-1)
-    want = turned_q @ turned_k.mT / 4
-    placed = XPos(16, pairing="interleaved").at(arange(40), dtype=torch.float64)
-    # Its frequencies are made in float32, off by 2^-24 each, over 40 positions; its powers of ζ too.
-    got = scores(*placed.rotate(q, k), placed, causal=True).tril()
-    want = want.tril()
-    bound = 40 * 2.0**-23 * 4 * q.norm(dim=-1).max() * k.norm(dim=-1).max() / 4
-    torch.testing.assert_close(got, want, rtol=0, atol=bound.item())
 
 
 def test_scores_of_pope(x_transformers: ModuleType) -> None:

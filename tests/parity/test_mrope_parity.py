@@ -8,7 +8,6 @@ from torch import Tensor
 
 from posenc import Rotary
 from posenc.encodings.axes import AxisMap, chunked, strided
-from posenc.errors import InvalidArgument
 
 pytestmark = pytest.mark.usefixtures("recent_transformers")
 
@@ -77,26 +76,3 @@ def test_exact_phases_are_theirs_but_for_their_rounding(theirs, made: AxisMap) -
     bound = angles * 2.0**-23 * 16 + 2.0**-23
     for mine, their in zip(rotary.tables(ids), want, strict=True):
         assert ((mine[:, 0] - their).abs() <= bound).all()
-
-
-@pytest.mark.parametrize(("theirs", "made"), CASES)
-def test_queries_and_keys_turn_as_theirs(theirs, made: AxisMap) -> None:
-    """And no longer where two axes change places."""
-    embedding, apply = theirs(sections(made))
-    ids, D = random_ids(), 2 * made.pairs
-    q, k = torch.randn(2, 4, 1000, D), torch.randn(2, 2, 1000, D)
-    want = apply(q, k, *embedding(q, ids))
-    rotary = Rotary(D, pairing="half", base=1e6, axes=made, phases="float32")
-    for mine, their in zip(rotary.at(ids).rotate(q, k), want, strict=True):
-        # Both round two products and a sum of numbers up to 5; only the order differs.
-        torch.testing.assert_close(mine, their, rtol=0, atol=2**-22 * 5)
-    swapped, _ = rotary.at(ids[[0, 2, 1]]).rotate(q, k)
-    assert (swapped - want[0]).abs().max() > 1
-
-
-def test_sections_that_cannot_be_dealt_out_are_refused() -> None:
-    """timm documents 8, 12, 12 for a head of 64 channels and turns 11, 11 and 10 pairs: the ladder ends first."""
-    with pytest.raises(InvalidArgument, match=r"strided\(8, 12, 12\) cannot be interleaved"):
-        strided(8, 12, 12)
-    dealt = [axis if (axis := i % 3) and i < 3 * (8, 12, 12)[axis] else 0 for i in range(32)]
-    assert dealt == list(strided(11, 11, 10).axis_of_pair), "what its rule comes to"

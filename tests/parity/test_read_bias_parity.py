@@ -62,19 +62,6 @@ def test_inkling_2_cuts_what_tokens_say() -> None:
     assert 0.1 < (cut.norm(dim=-1) < 0.999).float().mean() < 0.9
 
 
-def test_inkling_in_x_transformers(x_transformers: ModuleType) -> None:
-    theirs, ours = x_transformers.RelativeProjPositionalBias(24, 4, 6, 40), Inkling(24, 4, extent=40, basis=6)
-    with torch.no_grad():
-        theirs.to_distance_weights[0].weight.copy_(ours.weight)
-        theirs.to_distance_weights[0].bias.zero_()
-        theirs.distance_bank.copy_(ours.curves)
-        x = torch.randn(2, 100, 24)
-        here, _ = ours.at(arange(100)).with_content(x)
-        assert here.bias is not None
-        # Sums of 24 and of 6 float32 products of order one.
-        torch.testing.assert_close(here.bias.rows(0, 100, 100), theirs(x), rtol=0, atol=1e-6)
-
-
 def filled(module: torch.nn.Module) -> torch.nn.Module:
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=0.3)

@@ -36,7 +36,8 @@ ALSO = [
     ("glm-4v", "glm_ocr", "GlmOcrModel"),
 ]
 """Other models, each with a count of its own that is the rule of one of those families."""
-SAMPLE, BREADTH = 40, 1000
+COUNTS = pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.slow)])
+"""The number of random lists of spans."""
 
 
 def randomly(spans: Sequence[Span], draw: random.Random) -> list[Span]:
@@ -91,21 +92,16 @@ def equals_theirs(family: str, count: int, spans: Sequence[Span], home: tuple[st
 PICTURES = [Image(rows, columns) for rows in PATCHES for columns in PATCHES]
 
 
+@COUNTS
 @pytest.mark.parametrize("family", HOMES)
-def test_pictures_count_as_theirs(family: str) -> None:
-    equals_theirs(family, SAMPLE, PICTURES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", HOMES)
-def test_a_thousand_lists_of_pictures_count_as_theirs(family: str) -> None:
-    equals_theirs(family, BREADTH, PICTURES)
+def test_pictures_count_as_theirs(family: str, count: int) -> None:
+    equals_theirs(family, count, PICTURES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "module", "name"), ALSO, ids=[module for _, module, _ in ALSO])
 def test_a_thousand_lists_count_as_in_models_that_share_a_rule(family: str, module: str, name: str) -> None:
-    equals_theirs(family, BREADTH, PICTURES, (module, name))
+    equals_theirs(family, 1000, PICTURES, (module, name))
 
 
 LAST = [
@@ -116,15 +112,10 @@ LAST = [
 """Videos whose last time id lies within their grid's larger side, 5 tokens: there their next position is right."""
 
 
+@COUNTS
 @pytest.mark.parametrize(("family", "videos"), LAST, ids=[family for family, _ in LAST])
-def test_short_videos_count_as_theirs(family: str, videos: list[Span]) -> None:
-    equals_theirs(family, SAMPLE, [*videos, *PICTURES[:3]])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("family", "videos"), LAST, ids=[family for family, _ in LAST])
-def test_a_thousand_lists_with_videos_count_as_theirs(family: str, videos: list[Span]) -> None:
-    equals_theirs(family, BREADTH, [*videos, *PICTURES[:3]])
+def test_short_videos_count_as_theirs(family: str, videos: list[Span], count: int) -> None:
+    equals_theirs(family, count, [*videos, *PICTURES[:3]])
 
 
 @pytest.mark.parametrize("family", ["qwen2-vl", "qwen2.5-vl"])
@@ -182,7 +173,7 @@ def omni(row: list[Span], sounds: set[int]) -> tuple[Tensor, int]:
     return at[:, 0], int(delta) + len(ids)
 
 
-@pytest.mark.parametrize("count", [SAMPLE, pytest.param(BREADTH, marks=pytest.mark.slow)])
+@COUNTS
 def test_omni_counts_as_theirs(count: int) -> None:
     """Pictures, videos of any length and sounds; marks are text. (Sound woven into a video has no span here.)"""
     draw = random.Random(0)

@@ -1,7 +1,6 @@
-"""Tables against transformers (Whisper, M2M100, GPT-2, Swin) and x-transformers."""
+"""Tables against transformers (Whisper, M2M100, RoFormer, GPT-2, Swin)."""
 
 import math
-from types import ModuleType
 
 import pytest
 import torch
@@ -41,12 +40,6 @@ def test_the_papers_table_is_roformers() -> None:
     ours = Sinusoidal(32, order="block").table(arange(100))
     weight = theirs.create_weight() if hasattr(theirs, "create_weight") else theirs._init_weight()
     torch.testing.assert_close(ours, weight.float(), rtol=0, atol=100 * 2 * FLOAT32_ANGLE)
-
-
-def test_x_transformers(x_transformers: ModuleType) -> None:
-    theirs = x_transformers.ScaledSinusoidalEmbedding(32)(torch.zeros(1, 100, 32)) / 32**-0.5
-    ours = Sinusoidal(32, order="block").table(arange(100))
-    torch.testing.assert_close(ours, theirs.detach().view(100, 32), rtol=0, atol=100 * 2 * FLOAT32_ANGLE)
 
 
 def test_a_whole_gpt2() -> None:

@@ -8,10 +8,8 @@ import pytest
 from posenc.scaling import (
     NTK,
     Default,
-    DynamicNTK,
     Linear,
     Llama3,
-    LongRoPE,
     PerPair,
     Proportional,
     Scaling,
@@ -68,21 +66,3 @@ def test_known_bases_and_ends() -> None:
 def test_yarn_clamps_high_to_the_last_channel_not_the_last_pair() -> None:
     """The authors' code clamps a pair index to d−1; with d/2−1 the slowest pair would be fully interpolated."""
     assert YaRN(4, 8192).ends(16, 1e2) == (6, 13)
-
-
-def test_attention_factors() -> None:
-    assert YaRN(16, 4096).scale == pytest.approx(1.2772588722239782)
-    assert YaRN(1, 4096).scale == 1
-    deepseek = YaRN(40, 4096, mscale=1.0, mscale_all_dim=1.0)
-    assert (deepseek.scale, deepseek.softmax_factor) == (1, pytest.approx(1.8738542070926265))
-    assert YaRN(40, 4096).softmax_factor == 1
-    phi3 = LongRoPE((1.0,), (2.0,), 4096, 32).plan(5000)
-    assert phi3.frequencies(2, 1e4).attention_factor == pytest.approx(1.1902380714238083)
-
-
-def test_plans_change_only_past_the_trained_length() -> None:
-    dynamic, long = DynamicNTK(2, 4096), LongRoPE((1.0,), (2.0,), 4096, 2)
-    assert dynamic.plan(4096) == Default()
-    assert dynamic.plan(8192) == NTK(3.0)
-    assert DynamicNTK(1, 4096).plan(8192) == NTK(2.0)
-    assert [long.plan(n).frequencies(2, 1e4).float32 for n in (4096, 4097)] == [(1.0,), (0.5,)]

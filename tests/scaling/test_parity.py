@@ -69,6 +69,7 @@ def test_yarn(dim: int, base: float, factor: float, length: int, fast: float, sl
         reject()
     parameters = {"factor": factor, "original_max_position_embeddings": length, **ramp}
     check_same(ours, theirs("yarn", dim, base, length, **parameters))
+    assert scaling.softmax_factor == 1
     # A share g is off by a few units of 2^−24, and weighs at most `factor` times against θ/factor.
     low, high = scaling.ends(dim, base)
     steep = 1 if high - low > 0.5 else 1e3
@@ -139,11 +140,3 @@ def test_broken_yarn_is_rejected(mutant: Scaling) -> None:
     check_same(YARN.frequencies(128, 1e4), want)
     with pytest.raises(AssertionError):
         check_same(mutant.frequencies(128, 1e4), want)
-
-
-def test_partial_is_not_proportional() -> None:
-    want = theirs("proportional", 128, 1e4, partial_rotary_factor=0.25)
-    partial = Default().frequencies(32, 1e4)
-    padded = Frequencies(Proportional(0.25).frequencies(128, 1e4).exact, partial.float32 + (0.0,) * 48)
-    with pytest.raises(AssertionError):
-        check_same(padded, want)

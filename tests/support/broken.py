@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
-from posenc import ChannelRotary, Encoding, Learned, Placed
+from posenc import Encoding, Learned, Placed
 from posenc.clock import Clock
 from posenc.encodings.alibi import slopes
 from posenc.encodings.embedding_table import PlacedTable
@@ -73,20 +73,12 @@ class RotatesTogether(BrokenRotary):
 
 
 class FloatPositions(BrokenRotary):
-    """Computes positions and angles in a float type, which merges distinct positions and shifts far positions."""
-
-    angle_type: ClassVar[torch.dtype] = torch.float32
+    """Computes positions and angles in float32, which merges distinct positions and shifts far positions."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        ladder = torch.tensor([self.base ** (-i / 4) for i in range(4)], dtype=self.angle_type)
-        angle = positions.to(self.angle_type)[..., None] * ladder
+        ladder = torch.tensor([self.base ** (-i / 4) for i in range(4)])
+        angle = positions[..., None].float() * ladder
         return insert_head_axis(angle.cos().to(dtype)), insert_head_axis(angle.sin().to(dtype))
-
-
-class Bfloat16Positions(FloatPositions):
-    """Rounds positions to the dtype of the activations."""
-
-    angle_type: ClassVar[torch.dtype] = torch.bfloat16
 
 
 class SharedCache(BrokenRotary):
@@ -122,26 +114,11 @@ class OffByOneAfterCache(BrokenRotary):
         return super().tables(positions + (positions[..., :1] > 0), dtype)
 
 
-class CountsFromZero(BrokenRotary):
-    """Makes positions from the length, and ignores the positions that were passed."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        return super().tables(torch.arange(positions.shape[-1]).expand(positions.shape), dtype)
-
-
 class PaddingCounts(BrokenRotary):
     """Gives every row of a batch the positions of the first row."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return super().tables(positions[0].expand(positions.shape) if positions.dim() == 2 else positions, dtype)
-
-
-class Transposed(BrokenRotary):
-    """Rotates in the wrong direction, which is a relative rotation with queries and keys exchanged."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        cos, sin = super().tables(positions, dtype)
-        return cos, -sin
 
 
 class NotARotation(BrokenRotary):
@@ -161,29 +138,35 @@ class RoundedTables(BrokenRotary):
         return placed
 
 
-class Detached(BrokenRotary):
+Turn = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""The right rotation of queries and keys."""
+
+
+class Rotates(BrokenRotary):
+    """Rotates with ``turned``, which gets the right rotation."""
+
+    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return turn(q, k)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        placed.rotate = partial(self.turned, placed.rotate)  # type: ignore[assignment,method-assign]
+        return placed
+
+
+class Detached(Rotates):
     """Stops gradients at the rotation of keys."""
 
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = super().place(q_positions, k_positions, dtype)
-        turn = placed.rotate
-        placed.rotate = lambda q, k: turn(q, k.detach())  # type: ignore[method-assign]
-        return placed
+    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return turn(q, k.detach())
 
 
-class InPlace(BrokenRotary):
+class InPlace(Rotates):
     """Overwrites the queries and keys that were passed."""
 
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = super().place(q_positions, k_positions, dtype)
-        turn = placed.rotate
-
-        def overwrite(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-            turned_q, turned_k = turn(q, k)
-            return q.copy_(turned_q), k.copy_(turned_k)
-
-        placed.rotate = overwrite  # type: ignore[method-assign]
-        return placed
+    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        turned_q, turned_k = turn(q, k)
+        return q.copy_(turned_q), k.copy_(turned_k)
 
 
 class FloatBuffer(BrokenRotary):
@@ -254,13 +237,6 @@ class CalledRelative(SilentClamp):
     """Declares an absolute encoding as relative."""
 
     relative = True
-
-
-def called_a_rotation() -> Encoding:
-    """Return an encoding that rotates a pair by two angles, but declares that rotation keeps lengths."""
-    made = ChannelRotary(8, layout="hunyuan-vl")
-    made.isometric = True
-    return made
 
 
 class Forgetful(SilentClamp):

@@ -6,13 +6,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from posenc import Bias, CoPE, Encoding, FoX, Placed, Shaw
+from posenc import Bias, Encoding, FoX, Placed
 from posenc.encodings.alibi import LinearBias, slopes
-from posenc.encodings.cope import CountedBias
 from posenc.encodings.fox import ForgetBias
 from posenc.encodings.placed import ContentState, KeyPositions, Positions, insert_head_axis, row_scale
 from posenc.kernels.attention.low_rank import linear
-from support.broken import BrokenRotary
+from support.broken import BrokenRotary, Rotates, Turn
 
 
 class Biased(Encoding):
@@ -72,19 +71,12 @@ class KeepsQuiet(LinearBias):
         return whole - whole.amax(-1, keepdim=True)
 
 
-class FirstHeadPlain(BrokenRotary):
+class FirstHeadPlain(Rotates):
     """Does not rotate the first head of its input."""
 
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = super().place(q_positions, k_positions, dtype)
-        turn = placed.rotate
-
-        def all_but_one(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-            turned_q, turned_k = turn(q, k)
-            return torch.cat((q[:, :1], turned_q[:, 1:]), dim=1), turned_k
-
-        placed.rotate = all_but_one  # type: ignore[method-assign]
-        return placed
+    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        turned_q, turned_k = turn(q, k)
+        return torch.cat((q[:, :1], turned_q[:, 1:]), dim=1), turned_k
 
 
 class SumsByRow(ForgetBias):
@@ -156,41 +148,6 @@ class PlacedBroken(Placed):
         return here
 
 
-class CountedByRow(CountedBias):
-    """Adds up gates in the order of the tensors instead of the order of tokens."""
-
-    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        return CountedByRow(self.table, self.heads, torch.arange(k_order.shape[-1]))
-
-
-class CountsByRow(Biased):
-    """Contains CoPE, but counts positions by row."""
-
-    uses_queries = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cope = CoPE(8, 4, positions=5, std=1.0)
-
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return CountedByRow(self.cope.weight.double(), 4)
-
-
-class MeetsByRow(Biased):
-    """Shaw's bias with distances between indices in the tensors instead of positions."""
-
-    uses_queries = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.shaw = Shaw(8, 4, behind=9, std=1.0)
-
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        S = k_positions.shape[-1]
-        rows = torch.arange(S - q_positions.shape[-1], S), torch.arange(S)
-        return self.shaw.at(*rows, dtype=torch.float64).bias
-
-
 class ScaleLate(Encoding):
     """Scales every row of scores by the factor of the previous row."""
 
@@ -245,14 +202,11 @@ class LooksAtPositions(BrokenRotary):
         return super().place(q_positions, k_positions, torch.float64 if far else dtype)
 
 
-class LooksAtQueries(BrokenRotary):
+class LooksAtQueries(Rotates):
     """Reads the value of a query."""
 
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = super().place(q_positions, k_positions, dtype)
-        turn = placed.rotate
-        placed.rotate = lambda q, k: turn(q, k) if float(q.max()) < 1e6 else (q, k)  # type: ignore[method-assign]
-        return placed
+    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return turn(q, k) if float(q.max()) < 1e6 else (q, k)
 
 
 class TellsLengthsApart(BrokenRotary):

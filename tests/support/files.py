@@ -38,11 +38,16 @@ def converted(
     llama_cpp.Fields(
         {key: value for key, value in every.items() if value is not None}, fields.tensors if lists else {}
     ).add_to(writer)
+    finish(writer)
+    return str(folder / name)
+
+
+def finish(writer: Any) -> None:
+    """Write the fields and tensors of a GGUF writer to its file."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return str(folder / name)
 
 
 def compared(*words: str) -> tuple[int, list[dict[str, Any]], str]:

@@ -6,7 +6,8 @@ from torch import Tensor
 from posenc import Placed
 from posenc.encodings.placed import KeyPositions, Positions
 from posenc.encodings.rotary import rotate
-from support.mutants import BrokenRotary, Mutant
+from support.broken import BrokenRotary, Rotates, Turn
+from support.mutants import Mutant
 from support.plumbing import independence, modes, survival
 
 
@@ -53,19 +54,12 @@ class ByReference(BrokenRotary):
         return super().place(self.given, self.given, dtype)
 
 
-class TakenForContiguous(BrokenRotary):
+class TakenForContiguous(Rotates):
     """Reads queries as if they were contiguous in memory."""
 
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = super().place(q_positions, k_positions, dtype)
-        long = placed.rotate
-
-        def turn(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-            strides = torch.empty(q.shape, device="meta").stride()
-            return long(q.as_strided(q.shape, strides), k)
-
-        placed.rotate = turn  # type: ignore[method-assign]
-        return placed
+    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        strides = torch.empty(q.shape, device="meta").stride()
+        return turn(q.as_strided(q.shape, strides), k)
 
 
 class OnTheDefaultDevice(BrokenRotary):

@@ -76,6 +76,11 @@ DEEPSEEK = {
     "kv_lora_rank": 8,
     "num_key_value_heads": 4,
 }
+STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
+SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
+"""YaRN with the pair of factors of DeepSeek, and with a pair whose ratio is 1."""
+PARTS = {"model_type": "mistral3", "text_config": {**PLAIN, "rope_parameters": STATED}}
+PARTIAL = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
 LLAMA_CPP = f"llama.cpp in xllamacpp {XLLAMACPP}"
 SMOLLM = {
     "model_type": "llama",

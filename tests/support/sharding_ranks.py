@@ -42,6 +42,19 @@ TEXTS = {
 }
 
 
+PADDING, SEGMENTS = torch.arange(LENGTH) >= torch.tensor([[5], [0]]), torch.arange(LENGTH) // 20
+DENSE = torch.rand(B, 1, LENGTH, LENGTH, generator=torch.Generator().manual_seed(4)) < 0.7
+KINDS: dict[str, dict[str, Any]] = {
+    "causal": {},
+    "padding": {"key_mask": PADDING},
+    "documents": {"q_segments": SEGMENTS},
+    "window": {"window": 9},
+    "chunks": {"chunk": 7},
+    "dense": {"dense": DENSE},
+}
+"""The arguments of a mask for the whole sequence."""
+
+
 def made(name: str) -> posenc.Encoding:
     """Create the encoding of this name, with the same parameters on every rank."""
     torch.manual_seed(1)
@@ -72,19 +85,37 @@ class Gather(torch.autograd.Function):
         return grad.narrow(ctx.axis, dist.get_rank() * ctx.size, ctx.size), None
 
 
-def whole(name: str) -> tuple[Tensor, list[Tensor]]:
-    """Return the output of the unsharded layer, and the gradients of x, q, k, v and the parameters."""
-    encoding = made(name)
+def settings_of(kind: str) -> dict[str, Any]:
+    """Return the softcap and the sinks of attention with this kind of mask."""
+    sinks = torch.linspace(-1, 2, H, dtype=torch.float64, requires_grad=True)
+    return {"softcap": 1.5, "sinks": sinks} if kind in ("padding", "window") else {}
+
+
+def sharded_kind(kind: str, own: Tensor, everyone: Tensor) -> dict[str, Any]:
+    """Return the arguments of a mask for the queries of one rank and the keys of all ranks."""
+    of_tensors = {
+        "padding": {"key_mask": PADDING[:, everyone]},
+        "documents": {"q_segments": SEGMENTS[own], "k_segments": SEGMENTS[everyone]},
+        "dense": {"dense": DENSE[:, :, own][..., everyone]},
+    }
+    return of_tensors.get(kind, KINDS[kind])
+
+
+def whole(name: str, kind: str) -> tuple[Tensor, list[Tensor]]:
+    """Return the output of the unsharded layer, and the gradients of x, q, k, v, the parameters and the sinks."""
+    encoding, settings = made(name), settings_of(kind)
     x, q, k, v, weight = tensors()
     given = [t.requires_grad_() for t in (x, q, k, v)]
     at = arange(LENGTH)
     here, _ = encoding.at(at, dtype=torch.float64).with_content(x)
-    y = posenc.attention(*here.rotate(q, k), v, here, causal=True)
-    return y.detach(), _gradients((y * weight).sum(), given, encoding)
+    y = posenc.attention(*here.rotate(q, k), v, here, Mask(causal=True, **KINDS[kind]), **settings)
+    return y.detach(), _gradients((y * weight).sum(), given, encoding, settings)
 
 
-def _gradients(loss: Tensor, given: list[Tensor], encoding: posenc.Encoding) -> list[Tensor]:
-    wanted = [*given, *encoding.parameters()]
+def _gradients(
+    loss: Tensor, given: list[Tensor], encoding: posenc.Encoding, settings: dict[str, Any]
+) -> list[Tensor]:
+    wanted = [*given, *encoding.parameters(), *([settings["sinks"]] if settings else [])]
     found = torch.autograd.grad(loss, wanted, allow_unused=True)
     return [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
 
@@ -96,20 +127,27 @@ def shard(zigzag: bool) -> tuple[Tensor, Tensor]:
     return shards[dist.get_rank()], torch.cat(shards)
 
 
-def compared(name: str, zigzag: bool, attend: Callable[..., Tensor], watched: AbstractContextManager) -> None:
+def compared(
+    name: str,
+    zigzag: bool,
+    attend: Callable[..., Tensor],
+    watched: AbstractContextManager,
+    kind: str = "causal",
+) -> None:
     """Compare a rank's share of a layer, forward and backward, with the whole layer."""
     own, everyone = shard(zigzag)
-    encoding = made(name)
+    encoding, settings = made(name), settings_of(kind)
     x, q, k, v, weight = tensors()
     local = [x[:, own].clone().requires_grad_(), *(t[:, :, own].clone().requires_grad_() for t in (q, k, v))]
     here, state = encoding.at(own, everyone, dtype=torch.float64).with_content(local[0])
     rotated = here.rotate(local[1], local[2])
     if state is not None:
         here = here.with_state(Gather.apply(state, 2))
+    mask = Mask(causal=True, q_order=own, k_order=everyone, **sharded_kind(kind, own, everyone))
     with watched:
-        y = attend(*rotated, local[3], here, Mask(causal=True, q_order=own, k_order=everyone))
-        got = _gradients((y * weight[:, :, own]).sum(), local, encoding)
-    want, gradients = whole(name)
+        y = attend(*rotated, local[3], here, mask, **settings)
+        got = _gradients((y * weight[:, :, own]).sum(), local, encoding, settings)
+    want, gradients = whole(name, kind)
     _near(y, want[:, :, own])
     _compare(got, gradients, own)
 
@@ -155,39 +193,9 @@ def refused(_: str, zigzag: bool) -> None:
             posenc.ring_attention(q, k, v, here, seen)
 
 
-def ring_with_all_that_masks_say(name: str, zigzag: bool) -> None:
+def masked(kind: str, zigzag: bool) -> None:
     """Test a ring with padding, documents, a window, chunks or a dense mask, softcap and sinks, for rotary."""
-    (own, everyone), encoding = shard(zigzag), made("rotary")
-    _, q, k, v, weight = tensors()
-    padding, segments = arange(LENGTH) >= torch.tensor([[5], [0]]), arange(LENGTH) // 20
-    dense = torch.rand(B, 1, LENGTH, LENGTH, generator=torch.Generator().manual_seed(4)) < 0.7
-    given = [t.clone().requires_grad_() for t in (q, k, v)]
-    sinks = torch.linspace(-1, 2, H, dtype=torch.float64, requires_grad=True)
-    kinds = {"padding": {"key_mask": padding}, "documents": {"q_segments": segments}, "window": {"window": 9}}
-    kinds |= {"chunks": {"chunk": 7}, "dense": {"dense": dense}}
-    settings = {"softcap": 1.5, "sinks": sinks} if name in ("padding", "window") else {}
-    at = arange(LENGTH)
-    placed = encoding.at(at, dtype=torch.float64)
-    mask = Mask(causal=True, **kinds[name])
-    want = posenc.attention(*placed.rotate(*given[:2]), given[2], placed, mask, **settings)
-    wanted = [*given, sinks] if settings else given
-    gradients = torch.autograd.grad((want * weight).sum(), wanted)
-    of_keys = {
-        "padding": {"key_mask": padding[:, everyone]},
-        "documents": {"q_segments": segments[own], "k_segments": segments[everyone]},
-        "dense": {"dense": dense[:, :, own][..., everyone]},
-    }
-    mask = Mask(causal=True, q_order=own, k_order=everyone, **of_keys.get(name, kinds[name]))
-    local = [t.detach()[:, :, own].requires_grad_() for t in given]
-    here = encoding.at(own, everyone, dtype=torch.float64)
-    y = posenc.ring_attention(*here.rotate(*local[:2]), local[2], here, mask, **settings)
-    _near(y, want[:, :, own])
-    got = torch.autograd.grad((y * weight[:, :, own]).sum(), [*local, sinks] if settings else local)
-    for g, w in zip(got[:3], gradients[:3], strict=True):
-        _near(g, w[:, :, own])
-    for g, w in zip(got[3:], gradients[3:], strict=True):
-        dist.all_reduce(g)
-        _near(g, w)
+    compared("rotary", zigzag, posenc.ring_attention, nullcontext(), kind)
 
 
 def _compare(got: list[Tensor], want: list[Tensor], own: Tensor) -> None:
@@ -217,7 +225,7 @@ def run(ranks: int, jobs: list[tuple[str, str, bool]]) -> None:
 WAYS = {
     "gathered": gathered,
     "ring": ring,
-    "masks": ring_with_all_that_masks_say,
+    "masks": masked,
     "refused": refused,
 }
 

@@ -6,6 +6,8 @@ from string import ascii_lowercase
 import gguf
 import numpy as np
 
+from support.files import finish
+
 WIDTH, LAYERS, TOKENS, INNER = 32, 2, 64, 32
 
 
@@ -36,7 +38,4 @@ def save_gguf(file: Path) -> None:
     for name, shape in shapes.items():
         weight = np.ones(shape) if len(shape) == 1 else 0.3 * draw.normal(size=shape)
         made.add_tensor(f"{name}.weight", weight.astype(np.float32))
-    made.write_header_to_file()
-    made.write_kv_data_to_file()
-    made.write_tensors_to_file()
-    made.close()
+    finish(made)

@@ -175,13 +175,18 @@ def tiny(family: str, dtype: torch.dtype = torch.float32) -> nn.Module:
         more = {**more, "num_kv_heads": 2}
     if family == "olmo3" and "convert_rope_params_to_dict" not in vars(kind.config_class):
         pytest.skip("this transformers knows one rotation for all layers of olmo3")
+    return sharp(kind, {**sizes, **more}).to(dtype)
+
+
+def sharp(kind: Any, settings: dict[str, Any]) -> nn.Module:
+    """Create a random model of this class whose matrices are so large that a wrong position changes the logits."""
     torch.manual_seed(0)
-    model = kind(kind.config_class(**{**sizes, **more})).eval()
+    model = kind(kind.config_class(**settings)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 2:
                 parameter.normal_(0, 2 * parameter.shape[1] ** -0.5)
-    return model.to(dtype)
+    return model
 
 
 def tokens(length: int = 48) -> Tensor:

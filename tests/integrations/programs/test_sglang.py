@@ -21,13 +21,10 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.programs import sglang, vllm
 from posenc.scaling import Default, Linear, LongRoPE, YaRN
 from support.released import Layer, functions, released, run, statements
-from support.served import DEEPSEEK, LENGTH, PLAIN, PROGRAMS, SCALINGS, YARN, Case, asked
+from support.served import DEEPSEEK, LENGTH, PARTS, PLAIN, PROGRAMS, SCALINGS, SECOND, STATED, YARN, Case, asked
 
 VERSION = sglang.RELEASES.versions[-1]
 FOLDER = f"sglang-{VERSION}"
-STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
-SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
-PARTS = {"model_type": "mistral3", "text_config": {**PLAIN, "rope_parameters": STATED}}
 CASES = [
     *(Case(PLAIN, scaling, 4 * LENGTH) for scaling in SCALINGS),
     *(Case(PLAIN, scaling) for scaling in (Linear(4), Linear(1.3), YaRN(4, LENGTH), YaRN(1.3, LENGTH))),

@@ -54,10 +54,13 @@ from support.served import (  # noqa: E402
     BASE,
     DEEPSEEK,
     LENGTH,
+    PARTIAL,
     PLAIN,
     PROGRAMS,
     SCALINGS,
+    SECOND,
     SIZES,
+    STATED,
     YARN,
     Case,
     asked,
@@ -67,11 +70,8 @@ pytestmark = [
     pytest.mark.programs,
     pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no transformers 4 here; type: make programs"),
 ]
-PARTIAL = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
 SECTIONS = {"rope_type": "default", "rope_theta": BASE, "mrope_section": [2, 3, 3]}
 QWEN2_VL = {"model_type": "qwen2_vl_text", **SIZES, "rope_parameters": SECTIONS}
-STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
-SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
 CASES = [
     *(Case(PLAIN, scaling, 4 * LENGTH) for scaling in SCALINGS),
     *(Case({**PLAIN, "rope_parameters": stated}) for stated in (YARN, STATED, {**YARN, "attention_factor": 1.0})),
