@@ -58,74 +58,50 @@ class BrokenRotary(Encoding):
         return PlacedTables(q_positions, k_positions, partial(self.tables, dtype=dtype))
 
 
-class PlacedTogether(PlacedTables):
-    """Does not rotate keys without queries."""
-
-    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        return (q, k) if q is None else super().rotate(q, k)
+def ladder(base: float = 1e4) -> Tensor:
+    """Return the frequencies in the default dtype."""
+    return torch.tensor([base ** (-i / 4) for i in range(4)])
 
 
-class RotatesTogether(BrokenRotary):
-    """Does not rotate keys that are passed without queries."""
+def tables_of(angle: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return insert_head_axis(angle.cos().to(dtype)), insert_head_axis(angle.sin().to(dtype))
 
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTogether(q_positions, k_positions, partial(self.tables, dtype=dtype))
+
+class Retabled(BrokenRotary):
+    """Rotates by what ``change`` makes of the right tables, the positions and the dtype."""
+
+    def __init__(self, change: Callable[..., tuple[Tensor, ...]]) -> None:
+        super().__init__()
+        self.change = change
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        return cast(tuple[Tensor, Tensor], self.change(super().tables, positions, dtype))
 
 
 class FloatPositions(BrokenRotary):
     """Computes positions and angles in float32, which merges distinct positions and shifts far positions."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        ladder = torch.tensor([self.base ** (-i / 4) for i in range(4)])
-        angle = positions[..., None].float() * ladder
-        return insert_head_axis(angle.cos().to(dtype)), insert_head_axis(angle.sin().to(dtype))
+        return tables_of(positions[..., None].float() * ladder(self.base), dtype)
 
 
-class SharedCache(BrokenRotary):
-    """Caches a table for all instances, keyed by positions but not by base."""
+class Cached(BrokenRotary):
+    """Keeps tables in ``kept`` by what ``key`` makes of positions and dtype, and regardless of the base."""
 
-    kept: ClassVar[dict[tuple[object, ...], tuple[Tensor, Tensor]]] = {}
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        key = (tuple(positions.flatten().tolist()), dtype)
-        if key not in self.kept:
-            self.kept[key] = super().tables(positions, dtype)
-        return self.kept[key]
-
-
-class LengthCache(BrokenRotary):
-    """Caches a table by length, so that a second call gets the positions of the first call."""
-
-    def __init__(self, base: float = 1e4) -> None:
+    def __init__(
+        self,
+        key: Callable[[Tensor, torch.dtype], object],
+        kept: dict[object, tuple[Tensor, Tensor]] | None = None,
+        base: float = 1e4,
+    ) -> None:
         super().__init__(base)
-        self.kept: dict[tuple[object, ...], tuple[Tensor, Tensor]] = {}
+        self.key, self.kept = key, {} if kept is None else kept
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        key = (positions.shape, dtype)
+        key = self.key(positions, dtype)
         if key not in self.kept:
             self.kept[key] = super().tables(positions, dtype)
         return self.kept[key]
-
-
-class OffByOneAfterCache(BrokenRotary):
-    """Places tokens that follow a cache one position too far."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        return super().tables(positions + (positions[..., :1] > 0), dtype)
-
-
-class PaddingCounts(BrokenRotary):
-    """Gives every row of a batch the positions of the first row."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        return super().tables(positions[0].expand(positions.shape) if positions.dim() == 2 else positions, dtype)
-
-
-class NotARotation(BrokenRotary):
-    """Uses cos in the place of sin, so that lengths change."""
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTables(q_positions, k_positions, lambda p: (self.tables(p, dtype)[0],) * 2)
 
 
 class RoundedTables(BrokenRotary):
@@ -138,35 +114,17 @@ class RoundedTables(BrokenRotary):
         return placed
 
 
-Turn = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""The right rotation of queries and keys."""
-
-
 class Rotates(BrokenRotary):
-    """Rotates with ``turned``, which gets the right rotation."""
+    """Rotates with ``change``, which gets the right rotation, the queries and the keys."""
 
-    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        return turn(q, k)
+    def __init__(self, change: Callable[..., tuple[Tensor | None, ...]]) -> None:
+        super().__init__()
+        self.change = change
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions, dtype)
-        placed.rotate = partial(self.turned, placed.rotate)  # type: ignore[assignment,method-assign]
+        placed.rotate = partial(self.change, placed.rotate)  # type: ignore[assignment,method-assign]
         return placed
-
-
-class Detached(Rotates):
-    """Stops gradients at the rotation of keys."""
-
-    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        return turn(q, k.detach())
-
-
-class InPlace(Rotates):
-    """Overwrites the queries and keys that were passed."""
-
-    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        turned_q, turned_k = turn(q, k)
-        return q.copy_(turned_q), k.copy_(turned_k)
 
 
 class FloatBuffer(BrokenRotary):
@@ -174,12 +132,10 @@ class FloatBuffer(BrokenRotary):
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__(base)
-        ladder = torch.tensor([base ** (-i / 4) for i in range(4)])
-        self.register_buffer("frequencies", ladder, persistent=False)
+        self.register_buffer("frequencies", ladder(base), persistent=False)
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        angle = positions[..., None].float() * self.get_buffer("frequencies")
-        return insert_head_axis(angle.cos().to(dtype)), insert_head_axis(angle.sin().to(dtype))
+        return tables_of(positions[..., None].float() * self.get_buffer("frequencies"), dtype)
 
 
 class FilledWithParameters(FloatBuffer):
@@ -187,7 +143,7 @@ class FilledWithParameters(FloatBuffer):
 
     def reset_parameters(self) -> None:
         with torch.no_grad():
-            self.get_buffer("frequencies").copy_(torch.tensor([self.base ** (-i / 4) for i in range(4)]))
+            self.get_buffer("frequencies").copy_(ladder(self.base))
 
 
 class PersistentTable(FloatBuffer):
@@ -196,15 +152,6 @@ class PersistentTable(FloatBuffer):
     def __init__(self, base: float = 1e4) -> None:
         super().__init__(base)
         self._non_persistent_buffers_set.clear()
-
-
-class AutocastTable(BrokenRotary):
-    """Computes angles by a matrix product, which autocast rounds."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        ladder = torch.tensor([[self.base ** (-i / 4) for i in range(4)]])
-        angle = positions[..., None].float() @ ladder
-        return insert_head_axis(angle.float().cos().to(dtype)), insert_head_axis(angle.float().sin().to(dtype))
 
 
 class SilentClamp(Encoding):

@@ -11,7 +11,7 @@ from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.fox import ForgetBias
 from posenc.encodings.placed import ContentState, KeyPositions, Positions, insert_head_axis, row_scale
 from posenc.kernels.attention.low_rank import linear
-from support.broken import BrokenRotary, Rotates, Turn
+from support.broken import BrokenRotary
 
 
 class Biased(Encoding):
@@ -69,14 +69,6 @@ class KeepsQuiet(LinearBias):
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         whole = super().rows(first, last, keys, scores, start)
         return whole - whole.amax(-1, keepdim=True)
-
-
-class FirstHeadPlain(Rotates):
-    """Does not rotate the first head of its input."""
-
-    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        turned_q, turned_k = turn(q, k)
-        return torch.cat((q[:, :1], turned_q[:, 1:]), dim=1), turned_k
 
 
 class SumsByRow(ForgetBias):
@@ -186,14 +178,6 @@ class OtherEffects(BrokenRotary):
     acts_on = ("queries_keys", "bias")
 
 
-class DefaultTyped(BrokenRotary):
-    """Computes angles in the default dtype."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        angle = positions[..., None] * torch.tensor([self.base ** (-i / 4) for i in range(4)])
-        return insert_head_axis(angle.cos().to(dtype)), insert_head_axis(angle.sin().to(dtype))
-
-
 class LooksAtPositions(BrokenRotary):
     """Reads the value of a position, which is not known during tracing."""
 
@@ -202,17 +186,8 @@ class LooksAtPositions(BrokenRotary):
         return super().place(q_positions, k_positions, torch.float64 if far else dtype)
 
 
-class LooksAtQueries(Rotates):
-    """Reads the value of a query."""
-
-    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        return turn(q, k) if float(q.max()) < 1e6 else (q, k)
-
-
 class TellsLengthsApart(BrokenRotary):
     """Computes the same result in another way for long sequences."""
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        if positions.shape[-1] > 16:
-            return super().tables(positions.clone(), dtype)
-        return super().tables(positions, dtype)
+        return super().tables(positions.clone() if positions.shape[-1] > 16 else positions, dtype)

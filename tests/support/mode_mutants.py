@@ -1,12 +1,14 @@
 """Encodings whose results depend on the mode, the memory layout or the device, each rejected by a law."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from posenc import Placed
 from posenc.encodings.placed import KeyPositions, Positions
 from posenc.encodings.rotary import rotate
-from support.broken import BrokenRotary, Rotates, Turn
+from support.broken import BrokenRotary, Retabled, Rotates
 from support.mutants import Mutant
 from support.plumbing import independence, modes, survival
 
@@ -54,36 +56,27 @@ class ByReference(BrokenRotary):
         return super().place(self.given, self.given, dtype)
 
 
-class TakenForContiguous(Rotates):
-    """Reads queries as if they were contiguous in memory."""
-
-    def turned(self, turn: Turn, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        strides = torch.empty(q.shape, device="meta").stride()
-        return turn(q.as_strided(q.shape, strides), k)
-
-
-class OnTheDefaultDevice(BrokenRotary):
-    """Multiplies tables by numbers on the default device."""
-
-    def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        cos, sin = super().tables(positions, dtype)
-        return cos * torch.ones(cos.shape[-1]), sin
-
-
-class LooksForTheLast(BrokenRotary):
-    """Reduces positions, even if there are none."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        return super().tables(positions + 0 * positions.amax(), dtype)
-
-
 MUTANTS = [
     Mutant("another way without gradients", RoundsWithoutGradients, modes.is_the_same_without_gradients),
     Mutant("a wider type rounded at position 0", RoundsWithoutGradients, modes.passes_position_zero_exactly),
     Mutant("tables kept from any mode", LazyTables, modes.may_first_be_used_anywhere),
     Mutant("positions by reference", ByReference, modes.keeps_the_positions_it_was_given),
-    Mutant("the last of no positions", LooksForTheLast, independence.takes_no_tokens),
-    Mutant("strides not looked at", TakenForContiguous, independence.strides_change_nothing),
-    Mutant("numbers on the default device", OnTheDefaultDevice, survival.survives_another_default_device),
+    Mutant(
+        "the last of no positions",
+        partial(Retabled, lambda tables, at, dtype: tables(at + 0 * at.amax(), dtype)),
+        independence.takes_no_tokens,
+    ),
+    Mutant(
+        "strides not looked at",
+        partial(
+            Rotates, lambda turn, q, k: turn(q.as_strided(q.shape, torch.empty(q.shape, device="meta").stride()), k)
+        ),
+        independence.strides_change_nothing,
+    ),
+    Mutant(
+        "numbers on the default device",
+        partial(Retabled, lambda tables, at, dtype: [table * torch.ones(4) for table in tables(at, dtype)]),
+        survival.survives_another_default_device,
+    ),
 ]
 """The mutants of this file, in the form of mutants.py."""

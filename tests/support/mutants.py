@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+
+import torch
 
 from posenc import Encoding
 from posenc.encodings.text import Recipe, parse
 from posenc.laws import Law, computes, feeding, independence, paths, sharding, survival, tracing
 from support import broken, broken_layers, broken_scores, contracts, plumbing, reference
-from support.broken import BrokenALiBi, BrokenRotary
+from support.broken import BrokenALiBi, BrokenRotary, Cached, Retabled, Rotates, ladder, tables_of
 from support.broken_scores import Biased, BrokenFoX, TwoAxes
 from support.cases import Case
 
@@ -41,6 +44,11 @@ WHOLE = {
 }
 """The correct encodings from which the mutants were made."""
 
+BY_LENGTH = partial(Cached, lambda at, dtype: (at.shape, dtype))
+"""Its second call gets the positions of the first call of that length."""
+BY_POSITIONS = partial(Cached, lambda at, dtype: (tuple(at.flatten().tolist()), dtype), {})
+"""All its instances share one cache, whatever their base."""
+
 MUTANTS = [
     Mutant("the wrong pairing", BrokenRotary, FORMULA, reference.Rotation(8, "interleaved")),
     Mutant("ALiBi's sign turned", lambda: BrokenALiBi(lambda m, o: m * o.abs()), FORMULA, SLOPES),
@@ -55,23 +63,47 @@ MUTANTS = [
     Mutant("float32 positions", broken.FloatPositions, computes.sees_only_the_offset),
     Mutant("an absolute encoding called relative", broken.CalledRelative, computes.sees_only_the_offset),
     Mutant("axes swapped at the keys", lambda: TwoAxes(swapped=True), computes.sees_only_the_offset),
-    Mutant("no rotation at all", broken.NotARotation, computes.rotation_keeps_norms),
-    Mutant("keys alone left as they are", broken.RotatesTogether, computes.rotates_queries_and_keys_apart),
-    Mutant("an overwritten input", broken.InPlace, computes.leaves_inputs_and_values_alone),
+    Mutant(
+        "no rotation at all",
+        partial(Retabled, lambda tables, at, dtype: 2 * tables(at, dtype)[:1]),
+        computes.rotation_keeps_norms,
+    ),
+    Mutant(
+        "keys alone left as they are",
+        partial(Rotates, lambda turn, q, k: (q, k) if q is None else turn(q, k)),
+        computes.rotates_queries_and_keys_apart,
+    ),
+    Mutant(
+        "an overwritten input",
+        partial(Rotates, lambda turn, q, k: [x.copy_(y) for x, y in zip((q, k), turn(q, k), strict=True)]),
+        computes.leaves_inputs_and_values_alone,
+    ),
     Mutant("one row for all positions", broken.Forgetful, computes.tells_orders_apart),
     Mutant("a silent clamp past the end", broken.SilentClamp, computes.refuses_what_is_no_position),
-    Mutant("off by one after a cache", broken.OffByOneAfterCache, feeding.whole_is_pieces),
+    Mutant(
+        "off by one after a cache",
+        partial(Retabled, lambda tables, at, dtype: tables(at + (at[..., :1] > 0), dtype)),
+        feeding.whole_is_pieces,
+    ),
     Mutant("ALiBi between rows", broken.RowsInsteadOfPositions, feeding.whole_is_pieces),
     Mutant("a state dropped", lambda: BrokenFoX(drops=True), feeding.whole_is_pieces),
     Mutant("a scale one position late", broken_scores.ScaleLate, feeding.whole_is_pieces),
-    Mutant("padding counts as tokens", broken.PaddingCounts, feeding.together_is_apart),
+    Mutant(
+        "padding counts as tokens",
+        partial(Retabled, lambda tables, at, dtype: tables(at[0].expand(at.shape) if at.dim() == 2 else at, dtype)),
+        feeding.together_is_apart,
+    ),
     Mutant("packed documents count on", broken.RowNumbers, feeding.together_is_apart),
     Mutant("distances between slots", broken.RowsInsteadOfPositions, sharding.slots_are_a_cache),
     Mutant("distances between a shard's rows", broken.RowsInsteadOfPositions, sharding.sharded_is_whole),
     Mutant("a shard's scale one late", broken_scores.ScaleLate, sharding.sharded_is_whole),
     Mutant("a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.sharded_is_whole),
     Mutant("a row's number left out untold", lambda: Biased(broken_scores.KeepsQuiet), sharding.ring_is_whole),
-    Mutant("heads counted from the rank's first", broken_scores.FirstHeadPlain, sharding.heads_are_whole),
+    Mutant(
+        "heads counted from the rank's first",
+        partial(Rotates, lambda turn, q, k: (torch.cat((q[:, :1], turn(q, k)[0][:, 1:]), 1), turn(q, k)[1])),
+        sharding.heads_are_whole,
+    ),
     Mutant("a line off by one", broken_scores.LineOffByOne, plumbing.scores.shortcuts_are_rows),
     Mutant(
         "channels of half the size",
@@ -96,13 +128,17 @@ MUTANTS = [
     Mutant("a window lost when read", broken_layers.WindowForgotten, plumbing.layers.windows_travel),
     Mutant(
         "a cache keyed without base",
-        broken.SharedCache,
+        BY_POSITIONS,
         plumbing.independence.instances_are_independent,
-        other=lambda: broken.SharedCache(5e5),
+        other=partial(BY_POSITIONS, base=5e5),
     ),
-    Mutant("a cache keyed by length", broken.LengthCache, plumbing.independence.instances_are_independent),
+    Mutant("a cache keyed by length", BY_LENGTH, plumbing.independence.instances_are_independent),
     Mutant("tables rounded to the model's type", broken.RoundedTables, independence.low_precision_rounds_once),
-    Mutant("keys without gradient", broken.Detached, independence.gradients_are_exact),
+    Mutant(
+        "keys without gradient",
+        partial(Rotates, lambda turn, q, k: turn(q, k.detach())),
+        independence.gradients_are_exact,
+    ),
     Mutant("frequencies in a float buffer", broken.FloatBuffer, survival.survives_casts),
     Mutant("frequencies in state_dict", broken.PersistentTable, survival.survives_copies),
     Mutant("a lambda in a module", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), survival.survives_copies),
@@ -112,14 +148,26 @@ MUTANTS = [
         "buffers that nothing but a draw fills", broken.FilledWithParameters, plumbing.survival.survives_loading
     ),
     Mutant("parameters never filled", broken.NoReset, survival.survives_meta),
-    Mutant("angles that autocast rounds", broken.AutocastTable, survival.survives_autocast),
-    Mutant("a table from inference_mode", broken.LengthCache, plumbing.survival.survives_inference_mode),
     Mutant(
-        "angles of the default type", broken_scores.DefaultTyped, plumbing.survival.survives_another_default_dtype
+        "angles that autocast rounds",
+        partial(
+            Retabled, lambda tables, at, dtype: tables_of((at[..., None].float() @ ladder()[None]).float(), dtype)
+        ),
+        survival.survives_autocast,
+    ),
+    Mutant("a table from inference_mode", BY_LENGTH, plumbing.survival.survives_inference_mode),
+    Mutant(
+        "angles of the default type",
+        partial(Retabled, lambda tables, at, dtype: tables_of(at[..., None] * ladder(), dtype)),
+        plumbing.survival.survives_another_default_dtype,
     ),
     Mutant("a look at positions, faked", broken_scores.LooksAtPositions, plumbing.tracing.survives_fake_tensors),
     Mutant("a look at positions, traced", broken_scores.LooksAtPositions, plumbing.tracing.survives_make_fx),
-    Mutant("a look at queries", broken_scores.LooksAtQueries, plumbing.tracing.survives_vmap),
+    Mutant(
+        "a look at queries",
+        partial(Rotates, lambda turn, q, k: turn(q, k) if float(q.max()) < 1e6 else (q, k)),
+        plumbing.tracing.survives_vmap,
+    ),
     Mutant(
         "another base than its text's",
         BrokenRotary,
