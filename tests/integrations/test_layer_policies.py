@@ -2,6 +2,7 @@
 
 import importlib
 from dataclasses import replace
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
@@ -224,12 +225,13 @@ def test_nanochat_turns_the_other_way() -> None:
     assert (
         "pairs rotate backwards: no in what was read, yes in the measured model" in differences(found, wrongly)[0]
     )
-    with pytest.raises(InvalidArgument, match="rotates its pairs backwards"):
-        vllm.read(made.config)
-    with pytest.raises(InvalidArgument, match="rotates its pairs backwards"):
-        vllm.write(positions, YaRN(4, 64))
-    with pytest.raises(InvalidArgument, match="has pairs that rotate backwards, which are not supported here"):
-        llama_cpp.write(positions)
+    for call, message in (
+        (partial(vllm.read, made.config), "rotates its pairs backwards"),
+        (partial(vllm.write, positions, YaRN(4, 64)), "rotates its pairs backwards"),
+        (partial(llama_cpp.write, positions), "has pairs that rotate backwards, which are not supported here"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            call()
     assert all(layer.backwards for layer in by_transformers.read(made.config).layers.values())
     assert by_transformers.write(positions)["model_type"] == "nanochat"
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from posenc.commands.app import app
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
-from posenc.integrations.vectors import FORMAT, assert_vectors, load, vectors
+from posenc.integrations.vectors import FORMAT, Vectors, assert_vectors, load, vectors
 from posenc.scaling import (
     NTK,
     Default,
@@ -211,25 +212,33 @@ def test_layers_that_do_not_rotate_are_in_the_header_alone() -> None:
     assert {name.split(".")[0] for name in model.arrays} == {"rotary"}
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    expected = vectors(read(llama()))
-    for theirs, message in (
-        ({"cosine": []}, r"theirs has \['all.cosine'\]; pass one or more of \['all.inv_freq'"),
-        ({}, "theirs has no arrays"),
-        ({"cos": torch.zeros(2, 3)}, r"all.cos has shape \(2, 3\), but the file has \(6, 32\)"),
-        ({"cos": 1.001 * expected.arrays["all.cos"]}, "all.cos is off by 0.001"),
-    ):
-        with pytest.raises((InvalidArgument, AssertionError), match=message):
-            assert_vectors(theirs, expected)
-    with pytest.raises(InvalidArgument, match=r"must end in .json or .safetensors"):
-        expected.save(tmp_path / "rope.npz")
+BLOOM = {"model_type": "bloom", "hidden_size": 64, "n_head": 4, "n_layer": 2}
+REFUSED: list[tuple[Callable[[Vectors, Path], object], str]] = [
+    (
+        lambda expected, _: assert_vectors({"cosine": []}, expected),
+        r"theirs has \['all.cosine'\]; pass one or more of \['all.inv_freq'",
+    ),
+    (lambda expected, _: assert_vectors({}, expected), "theirs has no arrays"),
+    (
+        lambda expected, _: assert_vectors({"cos": torch.zeros(2, 3)}, expected),
+        r"all.cos has shape \(2, 3\), but the file has \(6, 32\)",
+    ),
+    (
+        lambda expected, _: assert_vectors({"cos": 1.001 * expected.arrays["all.cos"]}, expected),
+        "all.cos is off by 0.001",
+    ),
+    (lambda expected, folder: expected.save(folder / "rope.npz"), "must end in .json or .safetensors"),
+    (lambda _, folder: load(folder / "other.json"), "is not a 'posenc-vectors 1' file"),
+    (lambda *_: vectors(read(BLOOM)), "model_type 'bloom' has no rotary layers"),
+    (lambda *_: vectors(read(llama()), [-1]), r"positions=\[-1\] must have at least one entry, and all"),
+]
+
+
+@pytest.mark.parametrize(("act", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_is_refused(act: Callable[[Vectors, Path], object], message: str, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(InvalidArgument, match="is not a 'posenc-vectors 1' file"):
-        load(tmp_path / "other.json")
-    with pytest.raises(InvalidArgument, match="model_type 'bloom' has no rotary layers"):
-        vectors(read({"model_type": "bloom", "hidden_size": 64, "n_head": 4, "n_layer": 2}))
-    with pytest.raises(InvalidArgument, match=r"positions=\[-1\] must have at least one entry, and all"):
-        vectors(read(llama()), [-1])
+    with pytest.raises((InvalidArgument, AssertionError), match=message):
+        act(vectors(read(llama())), tmp_path)
 
 
 def test_the_command(tmp_path: Path) -> None:

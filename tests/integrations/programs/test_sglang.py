@@ -85,18 +85,26 @@ def test_keys_are_those_of_vllm_without_the_factor_that_is_ignored(scaling: Any)
 
 
 def test_refusals_name_sglang() -> None:
-    deep = {"model_type": "x", "thinker_config": PARTS}
-    with pytest.raises(InvalidArgument, match=r"is in thinker_config.text_config, but SGLang merges overrides"):
-        sglang.write(read(deep))
-    stretched = read({**PLAIN, "rope_parameters": YARN})
-    with pytest.raises(InvalidArgument, match="SGLang does not multiply the length by factor=8 if"):
-        sglang.write(stretched, Linear(8), max_length=8 * LENGTH)
-    assert sglang.write(stretched, Default(), max_length=LENGTH)["rope_parameters"]["rope_type"] == "default"
-    lists = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
-    with pytest.raises(
-        InvalidArgument, match="SGLang supports lists of factors only if pairing='half' and all channels rotate"
+    stretched, lists = {**PLAIN, "rope_parameters": YARN}, LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
+    for config, scaling, longest, message in (
+        (
+            {"model_type": "x", "thinker_config": PARTS},
+            None,
+            None,
+            "is in thinker_config.text_config, but SGLang merges overrides",
+        ),
+        (stretched, Linear(8), 8 * LENGTH, "SGLang does not multiply the length by factor=8 if"),
+        (
+            {**PLAIN, "model_type": "cohere"},
+            lists,
+            None,
+            "SGLang supports lists of factors only if pairing='half' and all channels rotate",
+        ),
     ):
-        sglang.write(read({**PLAIN, "model_type": "cohere"}), lists)
+        with pytest.raises(InvalidArgument, match=message):
+            sglang.write(read(config), scaling, max_length=longest)
+    written = sglang.write(read(stretched), Default(), max_length=LENGTH)
+    assert written["rope_parameters"]["rope_type"] == "default"
 
 
 def main(folder: Path) -> None:
