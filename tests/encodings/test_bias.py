@@ -18,13 +18,13 @@ from support import reference
 from support.attending import attend
 
 
-class Buckets(OffsetBias):
-    """A table looked up by offset, with its heads last, as T5's code has it."""
+class Own(OffsetBias):
+    """Whatever a function makes of the offsets."""
 
-    numbers: Tensor
+    function: Callable[[Tensor], Tensor]
 
     def values(self, offsets: Tensor) -> Tensor:
-        return self.numbers[offsets.clamp(-50, 50) + 50].movedim(-1, 0)
+        return self.function(offsets)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -32,7 +32,8 @@ class Buckets(OffsetBias):
 def test_a_bias_may_lie_in_memory_as_it_likes(straight: bool, causal: bool) -> None:
     """Both along a line and where positions allow none."""
     at = arange(9) if straight else 2 * arange(9)
-    bias = Buckets(3, at, at, numbers=torch.randn(101, 3))
+    table = torch.randn(101, 3)  # its heads are last, as T5's code has them
+    bias = Own(3, at, at, function=lambda offsets: table[offsets.clamp(-50, 50) + 50].movedim(-1, 0))
     placed = Placed(at, at, bias=bias)
     assert (bias.toeplitz is not None) == straight
     q, k, v = torch.randn(3, 2, 3, 9, 4)
@@ -65,7 +66,7 @@ def test_a_bias_of_ones_own_may_be_made_of_what_it_calls_a_table(at: Tensor) -> 
 @pytest.mark.parametrize("name", ["values", "rows", "toeplitz", "modifier", "trained", "head_range", "fall"])
 def test_names_that_every_bias_uses_are_refused_for_ones_own(name: str) -> None:
     with pytest.raises(InvalidArgument, match=f"{name} is an attribute of every bias.*choose another.* my_{name}"):
-        Buckets(3, arange(4), arange(4), **{name: torch.zeros(3)})
+        Own(3, arange(4), arange(4), **{name: torch.zeros(3)})
 
 
 @pytest.mark.parametrize("made", [None, 1.0, numpy.zeros((3, 7))])
@@ -172,15 +173,6 @@ def test_what_is_exact_is_asked_for_every_choice_of_kernels() -> None:
     torch.testing.assert_close(got.double(), want @ v.double(), rtol=0, atol=4e-6)
 
 
-class Own(OffsetBias):
-    """Whatever a function makes of the offsets."""
-
-    function: Callable[[Tensor], Tensor]
-
-    def values(self, offsets: Tensor) -> Tensor:
-        return self.function(offsets)
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("at", [arange(5), 3 * arange(5), 10**6 * arange(5), arange(10).view(2, 5)])
 @pytest.mark.parametrize(
@@ -219,7 +211,7 @@ class OwnRows(posenc.Bias):
 def test_rows_of_another_form_are_refused(rows: Tensor) -> None:
     q, at = torch.zeros(1, 2, 5, 4), arange(5)
     with pytest.raises(
-        InvalidArgument, match=r"OwnRows.rows\(\) must return .*last three sizes are \(2, 5, 5\), in float32"
+        InvalidArgument, match=r"OwnRows.rows\(\) must return .*last three sizes \(2, 5, 5\) and at least 32 bits"
     ):
         posenc.attention(q, q, q, Placed(at, at, bias=OwnRows(rows)))
 

@@ -20,6 +20,7 @@ def made(name: str) -> Encoding:
     encodings = {
         "shaw": lambda: Shaw(D, H, behind=5, ahead=2, std=1.0),
         "transformer-xl": lambda: TransformerXL(C, H, D),
+        "transformer-xl, sines first": lambda: TransformerXL(C, H, D, order="block"),
         "deberta": lambda: DeBERTa(D, H, buckets=8, max_distance=20, std=1.0),
         "cope": lambda: CoPE(D, H, positions=5, std=1.0),
     }
@@ -50,7 +51,7 @@ def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> 
         return q @ e.weight[min(max(-n, -5), 2) + 5] / math.sqrt(D)
     if isinstance(e, TransformerXL):
         theta = 10_000.0 ** (-torch.arange(C // 2, dtype=torch.float64) / (C // 2))
-        wave = torch.stack(((n * theta).sin(), (n * theta).cos()), dim=-1).flatten()
+        wave = torch.stack(((n * theta).sin(), (n * theta).cos()), dim=0 if e.order == "block" else -1).flatten()
         return (k @ e.u[h] + (q + e.v[h]) @ (e.weight @ wave).view(H, D)[h]) / math.sqrt(D)
     if isinstance(e, DeBERTa):
         m = 4
@@ -70,7 +71,7 @@ def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> 
 
 
 @pytest.mark.parametrize("how", ["whole", "packed", "two-sided"])
-@pytest.mark.parametrize("name", ["shaw", "transformer-xl", "deberta", "cope"])
+@pytest.mark.parametrize("name", ["shaw", "transformer-xl", "transformer-xl, sines first", "deberta", "cope"])
 def test_values_and_gradients_are_those_of_the_formula(name: str, how: str) -> None:
     T, e = 10, made(name)
     q, k, v = given(T)

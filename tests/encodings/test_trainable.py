@@ -129,11 +129,7 @@ def test_named_numbers_get_their_gradients_under_functional_call(return_logsumex
 
 
 def test_check_names_the_cause() -> None:
-    class Forgetful(Slopes):
-        def __init__(self, heads: int) -> None:
-            super().__init__(heads, "none")
-
-    report = posenc.check(Forgetful, heads=2, head_dim=4)
+    report = posenc.check(Slopes(2, "none"), head_dim=4)
     assert any("not among its attributes" in verdict.detail for verdict in report.broken)
 
 

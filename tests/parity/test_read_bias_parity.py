@@ -93,22 +93,6 @@ def test_transformer_xl_in_parakeet(T: int) -> None:
             torch.testing.assert_close(got, weights, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("offset", [0, 17])
-def test_transformer_xl_written_out(offset: int) -> None:
-    """In float64, one distance at a time, in the order of Transformer-XL's own columns."""
-    ours, (q, k), T = TransformerXL(12, 4, 8, order="block").double(), heads(20), 20
-    theta = 10_000.0 ** (-torch.arange(6, dtype=torch.float64) / 6)
-    want = torch.empty(2, 4, T, T, dtype=torch.float64)
-    for i in range(T):
-        for j in range(T):
-            wave = torch.cat((((i - j) * theta).sin(), ((i - j) * theta).cos()))
-            row = (ours.weight @ wave).view(4, 8)
-            want[:, :, i, j] = ((q[:, :, i] + ours.u) * k[:, :, j]).sum(-1) + ((q[:, :, i] + ours.v) * row).sum(-1)
-    for at in (arange(T, offset=offset), arange(T, offset=offset)[None]):
-        got = scores(q, k, ours.at(at, dtype=torch.float64))
-        torch.testing.assert_close(got, want / 8**0.5, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("positions", [2, 5, 64])
 def test_cope_in_x_transformers(positions: int, x_transformers: ModuleType) -> None:
     """Causal: theirs is given scores whose future is hidden already."""
