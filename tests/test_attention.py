@@ -77,17 +77,11 @@ def made(name: str, heads: int) -> posenc.Encoding:
     return ALiBi(heads) if name == "alibi" else NoPE()
 
 
-@given(ENCODINGS, LENGTHS, HEADS, st.booleans(), st.integers(0, 10**6))
-def test_plain(name: str, T: int, heads: tuple[int, int], causal: bool, offset: int) -> None:
-    at = arange(T, offset=offset)
-    check(made(name, heads[0]), *qkv(2, *heads, T, T), at, at, causal=causal)
-
-
-@given(ENCODINGS, LENGTHS, LENGTHS, HEADS, st.booleans())
-def test_cached(name: str, T: int, held: int, heads: tuple[int, int], causal: bool) -> None:
-    """T new tokens after ``held`` in the cache: one token, or a prefill in chunks."""
-    S = held + T
-    check(made(name, heads[0]), *qkv(1, *heads, T, S), arange(T, offset=held), arange(S), causal=causal)
+@given(ENCODINGS, LENGTHS, st.just(0) | LENGTHS, HEADS, st.booleans(), st.sampled_from([0, 3, 10**6 - 1]))
+def test_plain_and_cached(name: str, T: int, held: int, heads: tuple[int, int], causal: bool, offset: int) -> None:
+    """T new tokens after ``held`` in the cache: none, one token, or a prefill in chunks; wherever they stand."""
+    at = arange(held + T, offset=offset)
+    check(made(name, heads[0]), *qkv(2, *heads, T, held + T), at[held:], at, causal=causal)
 
 
 @given(ENCODINGS, PIECES, HEADS, st.booleans())
@@ -149,19 +143,6 @@ def test_sixteen_bits_round_scores_and_weights_but_no_bias(name: str, dtype: tor
         want = reference.attention(q, k, v, bias, reference.visible(length, length, causal=causal))
         got = attend(q, k, v, made(name, 12).at(at), causal=causal)
         assert (got - want).abs().max() <= 3 * u * v.abs().max() + 2e-5
-
-
-def test_weights_sum_to_one_however_large_the_scores() -> None:
-    """Of nine keys a million behind, in float32 by plain operators: a few roundings, in gradients too."""
-    placed = ALiBi(4).at(torch.tensor([1_000_000]), arange(9))
-    q, k = torch.zeros(1, 4, 1, 8), torch.zeros(1, 4, 9, 8)
-    v = torch.randn(1, 4, 9, 8, requires_grad=True)
-    y, _ = posenc.attention(q, k, v, placed, return_logsumexp=True)
-    y.sum().backward()
-    weights = placed.bias.rows(0, 1, 9).double().softmax(-1)
-    atol = 2.0**-24 * 16 * v.abs().max().item()  # subtraction and exponential, sums of nine, quotient, product
-    torch.testing.assert_close(y.double(), weights @ v.double(), rtol=0, atol=atol)
-    torch.testing.assert_close(v.grad, weights.mT.expand(1, 4, 9, 8).float(), rtol=0, atol=2.0**-24 * 16)
 
 
 def test_values_may_have_other_channels_than_keys() -> None:
