@@ -36,30 +36,26 @@ def hidden(T: int, S: int, window: int | None = None) -> Tensor:
     return torch.zeros(1, 1, T, S, dtype=torch.float64).masked_fill(~seen, -math.inf)
 
 
-@pytest.mark.parametrize(("T", "window"), [(9, None), (9, 3), (1, None), (300, 7)])
-def test_gemma_2(T: int, window: int | None) -> None:
-    q, k, v = heads(T, max(T, 9))
-    S = k.shape[2]
-    module = SimpleNamespace(num_key_value_groups=H // K, training=False)
-    mask = hidden(T, S, window)
-    want, _ = gemma_2(module, q, k, v, mask, scaling=0.7, softcap=1.5)
-    rope = posenc.NoPE().at(arange(T, offset=S - T), arange(S))
-    got = attention(q, k, v, rope, causal=True, window=window, scale=0.7, softcap=1.5)
-    # Theirs takes the softmax in float32: weights of at most 1, rounded a few times, of values up to 4.
-    torch.testing.assert_close(got, want.transpose(1, 2), rtol=0, atol=4 * 4 * 2.0**-24)
+MODELS: dict[str, tuple[Any, dict[str, Any], float, float]] = {
+    # Gemma 2 takes the softmax in float32: weights of at most 1, rounded a few times, of values up to 4.
+    "gemma 2": (gemma_2, {"softcap": 1.5}, 4 * 4 * 2.0**-24, 4 * 4 * 4 * 2.0**-24),
+    "gpt-oss": (gpt_oss, {"sinks": torch.tensor([1.5, -0.25, -2.0, 0.5]).double().requires_grad_()}, 1e-12, 1e-10),
+}
+"""The attention of transformers, its own settings, and the tolerances of outputs and gradients."""
 
 
 @pytest.mark.parametrize(("T", "window"), [(9, None), (9, 3), (1, None), (300, 7)])
-def test_gpt_oss_with_gradients(T: int, window: int | None) -> None:
-    given_ = [x.requires_grad_() for x in heads(T, max(T, 9))]
-    sinks = torch.randn(H, dtype=torch.float64, requires_grad=True)
-    S = given_[1].shape[2]
-    module = SimpleNamespace(num_key_value_groups=H // K, training=False, sinks=sinks)
-    want, _ = gpt_oss(module, *given_, hidden(T, S, window), scaling=0.7)
+@pytest.mark.parametrize("model", MODELS)
+def test_attention_of_models_with_gradients(model: str, T: int, window: int | None) -> None:
+    theirs, own, outputs, gradients = MODELS[model]
+    leaves = [x.requires_grad_() for x in heads(T, max(T, 9))]
+    S = leaves[1].shape[2]
+    module = SimpleNamespace(num_key_value_groups=H // K, training=False, **own)
+    want, _ = theirs(module, *leaves, hidden(T, S, window), scaling=0.7, **own)
     placed = posenc.NoPE().at(arange(T, offset=S - T), arange(S))
-    got = attention(*given_, placed, causal=True, window=window, scale=0.7, sinks=sinks)
-    torch.testing.assert_close(got, want.transpose(1, 2), rtol=0, atol=1e-12)
-    same_gradients(got, want.transpose(1, 2), [*given_, sinks], 1e-10)
+    got = attention(*leaves, placed, causal=True, window=window, scale=0.7, **own)
+    torch.testing.assert_close(got, want.transpose(1, 2), rtol=0, atol=outputs)
+    same_gradients(got, want.transpose(1, 2), [*leaves, *filter(torch.is_tensor, own.values())], gradients)
 
 
 ENCODINGS: dict[str, Any] = {
@@ -189,8 +185,7 @@ def test_a_logsumexp_far_from_all_keys_keeps_the_gradient() -> None:
         alibi = posenc.ALiBi(H).to(leaves[0].dtype).at(*at, dtype=leaves[0].dtype)
         y, lse = attention(*leaves, alibi, return_logsumexp=True)
         grads.append(torch.autograd.grad(y.sum() + lse.sum() * 0.5, leaves))
-    for mine, other in zip(*grads, strict=True):
-        torch.testing.assert_close(mine.double(), other, rtol=0, atol=2e-5)
+    torch.testing.assert_close(*grads, rtol=0, atol=2e-5, check_dtype=False)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
