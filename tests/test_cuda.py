@@ -3,6 +3,7 @@
 Skipped where there is none. ``python -m pytest -n 0 tests/test_cuda.py`` needs posenc, torch and pytest.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -100,31 +101,27 @@ def exact(
 
 
 def assert_near(got: list[Tensor], want: list[Tensor], within: float) -> None:
-    for ours, theirs in zip(got, want, strict=True):
-        error = ((ours.double().cpu() - theirs).abs() / (1 + theirs.abs())).detach()
-        assert float(error.max()) <= within  # NaN is no number below it
+    """Relative to 1 + |exact|."""
+    torch.testing.assert_close([x.double().cpu() for x in got], want, rtol=within, atol=within)
 
 
 def on_gpu(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(t.cuda() for t in inputs)
 
 
-@TYPES
-@pytest.mark.parametrize("name", PLAIN)
-def test_attention_under_every_encoding(name: str, dtype: torch.dtype) -> None:
-    if name == "xpos" and dtype == torch.float16:
-        pytest.skip("xPos refuses float16")
-    inputs, hides = drawn(dtype), MASKS["causal"]
-    got = whole(made(name).cuda(), *hides(torch.device("cuda")), on_gpu(inputs))
-    assert_near(got, exact(name, hides, inputs), WITHIN[dtype])
-
-
-@pytest.mark.parametrize("hides", MASKS)
-@pytest.mark.parametrize("name", ["nope", "rotary", "alibi", "t5", "kerple"])
-def test_whatever_hides_keys(name: str, hides: str) -> None:
-    inputs = drawn(torch.float32)
+@pytest.mark.parametrize(
+    ("name", "hides", "dtype"),
+    [
+        *itertools.product(PLAIN, ["causal"], [torch.float32, torch.bfloat16]),
+        *itertools.product([name for name in PLAIN if name != "xpos"], ["causal"], [torch.float16]),  # refused
+        *itertools.product(["nope", "rotary", "alibi", "t5", "kerple"], [*MASKS][1:], [torch.float32]),
+    ],
+    ids=str,
+)
+def test_attention_under_every_encoding_whatever_hides_keys(name: str, hides: str, dtype: torch.dtype) -> None:
+    inputs = drawn(dtype)
     got = whole(made(name).cuda(), *MASKS[hides](torch.device("cuda")), on_gpu(inputs))
-    assert_near(got, exact(name, MASKS[hides], inputs), WITHIN[torch.float32])
+    assert_near(got, exact(name, MASKS[hides], inputs), WITHIN[dtype])
 
 
 @pytest.mark.parametrize("name", ["nope", "alibi", "t5"])
