@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -146,20 +146,19 @@ def wrong_window(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
     return [replace(near_part, q_from=edge), *(replace(part, q_until=edge) for part in others[:1]), *others[1:]]
 
 
-def far_sees_near(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
-    return [*parts[:-1], replace(parts[-1], q_until=parts[-1].q_until + 1)]  # type: ignore[operator]
-
-
-def far_at_near_positions(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
-    return [*parts[:-1], replace(parts[-1], queries=parts[0].queries, keys=parts[0].keys)]
-
-
-def far_left_out(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
-    return list(parts[:-1])
+MUTANTS: dict[str, Callable[[tuple[RemappedPart, ...]], list[RemappedPart]]] = {
+    "a wrong window": wrong_window,
+    "far sees near": lambda parts: [*parts[:-1], replace(parts[-1], q_until=parts[-1].q_until + 1)],
+    "far at near positions": lambda parts: [
+        *parts[:-1],
+        replace(parts[-1], queries=parts[0].queries, keys=parts[0].keys),
+    ],
+    "far left out": lambda parts: list(parts[:-1]),
+}
 
 
 @EVERY
-@pytest.mark.parametrize("mutant", [wrong_window, far_sees_near, far_at_near_positions, far_left_out])
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
 def test_mutants_are_rejected(encoding: Remap, settings: dict[str, Any], mutant: Callable[..., Any]) -> None:
     q, k, v = drawn(40)
     at = torch.arange(40)
@@ -186,14 +185,15 @@ def multiplied(operators: Operators) -> int:
     return sum(q[:3].numel() * k[2] // (2 if q[2] == k[2] and causal else 1) for q, k, causal in calls)
 
 
-def large() -> Iterator[Remap]:
-    yield SelfExtend(ROPE, group=4, window=1024)
-    yield DCA(ROPE, chunk=1024, local=256)
-    yield ReRoPE(ROPE, window=1024)
-    yield STRING(ROPE, shift=1024, window=128)
+LARGE = (
+    SelfExtend(ROPE, group=4, window=1024),
+    DCA(ROPE, chunk=1024, local=256),
+    ReRoPE(ROPE, window=1024),
+    STRING(ROPE, shift=1024, window=128),
+)
 
 
-@pytest.mark.parametrize(("encoding", "training"), [*zip(large(), (False, True, True, True), strict=True)])
+@pytest.mark.parametrize(("encoding", "training"), [*zip(LARGE, (False, True, True, True), strict=True)])
 def test_memory_is_linear_and_little_is_computed_besides(encoding: Remap, training: bool) -> None:
     """Of 2048 tokens parts compute at most 1.3 times what they see, and nobody holds T·S numbers a head."""
     q, k, v = (x.requires_grad_(training) for x in drawn(2048, 1, 4, 1, torch.float32))
@@ -206,7 +206,7 @@ def test_memory_is_linear_and_little_is_computed_besides(encoding: Remap, traini
 def test_a_step_of_decoding_computes_the_keys_once() -> None:
     q, k, v = drawn(2048, 1, 4, 1, torch.float32)
     at = torch.arange(2048)
-    for encoding in large():
+    for encoding in LARGE:
         placed = encoding.at(at[-1:], at)
         with torch.no_grad(), Operators() as operators:
             posenc.attention(*placed.rotate(q[:, :, -1:], k), v, placed, causal=True)
