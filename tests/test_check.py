@@ -1,6 +1,7 @@
 """posenc.check on somebody's own encoding: a good one, broken ones, and what it prints."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -199,11 +200,11 @@ def test_a_counterexample_says_where_and_how_far() -> None:
 class LogFrequencies(posenc.Rotation):
     """Learned logarithms of frequencies; ``wide`` computes from them in float64, as the remedy says."""
 
-    name, relative, wide = "log-frequencies", True, False
+    name, relative = "log-frequencies", True
 
-    def __init__(self, head_dim: int) -> None:
+    def __init__(self, head_dim: int, wide: bool = False) -> None:
         super().__init__(head_dim, pairing="half")
-        self.a = torch.nn.Parameter(torch.empty(head_dim // 2))
+        self.wide, self.a = wide, torch.nn.Parameter(torch.empty(head_dim // 2))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -215,18 +216,14 @@ class LogFrequencies(posenc.Rotation):
         return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
-class WideLogFrequencies(LogFrequencies):
-    wide = True
-
-
 class LogSlopes(posenc.Encoding):
     """Learned logarithms of slopes; ``wide`` computes from them in the dtype given to ``place``."""
 
-    name, acts_on, relative, wide = "log-slopes", ("bias",), True, False
+    name, acts_on, relative = "log-slopes", ("bias",), True
 
-    def __init__(self) -> None:
+    def __init__(self, wide: bool = False) -> None:
         super().__init__()
-        self.heads, self.a = 4, torch.nn.Parameter(torch.empty(4))
+        self.heads, self.wide, self.a = 4, wide, torch.nn.Parameter(torch.empty(4))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -246,33 +243,26 @@ class Slopes(posenc.OffsetBias):
         return -slopes.view(-1, *[1] * offsets.dim()) * offsets.abs()
 
 
-class WideLogSlopes(LogSlopes):
-    wide = True
-
-
 @pytest.mark.parametrize(
-    ("narrow", "wide", "remedy"),
+    ("made", "remedy"),
     [
         (
-            lambda: LogFrequencies(8),
-            lambda: WideLogFrequencies(8),
+            partial(LogFrequencies, 8),
             "for a rotation, to float64, as in ``self.a.double",
         ),
-        (LogSlopes, WideLogSlopes, "for a bias, to the dtype given to ``place``, as in ``self.a.to(dtype).exp()``"),
+        (LogSlopes, "for a bias, to the dtype given to ``place``, as in ``self.a.to(dtype).exp()``"),
     ],
     ids=["rotation", "bias"],
 )
-def test_the_remedy_for_trained_parameters_mends(
-    narrow: Callable[[], posenc.Encoding], wide: Callable[[], posenc.Encoding], remedy: str
-) -> None:
+def test_the_remedy_for_trained_parameters_mends(made: Callable[..., posenc.Encoding], remedy: str) -> None:
     """exp in 16 bits breaks two laws, whatever the parameters start at; with the remedy both hold."""
     laws = [law for law in LAWS if law.name in ("low_precision_rounds_once", "survives_casts")]
     assert len(laws) == 2
     for rule in laws:
-        broken = verdict(rule, Subject("exp in 16 bits", narrow))
+        broken = verdict(rule, Subject("exp in 16 bits", made))
         assert broken.outcome == "broken", broken
         assert remedy in rule.remedy
-        kept = verdict(rule, Subject("after the remedy", wide))
+        kept = verdict(rule, Subject("after the remedy", partial(made, wide=True)))
         assert kept.outcome == "kept", kept
 
 

@@ -64,11 +64,19 @@ def test_facts_can_be_declared_where_nobody_may_look() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_facts_that_are_wrong_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"document_lengths=\(\(4, 1\),\) does not match q_segments"):
-        Mask(q_segments=SEGMENTS, document_lengths=((4, 1),))
-    with pytest.raises(InvalidArgument, match=r"left_padding=\(1,\) is given without key_mask, which it describes"):
-        Mask(left_padding=(1,))
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (
+            {"q_segments": SEGMENTS, "document_lengths": ((4, 1),)},
+            r"document_lengths=\(\(4, 1\),\) does not match q_segments",
+        ),
+        ({"left_padding": (1,)}, r"left_padding=\(1,\) is given without key_mask, which it describes"),
+    ],
+)
+def test_facts_that_are_wrong_are_refused(facts: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Mask(**facts)
 
 
 CHANGES: dict[str, Callable[[Tensor], Tensor]] = {

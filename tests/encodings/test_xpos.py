@@ -92,12 +92,12 @@ def test_float16_is_refused() -> None:
     """After 4,500 positions it has no number for the fastest pair."""
     xpos, x = XPos(8, pairing="half"), torch.randn(1, 2, 4, 8)
     placed = xpos.at(arange(4))
-    with pytest.raises(
-        InvalidArgument, match=r"k is torch.float16 and attention computes in torch.float16.*use torch.bfloat16"
+    for here, q, k, message in (
+        (placed, x, x.half(), "k is torch.float16 and attention computes in torch.float16.*use torch.bfloat16"),
+        (posenc.Stack(xpos, posenc.ALiBi(2)).at(arange(4)), x.half(), None, "q is torch.float16"),
     ):
-        placed.rotate(x, x.half())
-    with pytest.raises(InvalidArgument, match=r"q is torch.float16"):
-        posenc.Stack(xpos, posenc.ALiBi(2)).at(arange(4)).rotate(x.half(), None)
+        with pytest.raises(InvalidArgument, match=message):
+            here.rotate(q, k)
     with (
         torch.autocast("cpu", torch.float16),
         pytest.raises(InvalidArgument, match=r"q is torch.float32 and attention computes in torch.float16"),

@@ -80,10 +80,6 @@ def past(kwargs: dict[str, Any]) -> int:
     return max((int(cache.get_seq_length()) for cache in cached(kwargs).values()), default=0)
 
 
-def ignores_padding() -> Any:
-    return positions_given(tiny("gpt2"), lambda kwargs: kwargs.update(position_ids=None))
-
-
 def ignores_the_mask() -> Any:
     return positions_given(tiny("llama-2"), lambda kwargs: kwargs.update(attention_mask=None))
 
@@ -146,7 +142,10 @@ def with_base(family: str, base: float) -> Any:
 
 
 FAULTS: dict[str, tuple[Callable[[], Any], set[str]]] = {
-    "ignores padding": (ignores_padding, {"reads_padded_texts_as_each_alone", "generates_as_without_a_cache"}),
+    "ignores padding": (
+        lambda: positions_given(tiny("gpt2"), lambda kwargs: kwargs.update(position_ids=None)),
+        {"reads_padded_texts_as_each_alone", "generates_as_without_a_cache"},
+    ),
     "ignores the mask": (ignores_the_mask, {"generates_as_without_a_cache"}),
     "counts chunks anew": (counts_chunks_anew, {"reads_chunks_as_the_whole"}),
     "is one off beside a cache": (is_one_off_beside_a_cache, {"generates_as_without_a_cache"}),
@@ -196,10 +195,6 @@ def swaps_pairs(monkeypatch: pytest.MonkeyPatch) -> Any:
     return tiny("llama-2")
 
 
-def sees_across_packed_texts(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return with_masks("llama", lambda at: None, monkeypatch)
-
-
 def takes_axes_for_texts(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Its masks are made of the first axis, where that is no count of tokens."""
     rows: list[Tensor] = []
@@ -238,11 +233,11 @@ def with_masks(name: str, change: Callable[[Any], Any], monkeypatch: pytest.Monk
     ("fault", "law"),
     [
         (swaps_pairs, "does_what_its_config_says"),
-        (sees_across_packed_texts, "reads_packed_texts_as_each_alone"),
+        (partial(with_masks, "llama", lambda at: None), "reads_packed_texts_as_each_alone"),
         (takes_axes_for_texts, "sees_across_positions_that_stand_still"),
         (sees_past_its_window, "does_what_its_config_says"),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=["pairs", "packed texts", "axes", "window"],
 )
 @pytest.mark.usefixtures("recent_transformers")
 def test_code_with_a_fault_breaks_the_law_that_is_about_it(
