@@ -57,8 +57,7 @@ def as_users_run_it() -> Iterator[None]:
 
 
 def padded(device: torch.device) -> tuple[Tensor, Mask]:
-    seen = torch.ones(2, LENGTH, dtype=torch.bool, device=device)
-    seen[1, :37] = False
+    seen = torch.arange(LENGTH, device=device) >= torch.tensor([[0], [37]], device=device)
     return positions.left_padded(seen), Mask(causal=True, key_mask=seen)
 
 

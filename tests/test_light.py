@@ -69,8 +69,8 @@ def test_the_table_of_names_is_what_there_is() -> None:
 
 
 def test_every_name_is_what_its_home_calls_so() -> None:
-    for name in posenc.__all__:
-        assert getattr(posenc, name) is getattr(import_module(posenc._HOMES[name]), name), name
+    homes = {name: getattr(import_module(posenc._HOMES[name]), name) for name in posenc.__all__}
+    assert [name for name, value in homes.items() if getattr(posenc, name) is not value] == []
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

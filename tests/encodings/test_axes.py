@@ -98,12 +98,12 @@ def test_a_turn_is_a_turn(coordinate: int) -> None:
     """The fastest pair of coordinates that count sevenths of a turn is where it was, seven on, bit for bit."""
     rotary = Rotary(8, pairing="half", axes=axial(2, 2, units=("1/7", "1/14"), turns=True), signed=True)
     here, on = (rotary.tables(torch.tensor([[at], [2 * at]]), torch.float64) for at in (coordinate, coordinate + 7))
-    for one, other in zip(here, on, strict=True):
-        # What is left of 2^64 after sevenths are rounded to whole units: 7/2 of them.
-        torch.testing.assert_close(one[:, [0, 2]], other[:, [0, 2]], rtol=0, atol=7 * 2 * 3.2 * 2**-64 + 2**-52)
+    fastest = ([table[:, [0, 2]] for table in tables] for tables in (here, on))
+    # What is left of 2^64 after sevenths are rounded to whole units: 7/2 of them.
+    torch.testing.assert_close(*fastest, rtol=0, atol=7 * 2 * 3.2 * 2**-64 + 2**-52)
     with mpmath.workdps(50):
-        for pair, share in ((1, mpmath.mpf(coordinate) / 700), (3, mpmath.mpf(coordinate) / 700)):
-            assert abs(here[0][0, pair].item() - float(mpmath.cos(2 * mpmath.pi * share))) <= 4e-10
+        want = float(mpmath.cos(2 * mpmath.pi * mpmath.mpf(coordinate) / 700))
+    assert here[0][0, [1, 3]].tolist() == pytest.approx([want] * 2, rel=0, abs=4e-10)
 
 
 def test_coordinates_may_be_signed_where_it_is_said() -> None:

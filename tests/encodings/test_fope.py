@@ -33,16 +33,13 @@ def test_without_spread_it_is_rotary_where_frequencies_are_kept() -> None:
 
 
 def test_mixtures_by_their_formula() -> None:
-    """Entry by entry in Python: the first index of a coefficient is the frequency, the last the pair."""
+    """The first index of a coefficient is the frequency, the last the pair."""
     encoding = FoPE(8, 64, pairing="half", groups=2, kept=3).double()
     cos, sin = encoding.tables(torch.tensor([11]), torch.float64)
-    for g in range(2):
-        for i in range(3):
-            angles = [11 * 10_000 ** (-2 * j / 8) for j in range(3)]
-            want_cos = sum(math.cos(a) * encoding.cos[g, j, i].item() for j, a in enumerate(angles))
-            want_sin = sum(math.sin(a) * encoding.sin[g, j, i].item() for j, a in enumerate(angles))
-            assert cos[0, g, 0, i].item() == pytest.approx(want_cos, abs=1e-14)
-            assert sin[0, g, 0, i].item() == pytest.approx(want_sin, abs=1e-14)
+    angles = 11 * 10_000 ** (-torch.arange(3, dtype=torch.float64) / 4)
+    for got, mixed, of_angles in ((cos, encoding.cos, angles.cos()), (sin, encoding.sin, angles.sin())):
+        want = torch.einsum("gji,j->gi", mixed, of_angles)
+        torch.testing.assert_close(got[0, :, 0, :3], want, rtol=0, atol=1e-14)
 
 
 def test_fresh_coefficients_are_the_identity_and_some_noise() -> None:

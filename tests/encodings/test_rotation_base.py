@@ -106,8 +106,8 @@ def test_a_rotation_of_two_axes_turns_by_the_angles_of_each(at_once: bool, batch
     own = rotation.logs.double().exp()
     angles = torch.cat([at[axis][..., None].double() * own for axis in range(2)], dim=-1)
     angles = angles[:, None] if batched else angles
-    for got, x in zip(placed.rotate(q, k), (q, k), strict=True):
-        torch.testing.assert_close(got, rotate(x, angles.cos(), angles.sin(), "half"), rtol=0, atol=1e-9)
+    want = tuple(rotate(x, angles.cos(), angles.sin(), "half") for x in (q, k))
+    torch.testing.assert_close(placed.rotate(q, k), want, rtol=0, atol=1e-9)
     placed.rotate(q, k)[0].square()[..., 0].sum().backward()
     assert rotation.logs.grad is not None
 
@@ -189,5 +189,4 @@ def test_tables_of_every_declared_form_rotate(pairs: int, groups: int) -> None:
     if groups == 1:
         forms.append(lambda cos, sin: (cos[..., :pairs], sin[..., :pairs]))
     for made in forms:
-        for got in Returns(made, groups).at(at).rotate(q, q):
-            torch.testing.assert_close(got, want, rtol=0, atol=0)
+        torch.testing.assert_close(Returns(made, groups).at(at).rotate(q, q), (want, want), rtol=0, atol=0)

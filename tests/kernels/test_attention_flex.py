@@ -82,8 +82,7 @@ def test_layers_share_a_block_mask_until_the_mask_is_another(monkeypatch: pytest
 
 def hiding(length: int, cached: int) -> dict[str, Mask]:
     """Everything that can hide a key, for the tokens after ``cached`` ones."""
-    mask = torch.ones(2, length, dtype=torch.bool)
-    mask[0, :4] = mask[1, 7] = False
+    mask = torch.stack((torch.arange(length) >= 4, torch.arange(length) != 7))
     segments = torch.arange(length) // 60
     rows = torch.stack((segments, segments.flip(0)))
     order = torch.arange(length).flip(0)
