@@ -1,8 +1,10 @@
 """The benchmark refuses a speed to whatever computes something wrong."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ import posenc
 from posenc import Mask
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels import backend
+from posenc.kernels.attention import softmax
 from posenc.kernels.rotary import eager
 
 SHAPE = (1, 2, 16, 8)
@@ -108,17 +111,6 @@ def test_outputs_of_another_number_or_shape_are_red() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backward", [False, True])
-def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
-    assert red(measure(table, rounds=1)) == set()
-    right = LinearBias.__init__
-    monkeypatch.setattr(LinearBias, "__init__", lambda self, slopes, *positions: right(self, -slopes, *positions))
-    broken = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
-    assert red(measure(broken, rounds=1)) == {row.name for row in broken.rows} - {"no bias, SDPA"}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["packed into four", "left-padded"])
 def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
@@ -134,32 +126,38 @@ def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch
     assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == {"posenc"}
 
 
-@pytest.mark.slow
-def test_attention_of_grouped_heads_is_gated() -> None:
-    table = alibi.table(24, torch.float32, True, heads=4, kv_heads=2, channels=8)
-    assert red(measure(table, rounds=1)) == set()
+RIGHT = LinearBias.__init__
+BACKWARDS = (LinearBias, "__init__", lambda self, slopes, *positions: RIGHT(self, -slopes, *positions))
+ZEROS = (softmax, "sdpa", lambda q, *_, **__: torch.zeros_like(q))
+UNTURNED = (eager, "_rotate_block", lambda x, cos, sin, pairing: None)
+HEADS = {"heads": 4, "channels": 8}
+GATED: dict[str, tuple[Callable[[], Table], tuple[Any, str, object], set[str]]] = {
+    **{
+        f"alibi, backward={backward}, {kv_heads} of keys": (
+            partial(alibi.table, 24, torch.float32, backward, kv_heads=kv_heads, **HEADS),
+            BACKWARDS,
+            {"posenc", "posenc, toeplitz", "posenc, low rank", "full (H, L, L) bias, SDPA"},
+        )
+        for backward, kv_heads in ((False, 4), (True, 4), (True, 2))
+    },
+    "decoding": (
+        partial(decode.table, torch.float32),
+        UNTURNED,
+        {"posenc, eager, half", "posenc, eager, interleaved"},
+    ),
+    "a step under rotary": (partial(decode.layer, "rotary", torch.float32), ZEROS, {"posenc"}),
+    "a step under t5": (partial(decode.layer, "t5", torch.float32), ZEROS, {"posenc"}),
+}
+"""Tables, a fault, and the rows that it makes wrong."""
 
 
 @pytest.mark.slow
-def test_decoding_is_gated(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert red(measure(decode.table(torch.float32), rounds=1)) == set()
-    monkeypatch.setattr(eager, "_rotate_block", lambda x, cos, sin, pairing: None)
-    assert red(measure(decode.table(torch.float32), rounds=1)) == {
-        "posenc, eager, half",
-        "posenc, eager, interleaved",
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["rotary", "t5"])
-def test_a_step_of_attention_is_gated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("transformers")
-    table = decode.layer(name, torch.float32)
-    assert red(measure(table, rounds=1)) == set()
-    monkeypatch.setattr(
-        "posenc.kernels.attention.softmax.sdpa", lambda q, k, v, *args, **kwargs: torch.zeros_like(q)
-    )
-    assert red(measure(table, rounds=1)) == {"posenc"}
+@pytest.mark.parametrize("name", GATED)
+def test_what_a_fault_makes_wrong_is_red(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, fault, wrong = GATED[name]
+    assert red(measure(make(), rounds=1)) == set()
+    monkeypatch.setattr(*fault)
+    assert red(measure(make(), rounds=1)) == wrong
 
 
 def test_accuracy_at_every_limit() -> None:
