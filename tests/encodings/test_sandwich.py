@@ -15,19 +15,15 @@ def summed(distance: int, channels: int, first: int) -> float:
     )
 
 
-def at_distance(sandwich: Sandwich, distance: int) -> torch.Tensor:
-    return sandwich.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64).bias.rows(0, 1, 1)[
-        0, :, 0, 0
-    ]
-
-
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("distance", [0, 1, 63, 4097, 10**6])
 def test_every_head_against_the_sum_written_out(distance: int, first: int) -> None:
     """Angles of math.cos are rounded by 2^-53 of up to 10^6 radians; ours are exact."""
-    got = at_distance(Sandwich(3, channels=20, first=first), distance)
+    sandwich = Sandwich(3, channels=20, first=first)
+    placed = sandwich.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64)
     want = [(summed(distance, 20, first) - 10) * 3 / (8 * h) for h in (1, 2, 3)]
-    torch.testing.assert_close(got, torch.tensor(want, dtype=torch.float64), rtol=0, atol=1e-13 + distance * 1e-15)
+    got = placed.bias.rows(0, 1, 1).flatten().tolist()
+    assert got == pytest.approx(want, rel=0, abs=1e-13 + distance * 1e-15)
 
 
 def test_products_of_sinusoids_are_the_sums_looked_up() -> None:

@@ -11,7 +11,7 @@ from posenc.integrations.huggingface import convert_pairing, patched
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 from support.tiny_models import SIZES as TINY
-from support.tiny_models import logits, tiny, tokens
+from support.tiny_models import logits, tiny, tokens, turns_neighbours
 
 SIZES = {"heads": 4, "kv_heads": 2, "head_dim": 16}
 
@@ -50,10 +50,6 @@ def test_the_wrong_direction_and_a_wrong_rotary_dim_give_other_logits() -> None:
         assert apart(before, after, tokens()) > 1e-2
 
 
-def turned_as_gptj(cos: Tensor, sin: Tensor, x: Tensor) -> Tensor:
-    return posenc.encodings.rotary.rotate(x, cos, sin, "interleaved")
-
-
 @pytest.mark.parametrize(
     ("family", "module"),
     [("llama-2", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3"), ("olmo2", "olmo2"), ("gpt-neox", "gpt_neox")],
@@ -74,14 +70,7 @@ def test_families_of_transformers(family: str, module: str, monkeypatch: pytest.
     rotary_dim = 4 if family == "gpt-neox" else head_dim
     sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "rotary_dim": rotary_dim}
     converted = convert_pairing(model.state_dict(), from_="half", to="interleaved", **sizes)
-
-    def interleaved(
-        q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1
-    ) -> tuple[Tensor, Tensor]:
-        cos, sin = (t[..., : rotary_dim // 2].unsqueeze(unsqueeze_dim) for t in (cos, sin))
-        return turned_as_gptj(cos, sin, q), turned_as_gptj(cos, sin, k)
-
-    monkeypatch.setattr(modeling, "apply_rotary_pos_emb", interleaved)
+    monkeypatch.setattr(modeling, "apply_rotary_pos_emb", turns_neighbours)
     assert (logits(model, ids) - before).abs().max() > 0.02 * before.abs().max()
     model.load_state_dict(converted)
     torch.testing.assert_close(logits(model, ids), before, rtol=0, atol=1e-4 * before.abs().max().item())

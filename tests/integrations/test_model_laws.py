@@ -14,7 +14,6 @@ import transformers
 from torch import Tensor, nn
 from transformers.utils import ModelOutput
 
-from posenc.encodings.rotary import rotate
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import assert_packed, check, positions_callback
 from posenc.integrations.huggingface.families import NOT_IN_CONFIG
@@ -25,7 +24,7 @@ from posenc.laws.check import verdict
 from posenc.scaling import Default
 from support.pretrained import save_tokenizer
 from support.small_models import small
-from support.tiny_models import MODELS, SIZES, by_plain_products, tiny
+from support.tiny_models import MODELS, SIZES, by_plain_products, tiny, turns_neighbours
 
 QUICK = ("llama-2-yarn", "phi3", "gemma3", "deepseek-v3", "gpt-neox", "gpt2", "bloom", "bert")
 UNPACKED = {"gpt-oss", "falcon"}
@@ -187,11 +186,7 @@ def test_a_planted_fault_breaks_the_law_that_is_about_it(fault: str) -> None:
 
 
 def swaps_pairs(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def neighbours(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
-        cos, sin = (x[..., : x.shape[-1] // 2].unsqueeze(1) for x in (cos, sin))
-        return rotate(q, cos, sin, "interleaved"), rotate(k, cos, sin, "interleaved")
-
-    monkeypatch.setattr(code_of("llama"), "apply_rotary_pos_emb", neighbours)
+    monkeypatch.setattr(code_of("llama"), "apply_rotary_pos_emb", turns_neighbours)
     return tiny("llama-2")
 
 

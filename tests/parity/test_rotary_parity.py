@@ -2,16 +2,11 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from posenc import Mask, Rotary
 from posenc.positions import arange, left_padded
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
-
-
-def qk(heads: int = 4, kv_heads: int = 2, length: int = 33, head_dim: int = 16) -> tuple[Tensor, Tensor]:
-    return torch.randn(2, heads, length, head_dim), torch.randn(2, kv_heads, length, head_dim)
 
 
 def llama_config(base: float, **changes: object):
@@ -86,7 +81,7 @@ def test_a_whole_llama() -> None:
 def test_gptj_interleaves() -> None:
     from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
 
-    q, _ = qk()
+    q = torch.randn(2, 4, 33, 16)
     sin, cos = create_sinusoidal_positions(64, 16)[None, 5:38].chunk(2, dim=-1)
     want = apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
     got, _ = Rotary(16, pairing="interleaved", phases="float32").at(arange(33, offset=5)).rotate(q, q)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from support.pretrained import save_tokenizer
 
@@ -23,30 +24,24 @@ SIZES: dict[str, Any] = {
 NEAR = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"] * 2}
 SIGHT = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 IMAGE = {**SIGHT, "image_size": 28, "patch_size": 14}
-MIXED = ("gemma3", "gemma3_text", "cohere2", "smollm3", "mistral3")
+GEMMA = {**SIZES, **NEAR, "head_dim": 8}
+MISTRAL = {"model_type": "mistral", **SIZES, "head_dim": 8, "sliding_window": None}
+MIXED: dict[str, dict[str, Any]] = {
+    "gemma3": {"text_config": GEMMA, "vision_config": IMAGE},
+    "gemma3_text": GEMMA,
+    "cohere2": {**SIZES, **NEAR},
+    "smollm3": {**SIZES, "no_rope_layer_interval": 2},
+    "mistral3": {"text_config": MISTRAL, "vision_config": {"model_type": "pixtral", **IMAGE}},
+}
 """The models by name. Some have two bases and windows, alone or with a vision tower. Some rotate only in layers
 with a window, or in every second layer. The class of one model also accepts images."""
-
-
-def _config(family: str) -> Any:
-    if family == "cohere2":
-        return transformers.Cohere2Config(**SIZES, **NEAR)
-    if family == "smollm3":
-        return transformers.SmolLM3Config(**SIZES, no_rope_layer_interval=2)
-    if family == "mistral3":
-        text = transformers.MistralConfig(**SIZES, head_dim=8, sliding_window=None)
-        return transformers.Mistral3Config(text_config=text, vision_config={"model_type": "pixtral", **IMAGE})
-    text = {**SIZES, **NEAR, "head_dim": 8}
-    if family == "gemma3_text":
-        return transformers.Gemma3TextConfig(**text)
-    return transformers.Gemma3Config(text_config=text, vision_config=IMAGE)
 
 
 def save(family: str, folder: Path, **how: Any) -> Any:
     """Save a model to the folder, and return the model."""
     torch.manual_seed(0)
-    config = _config(family)
-    composite = family in ("gemma3", "mistral3")
+    config = CONFIG_MAPPING[family](**MIXED[family])
+    composite = "text_config" in MIXED[family]
     kind = transformers.AutoModelForImageTextToText if composite else transformers.AutoModelForCausalLM
     model = kind.from_config(config).eval()
     for parameter in model.parameters():

@@ -8,6 +8,8 @@ import transformers
 from torch import Tensor, nn
 from transformers.models.gptj import modeling_gptj
 
+from posenc.encodings.rotary import rotate
+
 transformers.logging.set_verbosity_error()
 
 SIZES: dict[str, Any] = {
@@ -156,6 +158,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+OTHER_SIZES = {"gptj": OLD_SIZES, "gpt2": OLD_SIZES, "bloom": {"vocab_size": 64}, "mpt": {"vocab_size": 64}}
+BESIDE = {"mpt": {"d_model": 96}, "falcon": {"num_kv_heads": 2}}
+"""Sizes that only the tiny models have, not the configs that are read."""
 TABLED = {"roformer"}
 """The families that look up angles in tables, and have no rotary module that receives position ids."""
 if not hasattr(modeling_gptj, "GPTJRotaryEmbedding"):  # before transformers 5.24
@@ -166,16 +171,9 @@ def tiny(family: str, dtype: torch.dtype = torch.float32) -> nn.Module:
     """Create a random model whose attention is so sharp that a wrong position changes the logits."""
     name, more = MODELS[family]
     kind = getattr(transformers, name)
-    sizes = OLD_SIZES if family in ("gptj", "gpt2") else SIZES
-    if family == "bloom":
-        sizes = {"vocab_size": 64}
-    if family == "mpt":
-        sizes, more = {"vocab_size": 64}, {**more, "d_model": 96}
-    if family == "falcon":
-        more = {**more, "num_kv_heads": 2}
     if family == "olmo3" and "convert_rope_params_to_dict" not in vars(kind.config_class):
         pytest.skip("this transformers knows one rotation for all layers of olmo3")
-    return sharp(kind, {**sizes, **more}).to(dtype)
+    return sharp(kind, {**OTHER_SIZES.get(family, SIZES), **more, **BESIDE.get(family, {})}).to(dtype)
 
 
 def sharp(kind: Any, settings: dict[str, Any]) -> nn.Module:
@@ -202,3 +200,9 @@ def logits(model: nn.Module, ids: Tensor) -> Tensor:
     by_plain_products(model)
     with torch.no_grad():
         return model(ids).logits
+
+
+def turns_neighbours(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
+    """Rotate interleaved pairs, in the place of a model's function that rotates half pairs."""
+    cos, sin = (x[..., : x.shape[-1] // 2].unsqueeze(1) for x in (cos, sin))
+    return rotate(q, cos, sin, "interleaved"), rotate(k, cos, sin, "interleaved")
