@@ -174,11 +174,16 @@ def test_float64_angles_serve_as_many_positions_as_they_say(
     assert verdict(sees_only_the_offset, Subject.of(f"angles_{limit}:Angles")).outcome == outcome
 
 
-def test_what_is_no_encoding_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"encoding=3 must be a posenc\.Encoding, its class"):
-        posenc.check(3)
-    with pytest.raises(InvalidArgument, match="kv_heads=3 must divide heads=4"):
-        posenc.check("nope", heads=4, kv_heads=3)
+@pytest.mark.parametrize(
+    ("encoding", "sizes", "message"),
+    [
+        (3, {}, r"encoding=3 must be a posenc\.Encoding, its class"),
+        ("nope", {"heads": 4, "kv_heads": 3}, "kv_heads=3 must divide heads=4"),
+    ],
+)
+def test_what_is_no_encoding_is_refused(encoding: object, sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        posenc.check(encoding, **sizes)  # type: ignore[arg-type]
 
 
 def test_a_verdict_says_it_in_words() -> None:

@@ -163,11 +163,8 @@ def test_a_field_is_declared_in_one_place(more: dict[str, Any]) -> None:
     hidden = Mask(causal=True, dense=awake[:, None, :, None].expand(-1, -1, -1, 80), **more)
     want = attention(q, k, v, at, hidden)
     assert not want[:, :, ~awake[0]][0].any()
-    for got in (
-        attention(q, k, v, at, mask),
-        attention(q, k, v, at, mask, backend="blocks"),
-    ):
-        torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+    got = attention(q, k, v, at, mask), attention(q, k, v, at, mask, backend="blocks")
+    torch.testing.assert_close(got, (want, want), rtol=0, atol=1e-12)
     sees = mask.modifier(80, 80, CPU)
     b, i, j = torch.meshgrid(*(torch.arange(n) for n in (B, 80, 80)), indexing="ij")
     assert torch.equal(sees(b, torch.tensor(0), i, j), whole(hidden, 80, 80)[:, 0])
@@ -176,12 +173,12 @@ def test_a_field_is_declared_in_one_place(more: dict[str, Any]) -> None:
     assert torch.equal(part.awake, awake[1:, 3:9])
     awake.logical_not_()
     torch.testing.assert_close(attention(q, k, v, at, mask), want, rtol=0, atol=1e-12)
-    with pytest.raises(InvalidArgument, match=r"awake has shape \(1, 3\); expected \(80,\) or .*: one per query"):
-        attention(q, k, v, at, WithAwake(awake=awake[:1, :3]))
-    with pytest.raises(
-        InvalidArgument, match=r"awake is torch.int64 .* expected bool \(B, T\), true at queries that see"
+    for wrong, message in (
+        (awake[:1, :3], r"awake has shape \(1, 3\); expected \(80,\) or .*: one per query"),
+        (awake.long(), r"awake is torch.int64 .* expected bool \(B, T\), true at queries that see"),
     ):
-        WithAwake(awake=awake.long())
+        with pytest.raises(InvalidArgument, match=message):
+            attention(q, k, v, at, WithAwake(awake=wrong))
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,9 +225,7 @@ def test_a_rule_of_ones_own_holds_on_every_way(said: str, name: str) -> None:
         return  # refused: it is defined for causal models only
     placed, step = encoding.at(arange(40)), encoding.at(arange(1, offset=39), arange(40))
     q, k, v = torch.randn(3, B, H, 40, 8, dtype=torch.float64)
-    rotated = q, k
-    if not placed.remaps:
-        rotated = placed.rotate(q, k)
+    rotated = (q, k) if placed.remaps else placed.rotate(q, k)
     i = arange(40)
     far = (i % 3 == 0) | (i == i[:, None])
     level = torch.randint(0, 7, (B, 40))
@@ -256,12 +251,11 @@ def test_a_rule_of_ones_own_holds_on_every_way(said: str, name: str) -> None:
                     backend=backend,
                 )
                 try:
-                    got, sums = call(), call(return_logsumexp=True)[1]
+                    got = call(), call(return_logsumexp=True)[1]
                 except InvalidArgument:
                     assert backend != "auto"
                     continue
-                torch.testing.assert_close(got, want, rtol=0, atol=1e-12, msg=backend)
-                torch.testing.assert_close(sums, lse, rtol=0, atol=1e-12, msg=backend)
+                torch.testing.assert_close(got, (want, lse), rtol=0, atol=1e-12, msg=backend)
         if mask.q_order is None and mask.q_segments is None:
             rest = (rotated[0][:, :, 39:], rotated[1], v, step, mask)
             torch.testing.assert_close(attention(*rest), want[:, :, 39:], rtol=0, atol=1e-12)

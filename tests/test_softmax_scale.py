@@ -48,11 +48,13 @@ def test_attention_takes_the_scale_of_the_encoding_once(encoding: posenc.Encodin
 
 
 def test_a_stack_has_one_scale() -> None:
-    both = posenc.Stack(posenc.T5(2, softmax_scale=1.0), posenc.Rotary(8, pairing="half", softmax_factor=1.5))
-    with pytest.raises(InvalidArgument, match="build all encodings with the same settings"):
-        both.at(arange(4))
-    with pytest.raises(InvalidArgument, match="softmax_scale=0 must be a finite number above 0"):
-        posenc.T5(4, softmax_scale=0)
+    t5, rotary = posenc.T5(2, softmax_scale=1.0), posenc.Rotary(8, pairing="half", softmax_factor=1.5)
+    for scaled, message in (
+        (lambda: posenc.Stack(t5, rotary).at(arange(4)), "build all encodings with the same settings"),
+        (lambda: posenc.T5(4, softmax_scale=0), "softmax_scale=0 must be a finite number above 0"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            scaled()
 
 
 def test_yarns_second_factor_is_applied_once_by_what_is_read() -> None:

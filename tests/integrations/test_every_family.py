@@ -19,7 +19,6 @@ from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, PosencError
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.families import FAMILIES, parse
-from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.language_model import cached
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.probe import shown
@@ -42,11 +41,6 @@ def changed() -> set[str]:
     return {name for name, family in FAMILIES.items() if before.get(name) != family}
 
 
-def is_swapped(family: Family) -> bool:
-    """Whether it rotates by the positions of a text, or has T5's bias."""
-    return family.kind in ("rotary", "t5") and family.tower.layout is None
-
-
 MEASURED = {*SAMPLE, *changed()}
 """Families that every run of the tests measures; ``make slow`` measures the others."""
 ELSEWHERE = {"arcee", "cohere2", "pixtral", "t5", "vit", "whisper"}
@@ -54,7 +48,7 @@ ELSEWHERE = {"arcee", "cohere2", "pixtral", "t5", "vit", "whisper"}
 SWAPPED = [
     pytest.param(name, marks=[] if name in MEASURED else pytest.mark.slow)
     for name in HERE
-    if is_swapped(FAMILIES[name])
+    if FAMILIES[name].kind in ("rotary", "t5") and FAMILIES[name].tower.layout is None
 ]
 
 

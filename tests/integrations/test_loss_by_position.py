@@ -71,7 +71,12 @@ def test_a_training_ends_in_the_same_weights(llama: Any, tmp_path: Path) -> None
 
 def test_refusals(llama: Any, tmp_path: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    with pytest.raises(InvalidArgument, match="tokenizer=None, and the Trainer has no processing_class"):
-        trained(tmp_path, llama, loss_by_position(TEXT))
-    with pytest.raises(InvalidArgument, match="text has 64 tokens, but 64 positions need 65; pass a longer text"):
-        trained(tmp_path, llama, loss_by_position(TEXT[:64], tokenizer=tokenizer))
+    for callback, message in (
+        (loss_by_position(TEXT), "tokenizer=None, and the Trainer has no processing_class"),
+        (
+            loss_by_position(TEXT[:64], tokenizer=tokenizer),
+            "text has 64 tokens, but 64 positions need 65; pass a longer text",
+        ),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            trained(tmp_path, llama, callback)
