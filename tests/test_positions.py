@@ -47,8 +47,7 @@ def test_left_padded_counts_real_tokens_of_each_row(rows: list[tuple[int, int]])
     masks = [[False] * (longest - real) + [True] * real for _, real in rows]
     at = left_padded(torch.tensor(masks, dtype=torch.bool).view(len(rows), longest))
     assert at.dtype == torch.int64
-    for row, (_, real) in zip(at.tolist(), rows, strict=True):
-        assert row == [0] * (longest - real) + list(range(real))
+    assert at.tolist() == [[0] * (longest - real) + list(range(real)) for _, real in rows]
 
 
 @given(st.lists(st.integers(1, 9), max_size=6))

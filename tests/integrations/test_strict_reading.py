@@ -365,8 +365,7 @@ def test_a_family_is_called_unread_without_transformers_too(monkeypatch: pytest.
 
 
 def test_every_key_that_a_family_names_is_in_the_schema() -> None:
-    for name, family in FAMILIES.items():
-        assert family.keys <= {*KEYS, *RARE}, name
+    assert [name for name, family in FAMILIES.items() if not family.keys <= {*KEYS, *RARE}] == []
 
 
 @pytest.mark.parametrize("model_type", SKIPS_SHARE)
