@@ -1,9 +1,7 @@
 """posenc.attention against dense float64 attention, in every way it can be called."""
 
 import math
-import sys
 from pathlib import Path
-from types import FrameType
 
 import pytest
 import torch
@@ -19,6 +17,7 @@ from posenc.positions import arange, left_padded, packed
 from support import reference
 from support.attending import attend, same_gradients
 from support.memory import peak_bytes
+from support.operators import entered
 
 EXACT = 1e-6
 """Biases are float32: 2^-24 of a slope times distances of a few hundred, through a softmax; the rest is float64."""
@@ -294,17 +293,7 @@ def test_a_padded_call_with_a_bias_enters_few_files() -> None:
     q, k, v = torch.randn(3, 2, 4, 300, 8)
     real = arange(300) >= torch.tensor([[100], [0]])
     placed, mask = ALiBi(4).at(left_padded(real)), posenc.Mask(causal=True, key_mask=real)
-    entered: set[str] = set()
-
-    def entering(frame: FrameType, event: str, arg: object) -> None:
-        if event == "call":
-            entered.add(frame.f_code.co_filename)
-
     posenc.attention(q, k, v, placed, mask)
-    sys.setprofile(entering)
-    try:
-        posenc.attention(q, k, v, placed, mask)
-    finally:
-        sys.setprofile(None)
-    ours = sorted(file for file in entered if Path(posenc.__file__).parent in Path(file).parents)
+    files = {code.co_filename for code in entered(lambda: posenc.attention(q, k, v, placed, mask))}
+    ours = sorted(file for file in files if Path(posenc.__file__).parent in Path(file).parents)
     assert len(ours) <= 11, ours

@@ -1,7 +1,9 @@
 """Records the operators of torch that run, for tests of what is computed and what is not."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType, FrameType
 from typing import Any
 
 from torch import Tensor
@@ -60,3 +62,19 @@ class Operators(TorchDispatchMode):
         """The number of products of a query and a key in torch's attention, forward and backward."""
         shapes = (one.args[1:3] if "backward" in one.name else one.args[:2] for one in self.attention)
         return sum(q[:-1].numel() * k[2] for q, k in shapes)
+
+
+def entered(call: Callable[[], object]) -> list[CodeType]:
+    """Return the code of every Python function that a call enters, in order."""
+    codes: list[CodeType] = []
+
+    def entering(frame: FrameType, event: str, arg: object) -> None:
+        if event == "call":
+            codes.append(frame.f_code)
+
+    sys.setprofile(entering)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return codes
