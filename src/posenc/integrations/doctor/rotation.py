@@ -19,9 +19,6 @@ Layout = tuple[int, int, int]
 ``(0, 1, D/2)``, and interleaved pairs are ``(0, 2, 1)``. With stride 1, the distance is at least the number of
 pairs."""
 
-LENGTHENED = 0.03
-"""The relative tolerance for the length of a pair. Six roundings to bfloat16 change a length by at most 0.024."""
-
 SERIES: Mapping[str, tuple[str, type[Scaling], Callable[["Rotation", Array, Array], Array]]] = {
     "all 1": (
         "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
@@ -301,15 +298,6 @@ class Rotation:
         axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
         sides = UNEVEN[self.uneven][1](self, axes, self.rounded(self.theta, "frequencies"))
         return self.rounded(np.stack([where[:, axes] * theta for axes, theta in sides]), "angles")
-
-    def keeps_lengths(self, rows: Rows) -> bool:
-        """Return whether a rotation could produce these rows: only the factor may change the length of a pair."""
-        if "pair" in rows or self.uneven or self.products not in ("", "exchanged"):
-            return True
-        (a, b), (c, d) = self.both_channels
-        before = self.factor * np.hypot(rows["x"][:, a], rows["x"][:, b])
-        after = np.hypot(rows["y"][:, c], rows["y"][:, d])
-        return not (np.abs(after - before) > LENGTHENED * before + 1e-12).any()  # a length may be NaN
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         """Predict frequencies if there is a row per pair, and rotated x otherwise."""

@@ -159,8 +159,6 @@ ROTARY = Kind(
     probe=probe,
     mistakes=mistakes,
     phrases=PHRASES,
-    outer=frozenset(("layout", "written", "turning", "factor", "products", "uneven")),
-    possible=Rotation.keeps_lengths,
     wanted="Pass positions 0, 1, 2 and some beyond the trained length, with all channels.",
     free={
         "base": ("base", lambda base, right: base in BASES),

@@ -101,8 +101,6 @@ class Kind:
         wanted: what else to pass if the numbers fit several mistakes.
         free: settings that a port may choose if the encoding's string omits them: the field, and a function that
             returns whether its value is allowed, given the value and the right description.
-        outer, possible: fields, and a quick test of whether a description that differs in these fields can give
-            the numbers for some values of its other fields.
     """
 
     right: Callable[[Expected, Mapping[str, Array]], Any]
@@ -112,8 +110,6 @@ class Kind:
     phrases: Mapping[str, Callable[[Any, Any], str]]
     wanted: str
     free: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = field(default_factory=dict)
-    outer: frozenset[str] = frozenset()
-    possible: Callable[[Any, Rows], bool] = lambda right, rows: True
 
 
 def each(**values: Iterable[Any]) -> list[Change]:
@@ -143,12 +139,7 @@ class Search:
             for names, rows in kind.forms.items()
             if numbers.keys() >= set(names)
         ]
-        self.passed = dict[tuple[Any, ...], bool]()
-
-    @cached_property
-    def sketch(self) -> list[Rows]:
-        """A few rows of the port, from the first to the last."""
-        return [
+        self.sketch = [  # a few rows, from the first to the last
             {name: values[np.linspace(0, len(values) - 1, 4).astype(int)] for name, values in rows.items()}
             for rows in self.rows
         ]
@@ -172,13 +163,8 @@ class Search:
         """Return whether a port with this change reproduces the numbers. A few rows refute most changes, so they
         are tried first.
         """
-        outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
-            if outer not in self.passed:
-                port = replace(self.right, **dict(outer))
-                self.passed[outer] = all(self.kind.possible(port, rows) for rows in self.sketch)
-            if self.passed[outer]:
-                return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
+            return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
