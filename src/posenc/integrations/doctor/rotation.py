@@ -20,6 +20,7 @@ Layout = tuple[int, int, int]
 pairs."""
 
 SERIES: Mapping[str, tuple[str, type[Scaling], Callable[["Rotation", Array, Array], Array]]] = {
+    "": ("its frequencies are the model's", Scaling, lambda port, theta, plain: theta),
     "all 1": (
         "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
         Scaling,
@@ -275,13 +276,14 @@ class Rotation:
     @property
     def theta(self) -> Array:
         """The inverse frequency of every pair."""
-        ladder = (self.turning, self.span, self.base, self.lists)
-        theta = np.array(self.ladder[2]) if self.ladder else frequencies(self.scaling, *ladder)
-        if self.series and not self.ladder:
-            _, scaled, changed = SERIES[self.series]
-            if isinstance(self.scaling, scaled):
-                theta = changed(self, theta, frequencies(Default(), *ladder))
-        return fill(theta, self.pairs)
+        if self.ladder:
+            return fill(np.array(self.ladder[2]), self.pairs)
+        theta, plain = (
+            frequencies(scaling, self.turning, self.span, self.base, self.lists)
+            for scaling in (self.scaling, Default())
+        )
+        _, scaled, changed = SERIES[self.series]
+        return fill(changed(self, theta, plain) if isinstance(self.scaling, scaled) else theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
         """Round values to 16 bits if ``precision`` lists their name, ``what``. Round them to float32 if it lists

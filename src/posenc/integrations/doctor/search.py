@@ -134,6 +134,7 @@ class Search:
         self.kind, self.expected, self.part = kind, expected, part
         self.note = f", of the {part}" * bool(part) + note
         self.right = kind.right(expected, numbers)
+        self.probe = kind.probe(self.right)
         self.rows = [
             rows(self.right, *map(numbers.__getitem__, names))
             for names, rows in kind.forms.items()
@@ -169,21 +170,19 @@ class Search:
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def fitting(self, mistakes: int) -> list[Change]:
-        """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers."""
+        """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers. None of them
+        contains another one.
+        """
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
         disjoint = (fields for changes, fields in merged if len(fields) == sum(map(len, changes)))
-        return list(filter(self.fits, disjoint))
-
-    def minimal(self, change: Change) -> bool:
-        """Return whether the change needs all its fields to explain the numbers."""
-        return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
+        fits = list(filter(self.fits, disjoint))
+        return [change for change in fits if not any(other.items() < change.items() for other in fits)]
 
     def same(self, change: Change, other: Change) -> bool:
         """Return whether two changes give the same function or differ only in measured values."""
-        ports = (replace(self.right, **fields) for fields in (change, other))
-        ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
-        return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-7).all())
+        ours, theirs = (replace(self.right, **fields).predict(self.probe)[0] for fields in (change, other))
+        return change | UNMEASURED == other | UNMEASURED or np.allclose(ours, theirs, rtol=0, atol=1e-7)
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
         """Return the first change for each distinct function, but at most ``SHOWN`` + 1 changes."""
@@ -207,7 +206,7 @@ class Search:
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int) -> Diagnosis | None:
         """Return the answer if descriptions with this many mistakes give the numbers, or else None."""
-        fitting = list(filter(self.minimal, self.fitting(mistakes)))
+        fitting = self.fitting(mistakes)
         right = list(filter(self.is_right, fitting))[:1]
         chosen = right or self.distinct(fitting)
         causes = tuple(map(self.words, chosen))
