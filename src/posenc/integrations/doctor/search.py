@@ -140,9 +140,8 @@ class Search:
             for names, rows in kind.forms.items()
             if numbers.keys() >= set(names)
         ]
-        self.sketch = [  # a few rows, from the first to the last
-            {name: values[np.linspace(0, len(values) - 1, 4).astype(int)] for name, values in rows.items()}
-            for rows in self.rows
+        self.sketch = [
+            {name: values[[len(values) // 2, -1]] for name, values in rows.items()} for rows in self.rows
         ]
 
     @cached_property
@@ -161,7 +160,7 @@ class Search:
         return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
-        """Return whether a port with this change reproduces the numbers. A few rows refute most changes, so they
+        """Return whether a port with this change reproduces the numbers. Two rows refute most changes, so they
         are tried first.
         """
         with suppress(InvalidArgument):  # the library refuses to compute this change
