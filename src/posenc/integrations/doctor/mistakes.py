@@ -105,10 +105,10 @@ def _channels(right: Rotation) -> list[Change]:
 def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator[Change]:
     """Yield changes to positions and axes, and measured changes to bases, factors, shifts and ends of tables.
 
-    Values are measured in every layout of channels in which all pairs keep their lengths. Positions are measured with
-    the first pair whose period exceeds 2,000, and with the first pair whose period exceeds twice the last position.
-    A lag is a position minus the position that the port used instead. If a port clamps positions, the lag is the
-    distance beyond the end of the table. If a port restarts positions, the lag is a multiple of the period.
+    Values are measured in every layout of channels in which all pairs keep their lengths. Positions are measured
+    with the first pair whose period exceeds 2,000, and with the first pair whose period exceeds twice the last
+    position. A lag is a position minus the position that the port used instead. If a port clamps positions, the lag
+    is the distance beyond the end of the table. If a port restarts positions, the lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -131,10 +131,10 @@ def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator
                     factor=[float(f"{factor:.{digits}g}") for digits in (3, 4, 8)],
                     shift=(-late[at.argmin()]).tolist(),
                 )
-    shorter = sorted(n for n in ends if 0 < n <= seen["position"].max())
+    periods = sorted(n for n in ends if 0 < n <= seen["position"].max())
     yield from each(
-        last=sorted({n - 1 for n in shorter} | set(shorter)),
-        period=shorter,
+        last=[n for n in sorted({n - 1 for n in periods} | set(periods)) if n < seen["position"].max()],
+        period=periods,
         counted=[name for name in COUNTED if seen["head"].any() or name not in ("head", "split", "joined")],
         axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
         lists=other_lists(right.axes, right.lists) if any(right.axes) else (),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ Layout = tuple[int, int, int]
 ``(0, 1, D/2)``, and interleaved pairs are ``(0, 2, 1)``. With stride 1, the distance is at least the number of
 pairs."""
 
-SERIES: Mapping[str, tuple[str, type[Scaling], Callable[["Rotation", Array, Array], Array]]] = {
+SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Array]]] = {
     "": ("its frequencies are the model's", Scaling, lambda port, theta, plain: theta),
     "all 1": (
         "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
@@ -61,11 +61,7 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[["Rotation", Array, Arra
         "its beta_fast and beta_slow are swapped, so its ramp is a step: slow pairs are scaled, others kept",
         YaRN,
         lambda port, theta, plain: (
-            replace(
-                port,
-                scaling=replace(cast(YaRN, port.scaling), beta_fast=cast(YaRN, port.scaling).beta_slow),
-                series="",
-            ).theta
+            replace(port, scaling=replace(port.scaling, beta_fast=port.scaling.beta_slow), series="").theta
         ),
     ),
     "ramp kept": (
@@ -322,12 +318,6 @@ class Rotation:
         ours[:, c], ours[:, d] = first[0], second[-1]
         room[:, c], room[:, d] = room_of_pair[0], room_of_pair[-1]
         return ours, room
-
-
-def in_words(start: int, stride: int, distance: int) -> str:
-    """Return the channels of a pair in words."""
-    i = f"{start} + " * bool(start) + "2" * (stride == 2) + "i"
-    return f"({i}, {i}+{distance})"
 
 
 def fill(values: Array, count: int) -> Array:

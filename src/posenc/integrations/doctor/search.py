@@ -169,8 +169,9 @@ class Search:
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def fitting(self, mistakes: int) -> list[Change]:
-        """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers. None of them
-        contains another one.
+        """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers.
+
+        None of them contains another one.
         """
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
