@@ -281,8 +281,7 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
             search(
                 replace(asked, rotates=asked.rotates and part != "values"),
                 {"positions": at, "x": MULTIPLES[part] * x, "rotated": rotated},
-                note,
-                part if "keys" in vectors or part == "values" else "",
+                f", of the {part}{note}" if "keys" in vectors or part == "values" else note,
             )
             for part, rotated in vectors.items()
         ]

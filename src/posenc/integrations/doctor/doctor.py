@@ -51,7 +51,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
     return diagnosed([search(asked, numbers)])
 
 
-def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
+def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
     """Return the ``Search`` for a port's arrays, which may have any type."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)] if asked.rotates else UNTURNED
     if "table" in numbers:
@@ -71,7 +71,7 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: st
         note += ", for text; pictures were not tried, because positions are equal on all axes"
     if isinstance(asked.recipe.get("scaling"), LengthScaling):
         note += f", for inputs of {asked.lengths[-1]:,} tokens" * bool(asked.lengths)
-    return Search(kind, asked, arrays, note, part)
+    return Search(kind, asked, arrays, note)
 
 
 def expected(model: ModelPositions | str) -> dict[str, Expected]:

@@ -154,8 +154,7 @@ COUNTED: Mapping[str, str] = {
     "first": "every token has the position of the first",
     "last": "every token has the position of the last",
 }
-"""What a port may count as the position of a token, in words. ``split`` and ``joined`` are positions of other
-tokens."""
+"""What a port may count as a token's position, in words. ``split`` and ``joined`` are positions of other tokens."""
 
 
 @dataclass(frozen=True)
@@ -304,9 +303,7 @@ class Rotation:
             theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]
             return theta, (CLOSE + rows["step"]) * np.abs(theta)
         x, angles = rows["x"], self.angles(rows)
-        cos, sin = (
-            self.factor * self.rounded(turned, "cos and sin") for turned in (np.cos(angles), np.sin(angles))
-        )
+        cos, sin = (self.factor * self.rounded(part(angles), "cos and sin") for part in (np.cos, np.sin))
         wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
         if "cos and sin" in self.precision:  # an error of float32 in the angle may round to the next 16-bit number
             errors = (angles + sign * CLOSE * (1 + np.abs(angles)) for sign in (-1.0, 1.0))

@@ -124,15 +124,10 @@ class Search:
         expected: the encoding.
         numbers: the port's numbers in float64, by name.
         note: a remark for answers, such as the order of axes.
-        part: ``queries``, ``keys`` or ``values`` if a port returns several of these and only one is searched; else
-            empty.
     """
 
-    def __init__(
-        self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "", part: str = ""
-    ) -> None:
-        self.kind, self.expected, self.part = kind, expected, part
-        self.note = f", of the {part}" * bool(part) + note
+    def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
+        self.kind, self.expected, self.note = kind, expected, note
         self.right = kind.right(expected, numbers)
         self.probe = kind.probe(self.right)
         self.rows = [
@@ -155,7 +150,7 @@ class Search:
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """Return the differences from the numbers of a port with this change, and which exceed the tolerance."""
-        ours, room = replace(self.right, **change).predict(rows)
+        ours, room = type(self.right)(**vars(self.right) | change).predict(rows)  # faster than replace
         apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
         return apart, ~((apart <= room) & np.isfinite(apart))
 
