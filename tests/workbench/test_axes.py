@@ -17,7 +17,7 @@ from posenc.workbench.run.plan import Run
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import effective_length, holds, summarise
-from posenc.workbench.study.statistics import crossed, over_blocks, over_seeds, paired
+from posenc.workbench.study.statistics import crossed, over_seeds, paired
 from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks import Criteria
 from support.studies import TINY, inline, measured
@@ -138,7 +138,7 @@ def test_the_headline_says_how_many_seeds_there_are_and_who_is_best_inside() -> 
 
 def test_seeds_that_agree_leave_the_spread_of_the_text() -> None:
     blocks = [1.0, 1.5, 2.0, 2.5]
-    alone, both = over_blocks(blocks), crossed([blocks, blocks, blocks])
+    alone, both = crossed([blocks]), crossed([blocks, blocks, blocks])
     assert (both.mean, both.low, both.high) == pytest.approx((alone.mean, alone.low, alone.high))
     assert both.of == "seeds and blocks"
 

@@ -81,7 +81,7 @@ def compare(
     Settings that are not given come from the preset. A model or training setting may be a list, such as
     --learning-rate 1e-3,3e-3; every encoding is then trained with each value.
     """
-    from posenc.workbench.launch.choose import choose
+    from posenc.workbench.launch.launcher import choose
     from posenc.workbench.report.write import write
     from posenc.workbench.run.job import Requirements
     from posenc.workbench.study.presets import read_study

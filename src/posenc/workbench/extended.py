@@ -17,7 +17,7 @@ from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods as named
 from posenc.workbench.extension.models import LanguageModel, StudyModel, open_model, open_pretrained
 from posenc.workbench.files import write_texts
-from posenc.workbench.launch.choose import choose
+from posenc.workbench.launch.launcher import choose
 from posenc.workbench.report import extension as report
 from posenc.workbench.report import terminal
 from posenc.workbench.run.checkpoint import load_weights

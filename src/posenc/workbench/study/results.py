@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any
 
+from posenc.errors import StudyError
 from posenc.pictures.numbers import fixed
 from posenc.workbench.run.plan import Cell, Plan, Run
 from posenc.workbench.run.settings import Model, Training, declared
@@ -19,9 +20,7 @@ from posenc.workbench.study.statistics import (
     finite,
     longest_within,
     over_answers,
-    over_blocks,
     over_seeds,
-    paired,
     perplexity,
     together,
 )
@@ -141,7 +140,8 @@ class TaskResult:
         ranked = [row for row in self.rows if row.ranked and length in row.values]
         ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
         gaps = [_gap(self.task, row, ranked[0], length, len(self.rows)) for row in ranked]
-        worse = [gap is not None and _worse(self.task, gap).low > 0 for gap in gaps]
+        loss = self.task.measure == "loss"
+        worse = [gap is not None and (gap.low if loss else -gap.high) > 0 for gap in gaps]
         return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
 
     def best(self, length: int) -> Row | None:
@@ -200,6 +200,12 @@ def differing(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
 
 def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskResult:
     """Summarise the runs of one task, which differ in encoding, seed and axis values."""
+    sizes = {(cell.length, cell.measure): len(cell.detail) for run in runs for cell in run.cells}
+    if any(len(cell.detail) != sizes[cell.length, cell.measure] for run in runs for cell in run.cells):
+        raise StudyError(
+            f"runs of {criteria.name} have details of different lengths, so they were not tested on the same "
+            "sequences; restore a copy of the ledger, or use another folder"
+        )
     axes = [axis for axis in AXES if len({getattr(run.plan, axis) for run in runs}) > 1]
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
@@ -218,8 +224,7 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     for row in sorted(grid, key=lambda row: rank(row, lengths[0])):
         rows.setdefault(row.encoding, row)
     order = sorted(rows.values(), key=lambda row: rank(row, lengths[-1]))
-    gaps = [_gap(criteria, row, order[0], lengths[-1], len(order)) for row in order]
-    compared = tuple(replace(row, to_best=gap) for row, gap in zip(order, gaps, strict=True))
+    compared = tuple(replace(row, to_best=_gap(criteria, row, order[0], lengths[-1], len(order))) for row in order)
     places = {row.encoding: place for place, row in enumerate(order)}
     grid.sort(key=lambda row: places[row.encoding])
     return TaskResult(criteria, lengths, compared, tuple(grid) if axes else (), tuple(runs), name or criteria.name)
@@ -276,31 +281,24 @@ def _row(
         refusal=notes[0] if notes else "",
         diverged=diverged,
         not_finite=broken,
-        lost={length: _worse(criteria, _change(criteria, runs, lengths[0], length)) for length in past},
+        lost={length: _worsening(criteria, runs, lengths[0], length) for length in past},
         at=at,
         runs=tuple(runs),
     )
 
 
-def _worse(criteria: Criteria, change: Interval) -> Interval:
-    """Return a change of the measure, with its sign chosen so that a positive change is worse."""
-    return change if criteria.measure == "loss" else change.negative
-
-
-def _change(criteria: Criteria, runs: list[Run], trained: int, length: int) -> Interval:
+def _worsening(criteria: Criteria, runs: list[Run], trained: int, length: int) -> Interval:
+    """Return how much worse the measure is than at the trained length."""
     cells = [(run.cell(trained, criteria.measure), run.cell(length, criteria.measure)) for run in runs]
     pairs = [(start, end) for start, end in cells if start and end]
     if criteria.measure == "loss":
         return _differences([(end, start) for start, end in pairs])
-    by_seed = over_seeds([end.value - start.value for start, end in pairs])
-    of_answers = between_shares(*(_means([pair[i] for pair in pairs]) for i in (0, 1)))
-    return of_answers if len(pairs) == 1 else together(by_seed, of_answers)
+    by_seed = over_seeds([start.value - end.value for start, end in pairs])
+    return together(by_seed, between_shares(*(_means([pair[i] for pair in pairs]) for i in (1, 0))))
 
 
 def _differences(pairs: Sequence[tuple[Cell, Cell]], level: float = LEVEL) -> Interval:
     """Return the mean difference of pairs of cells (first minus second) on the same blocks or answers."""
-    if len(pairs) == 1:
-        return paired(pairs[0][0].detail, pairs[0][1].detail, level)
     return crossed([[a - b for a, b in zip(x.detail, y.detail, strict=True)] for x, y in pairs], level)
 
 
@@ -314,12 +312,9 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):
         return None
-    loss, by_seed = criteria.measure == "loss", over_seeds([cell.value for cell in cells])
-    if len(cells) == 1:
-        return over_blocks(cells[0].detail) if loss else over_answers(cells[0].detail)
-    if loss:
+    if criteria.measure == "loss":
         return crossed([cell.detail for cell in cells])
-    spread = together(by_seed, over_answers(_means(cells)))
+    spread = together(over_seeds([cell.value for cell in cells]), over_answers(_means(cells)))
     return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # keep shares within 0 … 1
 
 
