@@ -3,7 +3,8 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from posenc.pictures.numbers import fixed, plain, short, signed
 from posenc.pictures.palette import style
@@ -13,6 +14,7 @@ from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
 
 NOTHING = "–"
+THREE_DECIMALS = partial(plain, digits=3)
 NEAR = 0.1
 """An encoding counts as good if its difference from the best encoding at the trained length is at most this
 large."""
@@ -84,11 +86,13 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
 
     The text is empty for a single number.
     """
-    if interval is None or math.isnan(interval.low):
-        return ""
-    number = perplexity if result.task.measure == "loss" else "{:.3f}".format
-    ends, sign = (interval.seeds, " and ") if interval.seeds else ((interval.low, interval.high), "–")
-    return sign.join(map(number, ends))
+    return _seeds_or_ends(interval, perplexity if result.task.measure == "loss" else "{:.3f}".format)
+
+
+def _seeds_or_ends(interval: Interval | None, show: Callable[[float], str]) -> str:
+    if interval and interval.seeds:
+        return " and ".join(map(show, interval.seeds))
+    return ends(interval, show)
 
 
 def below(result: TaskResult) -> str:
@@ -96,11 +100,11 @@ def below(result: TaskResult) -> str:
     return "both seeds" if len({run.plan.seed for run in result.runs}) == 2 else "95% intervals"
 
 
-def ends(interval: Interval | None, digits: int = 3) -> str:
+def ends(interval: Interval | None, show: Callable[[float], str] = THREE_DECIMALS) -> str:
     """Return an interval as ``low … high``; empty for a single number."""
     if interval is None or math.isnan(interval.low):
         return ""
-    return f"{plain(interval.low, digits)} … {plain(interval.high, digits)}"
+    return f"{show(interval.low)} … {show(interval.high)}"
 
 
 def difference(row: Row) -> tuple[str, str]:
@@ -109,11 +113,7 @@ def difference(row: Row) -> tuple[str, str]:
     Differences of losses are in nats, and those of accuracies are shares of right answers.
     """
     gap = row.to_best
-    if gap is None:
-        return NOTHING, ""
-    if gap.seeds:
-        return signed(gap.mean), " and ".join(map(signed, gap.seeds))
-    return signed(gap.mean), "" if math.isnan(gap.low) else f"{signed(gap.low)} to {signed(gap.high)}"
+    return (NOTHING, "") if gap is None else (signed(gap.mean), _seeds_or_ends(gap, signed))
 
 
 def effective(result: TaskResult, row: Row) -> tuple[str, str]:
