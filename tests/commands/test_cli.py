@@ -244,7 +244,7 @@ def test_the_tables_of_the_page_lie_beside_it(shared_study: Path) -> None:
     rows = [row for row in tables["results"] if row["task"] == "needle"]
     assert rows == sorted(rows, key=lambda row: -row["values"]["128"]["mean"])
     for row in rows:
-        assert (row["best"], row["seeds"]) == (True, 1)
+        assert (row["at_best_values"], row["seeds"]) == (True, 1)
         assert row["verdict"] in page
         for length in ("64", "128"):
             value = row["values"][length]

@@ -59,7 +59,7 @@ def test_a_tuned_grid_is_one_file_and_its_page_names_each_best_rate(tmp_path: Pa
     assert sorted((row["encoding"], row["learning_rate"]) for row in data) == sorted(
         (row.encoding, row.at["learning_rate"]) for row in result.grid
     )
-    assert sum(row["best"] for row in data) == 3
+    assert sum(row["at_best_values"] for row in data) == 3
     opened = Opened(tmp_path / "study")
     assert len(opened.results["needle"].grid) == 6
     assert list(opened.verdicts["learning_rate"]) == [row.at["learning_rate"] for row in result.rows]
