@@ -123,7 +123,6 @@ def _run(
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.ledger import Ledger
-    from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Comparison
 
     with Ledger(folder, write=True) as ledger:
@@ -136,10 +135,8 @@ def _run(
         with terminal.bar(console, "training", sum(plan.steps for plan in missing)) as bar:
 
             def finished(result: "Run | Failure") -> None:
-                if isinstance(result, Run):
-                    ending = result.verdict or f"{result.seconds:.0f} s"
-                else:
-                    ending = f"failed: {result.reason}"
+                failed = isinstance(result, Failure)
+                ending = f"failed: {result.reason}" if failed else result.verdict or f"{result.seconds:.0f} s"
                 bar.say(f"{names[result.plan.id]}  {ending}")
                 live.look(bar.say)
 

@@ -27,6 +27,9 @@ def extend(
     positions: Annotated[
         str, typer.Option(help="Positions in a fine-tune: counted (0, 1, 2, …), or pose (drawn below --to).")
     ] = "counted",
+    seed: Annotated[
+        int, typer.Option(help="Seed of a fine-tune's windows and drawn positions.", min=0, max=2**63 - 1)
+    ] = 0,
     longppl: Annotated[
         str | None, typer.Option(help="Also compute LongPPL; pass the model that picks key tokens, or self.")
     ] = None,
@@ -53,6 +56,7 @@ def extend(
         documents=documents,
         finetune=finetune,
         positions=positions,
+        seed=seed,
         longppl=longppl,
         beta_fast=beta_fast,
         device=device,

@@ -79,6 +79,7 @@ def extend(
     documents: int = 8,
     finetune: int | None = None,
     positions: str = "counted",
+    seed: int = 0,
     longppl: str | Path | None = None,
     beta_fast: float = 32.0,
     device: str = "cpu",
@@ -101,6 +102,7 @@ def extend(
         finetune: the training steps of each method's fine-tune; by default 60 for a study and 0 for other models.
         positions: the way positions are set in a fine-tune, ``"counted"`` (0, 1, 2, …) or ``"pose"`` (drawn by
             PoSE).
+        seed: the seed that draws the windows of a fine-tune and the positions of PoSE.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
         beta_fast: the number of rotations above which YaRN keeps a pair's frequency.
         device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
@@ -120,7 +122,7 @@ def extend(
         raise InvalidArgument(
             f"output={str(folder)!r} is the folder of a study, whose page would be replaced; choose another folder"
         )
-    asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
+    asked = Request(0, documents, (), finetune or 0, dtype, device, positions, seed)
     check_device(device)
     launch = choose(launcher)
     opened, data, read = open_model(path, None if text is None else Path(text), device, dtype)

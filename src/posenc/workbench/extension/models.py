@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument, StudyError
+from posenc.errors import StudyError
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import Transformer
@@ -56,10 +56,6 @@ class StudyModel:
     def __init__(
         self, model: Transformer, identity: str, original_length: int, name: str, learning_rate: float = 1e-3
     ) -> None:
-        if model.encoding.scaling is None:
-            raise InvalidArgument(
-                f"{name} uses the encoding {model.encoding.name}, but only rotary encodings can be scaled"
-            )
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
         self.pretrained_length, self.learning_rate = original_length, learning_rate
         self.scaling: Scaling | LengthScaling = model.encoding.scaling

@@ -50,6 +50,7 @@ class Scoring(Identified):
         positions: how positions are set in the fine-tune: ``"counted"``, or ``"pose"`` for positions drawn below
             ``length``.
         cut: tokens of context when the tuned model scores the last targets again; 0 without a fine-tune.
+        seed: seed of the windows of the fine-tune and of drawn positions; 0 without a fine-tune.
     """
 
     kind: ClassVar[str] = "scoring"
@@ -66,6 +67,7 @@ class Scoring(Identified):
     span: int = 0
     positions: str = "counted"
     cut: int = 0
+    seed: int = 0
 
     @property
     def contexts(self) -> tuple[int, ...]:
@@ -156,7 +158,7 @@ class ScoringJob(Job):
                 run=plan.id,
                 steps=plan.steps,
                 learning_rate=model.learning_rate,
-                seed=0,
+                seed=plan.seed,
                 path=state,
                 work=rows * span,
             )

@@ -59,12 +59,10 @@ class Local:
                 while waiting and free:
                     job, trial = waiting.popleft()
                     try:
-                        started = _Running(job, trial, free[0], self.requirements.cpus)
+                        running.append(_Running(job, trial, free[0], self.requirements.cpus))
+                        free.pop(0)
                     except Exception as error:  # the job cannot be pickled
                         done(Failure.of(job.plan, error))
-                        continue
-                    free.pop(0)
-                    running.append(started)
                 ready = wait([run.messages for run in running])
                 for run in [run for run in running if run.messages in ready]:
                     message = run.take()
