@@ -16,7 +16,7 @@ from posenc.errors import InvalidArgument
 from posenc.workbench.run.settings import ByTask, Grid, Model, Setting, TextSettings, Training, declared
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
-    from posenc.workbench.run.job import Failure, Launcher
+    from posenc.workbench.run.job import Launcher
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Outcome
     from posenc.workbench.study.study import Study
@@ -122,6 +122,7 @@ def _run(
     """Run the missing plans, and show a progress bar and one line per finished run."""
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
+    from posenc.workbench.run.job import Failure
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.study.comparison import Comparison
 
