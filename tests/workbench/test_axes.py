@@ -16,7 +16,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
-from posenc.workbench.study.results import effective_length, holds, summarise
+from posenc.workbench.study.results import effective_length, summarise
 from posenc.workbench.study.statistics import crossed, over_seeds, paired
 from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks import Criteria
@@ -168,7 +168,7 @@ def test_the_effective_length_ends_where_an_encoding_no_longer_holds() -> None:
     for row in result.rows:
         length = lengths[row.encoding]
         assert length is not None
-        assert (length.low == 512) is holds(result, row)
+        assert (length.low == 512) is (result.standing(row) == "holds")
 
 
 def test_an_encoding_without_a_value_past_some_length_reaches_no_further() -> None:

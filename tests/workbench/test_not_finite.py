@@ -25,7 +25,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
 from posenc.workbench.run.training import build, evaluate
 from posenc.workbench.study.comparison import Comparison, Outcome
-from posenc.workbench.study.results import TaskResult, holds, summarise
+from posenc.workbench.study.results import TaskResult, summarise
 from posenc.workbench.study.statistics import over_seeds, paired
 from posenc.workbench.tasks import TASKS, Criteria, task
 from support.custom import write
@@ -113,7 +113,7 @@ def test_it_is_never_the_best_and_stands_in_nobodys_way(lost: float) -> None:
 def test_one_that_is_finite_again_further_on_holds_nothing() -> None:
     result = summarise(LANGUAGE, [run("nope", 2.0, NAN, 2.0), run("alibi", 2.0, 2.0, 2.0)])
     assert verdicts(result) == {"nope": "loss not finite at 128", "alibi": "holds"}
-    assert [holds(result, row) for row in result.rows] == [False, True]
+    assert [result.standing(row) == "holds" for row in result.rows] == [False, True]
 
 
 def test_one_seed_of_several_is_enough_and_at_the_trained_length_too() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from posenc.pictures.numbers import fixed, plain, short, signed
 from posenc.pictures.palette import style
 from posenc.workbench.run.plan import Plan, Run
-from posenc.workbench.study.results import Row, TaskResult, differing, effective_length, holds, undecided
+from posenc.workbench.study.results import Row, TaskResult, differing, effective_length
 from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
 
@@ -167,11 +167,11 @@ def verdict(result: TaskResult) -> str:
     if not ranked:
         some = any(row.converged[0] for row in result.rows)
         return f"none passed the gate{' in every run' * some} ({_nearest(result)})"
-    keep = [row for row in ranked if holds(result, row)]
+    keep = [row for row in ranked if result.standing(row) == "holds"]
     good = [label(row) for row in keep if _reads_well(result, row)]
     flat = [row for row in keep if not _reads_well(result, row)]
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
-    unsure = [label(row) for row in ranked if undecided(result, row)]
+    unsure = [label(row) for row in ranked if result.standing(row) == "undecided"]
     parts += [f"{together(unsure)} {'is' if len(unsure) == 1 else 'are'} undecided"] if unsure else []
     parts += [f"{label(row)} holds at a worse value ({_at_trained(result, row)})" for row in flat]
     judged = f" that converged ({len(ranked)} of {len(result.rows)})" if len(ranked) < len(result.rows) else ""

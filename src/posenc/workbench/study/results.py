@@ -116,13 +116,26 @@ class TaskResult:
             return f"not converged in {row.converged[1] - row.converged[0]} of {row.converged[1]} runs"
         if self.longest not in row.values:
             return f"no value past {max(row.values)}"
-        if holds(self, row):
+        standing, loss = self.standing(row), self.task.measure == "loss"
+        if standing == "holds":
             return f"holds, best at {self.longest}" if self.best(self.longest) is row else "holds"
-        word, loss = "undecided" if undecided(self, row) else "worse", self.task.measure == "loss"
         value = row.lost[self.longest] if loss else row.values[self.longest]
         seeds = [f"×{fixed(perplexity(v), 2)}" if loss else f"{v:.2f}" for v in value.seeds or (value.mean,)]
         # equal values only once
-        return f"{word}, {'perplexity' if loss else 'at'} {' and '.join(dict.fromkeys(seeds))}"
+        return f"{standing}, {'perplexity' if loss else 'at'} {' and '.join(dict.fromkeys(seeds))}"
+
+    def standing(self, row: Row) -> str:
+        """Return "holds", "worse" or "undecided", by the change from the trained to the longest length.
+
+        For "holds", the whole interval of the change must be within the limit, because a mean over few blocks or
+        seeds may be within it by chance. The text is empty if the row is not ranked or its change is not known.
+        """
+        change = NO_CHANGE if len(self.lengths) == 1 else row.lost.get(self.longest)
+        if change is None or not row.ranked or row.not_finite:
+            return ""
+        if change.high <= self.limit(row):
+            return "holds"
+        return "worse" if change.low > self.limit(row) else "undecided"
 
     def limit(self, row: Row) -> float:
         """Return how much worse the measure of a row may get if the row is to hold.
@@ -151,25 +164,6 @@ class TaskResult:
         """
         leaders = self.leaders(length)
         return leaders[0] if len(leaders) == 1 and sum(row.ranked for row in self.rows) > 1 else None
-
-
-def holds(result: TaskResult, row: Row) -> bool:
-    """Return whether a row's measure worsens by at most ``LOST`` from the trained to the longest length.
-
-    The whole interval of the change must be within this limit, because a mean over few blocks or seeds may be
-    within it by chance.
-    """
-    return _judged(result, row) and row.lost[result.longest].high <= result.limit(row)
-
-
-def undecided(result: TaskResult, row: Row) -> bool:
-    """Return whether the interval of a row's change contains the limit, or the change has no interval."""
-    return _judged(result, row) and not holds(result, row) and not row.lost[result.longest].low > result.limit(row)
-
-
-def _judged(result: TaskResult, row: Row) -> bool:
-    """Return whether a row is ranked and its change at the longest length is known."""
-    return row.ranked and not row.not_finite and result.longest in row.lost
 
 
 def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
