@@ -150,7 +150,8 @@ def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
     """Yield one row for each task, encoding and combination of axis values, with losses in nats.
 
     ``at_best_values`` is True for an encoding's row at the axis values that are best at the trained length, which
-    the page compares with other encodings. ``change`` has, by length, how much worse the measure is than at the trained length.
+    the page compares with other encodings. ``change`` has, by length, how much worse the measure is than at the
+    trained length.
     """
     for result in results:
         for row in result.grid or result.rows:

@@ -37,21 +37,22 @@ from posenc.workbench.run.plan import Cell, Identified, LossCurve, Plan, Run
 
 VERSION = 3
 RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict"
-SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE runs (
+SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
     id TEXT PRIMARY KEY, plan TEXT NOT NULL, seconds REAL NOT NULL, parameters INTEGER NOT NULL,
     final_loss REAL NOT NULL, created TEXT NOT NULL, versions TEXT NOT NULL, hardware TEXT NOT NULL,
     verdict TEXT NOT NULL DEFAULT ''
 );
-CREATE TABLE cells (
+CREATE TABLE IF NOT EXISTS cells (
     run TEXT NOT NULL REFERENCES runs(id), length INTEGER NOT NULL, measure TEXT NOT NULL, value REAL,
     count INTEGER NOT NULL, detail TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (run, length, measure)
 );
-CREATE TABLE steps (
+CREATE TABLE IF NOT EXISTS steps (
     run TEXT NOT NULL, first INTEGER NOT NULL, losses BLOB NOT NULL, tokens INTEGER NOT NULL, seconds REAL NOT NULL,
     norms BLOB NOT NULL, validation BLOB NOT NULL, PRIMARY KEY (run, first)
-)
+);
+INSERT OR IGNORE INTO meta VALUES ('version', '{VERSION}')
 """
 MERGE = f"""
 DELETE FROM steps WHERE run IN (SELECT id FROM other.runs) AND run NOT IN (SELECT id FROM runs);
@@ -105,8 +106,8 @@ class Ledger(AbstractContextManager["Ledger"]):
             raise StudyError(f"{str(folder)!r} is a URL, not a folder; copy its files into a local folder first")
         self.folder = folder
         self.path = folder / "ledger.sqlite"
-        if not write and not self.path.exists():
-            raise self._none()
+        if not write and not (self.path.exists() and self.path.stat().st_size):
+            raise StudyError(f"no ledger in {str(folder)!r}; create it with: posenc compare --output {folder}")
         self.new = write and not folder.exists()
         with ExitStack() as opened, self._explained():
             if write:
@@ -118,8 +119,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             if write:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
-            self._open(write)
-            self._make_views(write)
+            self._prepare(write)
             self._opened = opened.pop_all()  # from here on close() closes both connections
 
     def _lock(self, opened: ExitStack) -> None:
@@ -143,8 +143,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         cells = [(plan.id, c.length, c.measure, c.value, c.count, as_json(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
-            self._db.execute("DELETE FROM runs WHERE id = ?", (plan.id,))
-            into = f"INSERT INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            into = f"INSERT OR REPLACE INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             self._db.execute(into, (*head, *origin))
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
 
@@ -283,35 +282,26 @@ class Ledger(AbstractContextManager["Ledger"]):
         left = self.path.with_name(f"{self.path.name}-wal")
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
-    def _open(self, write: bool) -> None:
-        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
-            if not write:
-                raise self._none()
-            with self._transaction():
-                for statement in SCHEMA.split(";"):
-                    self._db.execute(statement)
-                self._db.execute("INSERT INTO meta VALUES ('version', ?)", (str(VERSION),))
-        versions = [version for (version,) in self._db.execute("SELECT value FROM meta WHERE key = 'version'")]
-        if versions != [str(VERSION)]:
-            raise StudyError(
-                f"{str(self.path)!r} has ledger version {', '.join(versions) or 'unknown'}, but this posenc reads "
-                f"version {VERSION}; upgrade posenc, or use another folder"
-            )
+    def _prepare(self, write: bool) -> None:
+        """Create missing tables and the views, or temporary views if the ledger is only read.
 
-    def _make_views(self, write: bool) -> None:
-        """Create the views in the file for other programs, or temporary views if the ledger is only read."""
+        A ledger of another version is refused and not changed.
+        """
         place = "main" if write else "temp"
         with self._transaction():
+            for statement in SCHEMA.split(";") if write else ():
+                self._db.execute(statement)
+            versions = [version for (version,) in self._db.execute("SELECT value FROM meta WHERE key = 'version'")]
+            if versions != [str(VERSION)]:
+                raise StudyError(
+                    f"{str(self.path)!r} has ledger version {', '.join(versions) or 'unknown'}, but this posenc "
+                    f"reads version {VERSION}; upgrade posenc, or use another folder"
+                )
             for name, select in VIEWS.items():
                 self._db.execute(f"DROP VIEW IF EXISTS {place}.{name}")
                 self._db.execute(f"CREATE VIEW {place}.{name} AS {select}")
         if not write:
             self._db.execute("PRAGMA query_only = ON")
-
-    def _none(self) -> StudyError:
-        return StudyError(
-            f"no ledger in {str(self.folder)!r}; create it with: posenc compare --output {self.folder}"
-        )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -168,8 +168,7 @@ class LossCurve:
         """The mean loss of the last tenth of the steps; infinite if training was stopped early."""
         if self.verdict:
             return math.inf
-        tail = self.losses[-max(1, len(self.losses) // 10) :]
-        return fmean(tail)
+        return fmean(self.losses[-max(1, len(self.losses) // 10) :])
 
 
 @dataclass(frozen=True)

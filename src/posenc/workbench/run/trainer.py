@@ -68,9 +68,8 @@ def train(
 
     watch = _Watch(tell, state.load())
     for step in range(len(watch.curve.losses), steps):
-        rate = learning_rate * factor(step, steps, how)
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = learning_rate * factor(step, steps, how)
         model.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=device), 0
         for _ in range(how.accumulate):
@@ -116,8 +115,9 @@ def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.o
     decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
-    betas = (how.beta1, how.beta2)
-    return torch.optim.AdamW(groups, learning_rate, betas, weight_decay=how.weight_decay, fused=True)
+    return torch.optim.AdamW(
+        groups, learning_rate, (how.beta1, how.beta2), weight_decay=how.weight_decay, fused=True
+    )
 
 
 def _autocast(how: Training, device: torch.device) -> torch.autocast:

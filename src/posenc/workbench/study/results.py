@@ -262,18 +262,17 @@ def _row(
 ) -> Row:
     values = {n: v for n in lengths if (v := _interval(criteria, runs, n, criteria.measure))}
     windows = {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))}
-    passed = sum(criteria.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], criteria.measure)))
+    trained = [cell.value for run in runs if (cell := run.cell(lengths[0], criteria.measure))]
     notes = [cell.note for run in runs for cell in run.cells if cell.note]
-    diverged = sum(bool(run.verdict) for run in runs)
     broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
     past = [length for length in lengths[1:] if {lengths[0], length} <= values.keys()]
     return Row(
         encoding,
         values,
         windows,
-        converged=(passed, len(runs)),
+        converged=(sum(map(criteria.passes, trained)), len(runs)),
         refusal=notes[0] if notes else "",
-        diverged=diverged,
+        diverged=sum(bool(run.verdict) for run in runs),
         not_finite=broken,
         lost={length: _worsening(criteria, runs, lengths[0], length) for length in past},
         at=at,
