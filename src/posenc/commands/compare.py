@@ -136,8 +136,11 @@ def _run(
         with terminal.bar(console, "training", sum(plan.steps for plan in missing)) as bar:
 
             def finished(result: "Run | Failure") -> None:
-                failed = isinstance(result, Failure)
-                ending = f"failed: {result.reason}" if failed else result.verdict or f"{result.seconds:.0f} s"
+                ending = (
+                    f"failed: {result.reason}"
+                    if isinstance(result, Failure)
+                    else result.verdict or f"{result.seconds:.0f} s"
+                )
                 bar.say(f"{names[result.plan.id]}  {ending}")
                 live.look(bar.say)
 

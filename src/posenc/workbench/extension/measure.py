@@ -27,6 +27,7 @@ from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell
+from posenc.workbench.study.study import check_device
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
@@ -66,6 +67,7 @@ class Request:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_device(self.device)
         one_of("dtype", self.dtype, ("float32", "bfloat16"))
         one_of("positions", self.positions, ("counted", "pose"))
         if self.documents < 1:

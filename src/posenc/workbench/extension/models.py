@@ -56,6 +56,7 @@ class StudyModel:
     def __init__(
         self, model: Transformer, identity: str, original_length: int, name: str, learning_rate: float = 1e-3
     ) -> None:
+        assert model.encoding.scaling is not None
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
         self.pretrained_length, self.learning_rate = original_length, learning_rate
         self.scaling: Scaling | LengthScaling = model.encoding.scaling
