@@ -144,7 +144,7 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
     part of a study's text, or the whole text for other models.
     """
     is_study = (path / "ledger.sqlite").exists()
-    read = load(source_of(path).path if is_study and text is None else text)
+    read = load(source_of(path).text if is_study and text is None else text)
     if is_study:
         model = study_model(path, read, device)
         return model, bytes(read.validation.to(torch.uint8).numpy()), read
