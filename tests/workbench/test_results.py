@@ -143,15 +143,15 @@ def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
     known = measured("rotary", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another machine")
     recorded = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
     diverged = Run(replace(known.plan, seed=1), (), 1.0, 10, math.inf, verdict="diverged: at step 3")
-    result = newest([diverged, replace(known, cells=(*known.cells, *recorded))], "language")
+    result = newest([diverged, replace(known, cells=(*known.cells, *recorded))])
     assert result is not None
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
     assert result.rows[0].diverged == 1
     older = measured("alibi", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another study")
-    latest = newest([older, known], "language")
+    latest = newest([older, known])
     assert latest is not None
     assert [row.encoding for row in latest.rows] == ["rotary"]
-    alone = newest([diverged], "language")
+    alone = newest([diverged])
     assert alone is not None
     assert alone.verdict(alone.rows[0]) == "diverged in 1 of 1 runs"
 

@@ -114,13 +114,13 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
 
     study = shown(_shelf["study"])
     with Ledger(study) as ledger:
-        newest_runs = newest(ledger.runs(), task)
-    if newest_runs is None:
+        runs = [run for run in ledger.runs() if run.plan.task == task]
+    if not runs:
         raise StudyError(
             f"{_named(study)} has no run of the task {task!r} yet; type: posenc compare --tasks {task} "
             f"--output {_shelf['study']}"
         )
-    view = chart(newest_runs)
+    view = chart(newest(runs))
     if view is None:
         raise StudyError(f"the runs of {task!r} in this study have no accuracy by depth; run posenc compare again")
     return _labelled(replace(view, python=PYTHON.format(where=_python(study), task=task)))

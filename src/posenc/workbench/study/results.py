@@ -224,14 +224,12 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     return TaskResult(criteria, lengths, compared, tuple(grid) if axes else (), tuple(runs), name or criteria.name)
 
 
-def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
-    """Summarise a task's newest run and the runs that can be compared with it; see ``alike``.
+def newest(runs: Sequence[Run]) -> TaskResult:
+    """Summarise the newest of a task's runs and the runs that can be compared with it; see ``alike``.
 
-    The chance level and the gate are those stored in these runs. Return None if the task has no run.
+    The chance level and the gate are those stored in these runs.
     """
-    group = alike([run for run in runs if run.plan.task == name])
-    if not group:
-        return None
+    group, name = alike(runs), runs[-1].plan.task
     trained = group[0].plan.lengths[0]
     cells = {cell.measure: cell.value for run in group for cell in run.cells if cell.length == trained}
     chance, gate = (cells.get(measure, math.nan) for measure in ("chance", "gate"))  # missing if all diverged
