@@ -157,8 +157,9 @@ def jobs(
             length=evaluator.work(len(ids)),  # in tokens read, the unit of progress
             buckets=plan.length,
         )
-        scored = partial(rows, **cut)
-        jobs.append(ScoringJob(plan=each, folder=folder, model=theirs, method=evaluator.method, rows=scored))
+        jobs.append(
+            ScoringJob(plan=each, folder=folder, model=theirs, method=evaluator.method, rows=partial(rows, **cut))
+        )
     return jobs
 
 
