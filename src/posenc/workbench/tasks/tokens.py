@@ -29,9 +29,9 @@ class Bytes:
     @property
     def json(self) -> str:
         """The JSON of this tokenizer for the ``tokenizers`` library, with one token per byte and no merges."""
-        from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-        library, letters = _library(), {letter: byte for byte, letter in bytes_to_unicode().items()}
+        library, plain = _library(), {*range(33, 127), *range(161, 173), *range(174, 256)}
+        others = [byte for byte in range(256) if byte not in plain]  # mapped to other characters, in GPT-2's order
+        letters = {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
         tokenizer = library.Tokenizer(library.models.BPE(vocab=letters, merges=[]))
         tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         tokenizer.decoder = library.decoders.ByteLevel()
