@@ -3,10 +3,12 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +18,7 @@ from posenc.commands.app import app
 from posenc.errors import InvalidArgument
 from posenc.workbench.run.job import Job, Launcher, Requirements
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.tasks.text import Source
 
 
 def refused(status: int | str | None, out: str, err: str, message: str) -> None:
@@ -99,6 +102,30 @@ def test_a_place_that_cannot_be_written_is_one_line(
     refused(ended.value.code, *capsys.readouterr(), "; pass another file or folder")
 
 
+def test_a_current_folder_that_vanishes_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    (gone / "text.txt").write_text("words of a text, and more of them. " * 200)
+    monkeypatch.chdir(gone)
+
+    def then(text: Any, say: object) -> Any:
+        read = load(text)
+        shutil.rmtree(gone)
+        return read
+
+    load = Source.load
+    monkeypatch.setattr(Source, "load", then)
+    words = ["--encodings", "nope", "--tasks", "language", "--steps", "1", "--blocks", "2", "--lengths", "1"]
+    words += ["--text", "text.txt", "--launcher", "in-process", "--output", str(tmp_path / "study")]
+    monkeypatch.setattr(sys, "argv", ["posenc", "compare", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    message = "error: the current folder no longer exists; change to another folder and run the same command again"
+    assert capsys.readouterr().err == f"{message}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -143,7 +170,7 @@ def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
 
         return carry_out
 
-    monkeypatch.setattr("posenc.workbench.launch.choose.choose", chosen)
+    monkeypatch.setattr("posenc.workbench.launch.launcher.choose", chosen)
     monkeypatch.chdir(tmp_path)
     words = ["compare", "--device", "cuda", "--launcher", "ray", "--cpus", "4"]
     for more in ([], ["--gpus", "0.5"]):
@@ -217,7 +244,7 @@ def test_the_tables_of_the_page_lie_beside_it(shared_study: Path) -> None:
     rows = [row for row in tables["results"] if row["task"] == "needle"]
     assert rows == sorted(rows, key=lambda row: -row["values"]["128"]["mean"])
     for row in rows:
-        assert (row["best"], row["seeds"]) == (True, 1)
+        assert (row["at_best_values"], row["seeds"]) == (True, 1)
         assert row["verdict"] in page
         for length in ("64", "128"):
             value = row["values"][length]

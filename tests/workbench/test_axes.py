@@ -16,8 +16,8 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
-from posenc.workbench.study.results import effective_length, holds, summarise
-from posenc.workbench.study.statistics import crossed, over_blocks, over_seeds, paired
+from posenc.workbench.study.results import effective_length, summarise
+from posenc.workbench.study.statistics import crossed, over_seeds, paired
 from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks import Criteria
 from support.studies import TINY, inline, measured
@@ -59,7 +59,7 @@ def test_a_tuned_grid_is_one_file_and_its_page_names_each_best_rate(tmp_path: Pa
     assert sorted((row["encoding"], row["learning_rate"]) for row in data) == sorted(
         (row.encoding, row.at["learning_rate"]) for row in result.grid
     )
-    assert sum(row["best"] for row in data) == 3
+    assert sum(row["at_best_values"] for row in data) == 3
     opened = Opened(tmp_path / "study")
     assert len(opened.results["needle"].grid) == 6
     assert list(opened.verdicts["learning_rate"]) == [row.at["learning_rate"] for row in result.rows]
@@ -138,7 +138,7 @@ def test_the_headline_says_how_many_seeds_there_are_and_who_is_best_inside() -> 
 
 def test_seeds_that_agree_leave_the_spread_of_the_text() -> None:
     blocks = [1.0, 1.5, 2.0, 2.5]
-    alone, both = over_blocks(blocks), crossed([blocks, blocks, blocks])
+    alone, both = crossed([blocks]), crossed([blocks, blocks, blocks])
     assert (both.mean, both.low, both.high) == pytest.approx((alone.mean, alone.low, alone.high))
     assert both.of == "seeds and blocks"
 
@@ -168,7 +168,7 @@ def test_the_effective_length_ends_where_an_encoding_no_longer_holds() -> None:
     for row in result.rows:
         length = lengths[row.encoding]
         assert length is not None
-        assert (length.low == 512) is holds(result, row)
+        assert (length.low == 512) is (result.standing(row) == "holds")
 
 
 def test_an_encoding_without_a_value_past_some_length_reaches_no_further() -> None:

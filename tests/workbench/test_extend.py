@@ -178,7 +178,13 @@ def test_a_fine_tune_by_pose_meets_the_length_in_short_windows(
     assert (steps >= 1).all()
     assert ((steps > 1).sum(1) <= 1).all()
     assert 16 < max(int(p.max()) for _, p in met) < 64
+    first = [p for _, p in met]
     del met[:]
+    measure(small(), BYTES, TEXT, replace(asked, seed=1), ledgers(tmp_path), in_process)
+    assert not torch.equal(torch.stack(first), torch.stack([p for _, p in met]))
+    del met[:]
+    measure(small(), BYTES, TEXT, asked, ledgers(tmp_path), in_process)
+    assert met == []  # seed 0 has its own scores, which the other seed's have not replaced
     measure(small(), BYTES, TEXT, replace(asked, positions="counted"), ledgers(tmp_path), in_process)
     assert met == [(64, None)] * 12
 
@@ -309,9 +315,6 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
             measure(model, BYTES, TEXT, asked, kept, in_process)
     with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
-    alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)
-    with pytest.raises(InvalidArgument, match="uses the encoding alibi, but only rotary encodings can be scaled"):
-        StudyModel(alibi, "x", 16, "a model")
 
 
 def test_the_config_patch_gives_the_measured_loss(

@@ -8,7 +8,7 @@ import torch
 import posenc
 from posenc.encodings.text import parse
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.training import build, teach
+from posenc.workbench.run.training import build, train_and_test
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks.neighbours import Neighbours
@@ -50,11 +50,11 @@ def test_a_table_resized_for_a_test_leaves_the_model_as_it_was() -> None:
 
 def test_cells_see_those_after_them() -> None:
     plan = plan_of("rotary(axes=axial(4, 4))", task="neighbours", train_length=9, lengths=(9,), steps=1, batch=2)
-    taught = teach(plan, python_text())
+    model, _ = train_and_test(plan, python_text())
     batch = Neighbours(9).draw(torch.Generator(), 1, 9)
     changed = batch.tokens.clone()
     changed[:, -1] = (changed[:, -1] + 1) % 64
-    first, then = (taught.model(tokens, batch.positions)[:, 0] for tokens in (batch.tokens, changed))
+    first, then = (model(tokens, batch.positions)[:, 0] for tokens in (batch.tokens, changed))
     assert not torch.equal(first, then)
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from posenc.commands.app import app
 from posenc.errors import StudyError
+from posenc.workbench import open as open_study
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, LossCurve, Plan, Run
@@ -189,3 +190,26 @@ def test_what_is_opened_is_closed_also_where_it_is_refused(tmp_path: Path, conne
     with pytest.raises(StudyError, match="use another folder"):
         Ledger(tmp_path / "file", write=True)
     assert connections == []
+
+
+@pytest.mark.parametrize("detail", ["[0.5", "half", "7", '["half"]', "[0.5]"])
+@pytest.mark.parametrize("words", [(), ("--what", "numbers", "--json")])
+def test_a_value_that_was_edited_by_hand_ends_in_a_sentence(
+    detail: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(RUN)
+        ledger.add(replace(RUN, plan=replace(PLAN, seed=1)))
+        ledger._db.execute("UPDATE cells SET detail = ? WHERE run = ? AND length = 64", (detail, PLAN.id))
+    with pytest.raises(StudyError, match=r"that posenc did not write|details of different lengths"):
+        print(open_study(tmp_path).verdicts)
+    result = CliRunner().invoke(app, ["runs", str(tmp_path), *words])
+    assert result.exception is None or isinstance(result.exception, StudyError), result.exception
+
+
+def test_a_damaged_lock_is_not_called_a_damaged_ledger(tmp_path: Path) -> None:
+    Ledger(tmp_path, write=True).close()
+    (tmp_path / "lock.sqlite").write_text("no database" * 500)
+    with pytest.raises(StudyError, match=r"lock.sqlite' cannot be locked \(file is not a database\); delete this"):
+        Ledger(tmp_path, write=True)
+    Ledger(tmp_path).close()

@@ -25,8 +25,8 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
 from posenc.workbench.run.training import build, evaluate
 from posenc.workbench.study.comparison import Comparison, Outcome
-from posenc.workbench.study.results import TaskResult, holds, summarise
-from posenc.workbench.study.statistics import over_blocks, over_seeds, paired
+from posenc.workbench.study.results import TaskResult, summarise
+from posenc.workbench.study.statistics import over_seeds, paired
 from posenc.workbench.tasks import TASKS, Criteria, task
 from support.custom import write
 from support.extensions import TEXT
@@ -113,7 +113,7 @@ def test_it_is_never_the_best_and_stands_in_nobodys_way(lost: float) -> None:
 def test_one_that_is_finite_again_further_on_holds_nothing() -> None:
     result = summarise(LANGUAGE, [run("nope", 2.0, NAN, 2.0), run("alibi", 2.0, 2.0, 2.0)])
     assert verdicts(result) == {"nope": "loss not finite at 128", "alibi": "holds"}
-    assert [holds(result, row) for row in result.rows] == [False, True]
+    assert [result.standing(row) == "holds" for row in result.rows] == [False, True]
 
 
 def test_one_seed_of_several_is_enough_and_at_the_trained_length_too() -> None:
@@ -127,7 +127,7 @@ def test_one_seed_of_several_is_enough_and_at_the_trained_length_too() -> None:
 
 def test_statistics_carry_it() -> None:
     for broken in ([1.0, NAN], [1.0, INF], [INF, -INF]):
-        for found in (over_blocks(broken), over_seeds(broken), paired(broken, [1.0, 1.0])):
+        for found in (over_seeds(broken), paired(broken, [1.0, 1.0])):
             assert [math.isnan(part) for part in (found.mean, found.low, found.high)] == [True] * 3
 
 
@@ -140,7 +140,7 @@ def test_a_perplexity_past_all_floats_is_a_sign_and_no_error() -> None:
     )
     (row,) = (row for row in wide.rows if row.encoding == "nope")
     assert row.values[256].high > 710  # of three seeds
-    assert words.spread(wide, row.values[256]).endswith("–∞")
+    assert words.spread(wide, row.values[256]).endswith("… ∞")
     high = {line.encoding: line for line in over_lengths(wide).panels[0].lines}["nope"].high  # type: ignore[union-attr]
     assert high is not None
     assert high[2] == INF

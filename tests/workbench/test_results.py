@@ -10,7 +10,7 @@ from posenc.workbench.report.charts import by_depth, over_lengths
 from posenc.workbench.report.terminal import table
 from posenc.workbench.report.words import answer, sentence
 from posenc.workbench.run.plan import Cell, Run
-from posenc.workbench.study.results import holds, newest, summarise, undecided
+from posenc.workbench.study.results import newest, summarise
 from posenc.workbench.study.statistics import between_shares, over_seeds, paired, student, wilson
 from posenc.workbench.tasks import TASKS, Criteria, task
 from posenc.workbench.tasks.text import load
@@ -56,7 +56,7 @@ def test_encodings_are_ranked_by_the_longest_length_and_only_if_they_converged()
     assert [row.encoding for row in result.rows] == ["nope", "rotary", "learned", "sinusoidal"]
     verdicts = [result.verdict(row) for row in result.rows]
     assert verdicts == ["holds, best at 512", "worse, at 0.60", "no value past 64", "not converged in 1 of 1 runs"]
-    assert [holds(result, row) for row in result.rows] == [True, False, False, False]
+    assert [result.standing(row) == "holds" for row in result.rows] == [True, False, False, False]
     assert "sinusoidal" not in sentence(result)
     assert result.rows[2].refusal == "no row"
     assert "NoPE holds on needle" in answer([result])
@@ -71,15 +71,14 @@ def test_what_holds_lost_at_most_a_twentieth_at_the_far_end_of_its_interval() ->
     With 94 right, the interval reaches 0.97, so that this is undecided too.
     """
     kept, open_, lost = (summarise(NEEDLE, [run("alibi", 1.0, share)]) for share in (1.0, 0.97, 0.84))
-    assert [holds(each, each.rows[0]) for each in (kept, open_, lost)] == [True, False, False]
-    assert [undecided(each, each.rows[0]) for each in (kept, open_, lost)] == [False, True, False]
+    assert [each.standing(each.rows[0]) for each in (kept, open_, lost)] == ["holds", "undecided", "worse"]
     assert open_.verdict(open_.rows[0]) == "undecided, at 0.97"
     assert "ALiBi is undecided on needle" in answer([open_])
     assert lost.verdict(lost.rows[0]) == "worse, at 0.84"
     past = summarise(NEEDLE, [run("alibi", 1.0, 0.94)])
     assert past.verdict(past.rows[0]) == "undecided, at 0.94"
     seeds = summarise(NEEDLE, [run("alibi", 1.0, share, seed) for seed, share in enumerate((1.0, 0.97, 0.94))])
-    assert undecided(seeds, seeds.rows[0])
+    assert seeds.standing(seeds.rows[0]) == "undecided"
 
 
 def test_the_change_of_a_loss_is_paired_over_the_blocks_of_a_run() -> None:
@@ -96,6 +95,13 @@ def test_the_change_of_a_loss_is_paired_over_the_blocks_of_a_run() -> None:
         result = summarise(criteria, [measured("alibi", {64: start, 512: end})])
         assert result.verdict(result.rows[0]) == verdict
         assert answer([result]).endswith(" on language. One seed.")
+
+
+def test_a_study_without_longer_lengths_has_a_verdict() -> None:
+    """Nothing changes from the trained length to itself."""
+    result = summarise(Criteria("language", "", "loss", 3.0, 2.5), [measured("alibi", {64: [1.0, 1.1]})])
+    assert result.verdict(result.rows[0]) == "holds"
+    assert answer([result]) == "At 1× the trained length, ALiBi holds on language. One seed."
 
 
 def test_shares_differ_by_newcombes_interval() -> None:
@@ -137,15 +143,15 @@ def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
     known = measured("rotary", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another machine")
     recorded = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
     diverged = Run(replace(known.plan, seed=1), (), 1.0, 10, math.inf, verdict="diverged: at step 3")
-    result = newest([diverged, replace(known, cells=(*known.cells, *recorded))], "language")
+    result = newest([diverged, replace(known, cells=(*known.cells, *recorded))])
     assert result is not None
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
     assert result.rows[0].diverged == 1
     older = measured("alibi", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another study")
-    latest = newest([older, known], "language")
+    latest = newest([older, known])
     assert latest is not None
     assert [row.encoding for row in latest.rows] == ["rotary"]
-    alone = newest([diverged], "language")
+    alone = newest([diverged])
     assert alone is not None
     assert alone.verdict(alone.rows[0]) == "diverged in 1 of 1 runs"
 

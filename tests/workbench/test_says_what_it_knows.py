@@ -181,7 +181,7 @@ def test_two_seeds_are_shown_as_two_values_and_judged_by_their_interval(tmp_path
     line = next(line for line in panel.lines if line.encoding == "alibi")  # type: ignore[union-attr]
     assert [float(line.low[0]), float(line.high[0])] == pytest.approx(values)
     three = summarise(LANGUAGE, [*runs[:2], read("alibi", SPREAD, 2)])
-    assert "–" in words.spread(three, three.rows[0].values[64])
+    assert " … " in words.spread(three, three.rows[0].values[64])
 
 
 def test_an_option_takes_the_place_of_a_presets_rival_setting() -> None:

@@ -160,7 +160,7 @@ def test_a_text_is_a_folder_or_a_table_and_its_tokens_are_cut_once(
         both = bytes(torch.cat((text.train, text.validation)).tolist())
         assert all(row.encode() in both for row in rows)
         assert 0.05 < len(text.validation) / len(both) < 0.2
-        pieces = Source(path, "bpe", 260).load()
+        pieces = Source(text=path, tokenizer="bpe", vocabulary=260).load()
         assert pieces.train.dtype == torch.uint16
         cut = [file.read_text() for file in (tmp_path / "cache" / "texts").glob("*/sha256")]
         assert cut.count(pieces.sha256) == 2
@@ -168,7 +168,7 @@ def test_a_text_is_a_folder_or_a_table_and_its_tokens_are_cut_once(
     with pytest.raises(StudyError, match="not a parquet table with a column 'text'"):
         load(tmp_path / "other.parquet")
     with pytest.raises(StudyError, match="use bytes, bpe, or the path of a tokenizer"):
-        Source(folder, str(tmp_path / "none.json")).load()
+        Source(text=folder, tokenizer=str(tmp_path / "none.json")).load()
 
 
 def test_every_preset_is_a_study_with_a_purpose() -> None:

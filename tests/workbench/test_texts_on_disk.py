@@ -224,7 +224,7 @@ def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(row * 6400)
     load()  # what is imported is imported
-    text, peak = peak_of(Source(path))
+    text, peak = peak_of(Source(text=path))
     assert len(text.train) + len(text.validation) == 6400 * 10_200 + 2 * (6400 - 2)  # and what is between
     assert peak < 16e6
 
@@ -232,7 +232,10 @@ def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
 def test_a_text_reaches_another_machine_with_tokens_of_any_width(tmp_path: Path) -> None:
     """Ray pickles it; torch's own pickle of 16 unsigned bits cannot be read."""
     pytest.importorskip("tokenizers")
-    for source in (Source(folder(tmp_path / "texts")), Source(tmp_path / "texts", "bpe", 300)):
+    for source in (
+        Source(text=folder(tmp_path / "texts")),
+        Source(text=tmp_path / "texts", tokenizer="bpe", vocabulary=300),
+    ):
         text = source.load()
         arrived = pickle.loads(pickle.dumps(text))
         for part in ("train", "validation"):
@@ -251,6 +254,6 @@ def test_a_tokenizer_is_trained_and_cuts_in_bounded_memory(tmp_path: Path) -> No
     path = tmp_path / "text.txt"
     path.write_text("".join(f"{draw.randbytes(5).hex()}{' ' if at % 9 else chr(10)}" for at in range(1_500_000)))
     load()
-    text, peak = peak_of(Source(path, "bpe", 512))
+    text, peak = peak_of(Source(text=path, tokenizer="bpe", vocabulary=512))
     assert len(text.train) > 4e6
     assert peak < 250e6
