@@ -367,7 +367,6 @@ def looks(view: View, state: dict[str, str]) -> None:
     length = int(state.get("length", 1024))
     shares = {}
     for panel in view.panels:
-        assert isinstance(panel, Heatmap)
         name, _, share = panel.name.partition(": ")
         shares[name] = float(share.rstrip("%")) / 100
         width = length // len(panel.values)
@@ -388,7 +387,6 @@ def looks(view: View, state: dict[str, str]) -> None:
 def depths(view: View, state: dict[str, str]) -> None:
     found, missed = [], []
     for panel in view.panels:
-        assert isinstance(panel, Heatmap)
         shares = [share for row in panel.values.tolist() for share in row if not math.isnan(share)]
         share = f"{panel.name} ({1 - sum(shares) / len(shares):.1%})"
         found.append(panel.name) if min(shares) >= 0.95 else missed.append(share)

@@ -156,7 +156,6 @@ def test_more_encodings_widen_the_difference_to_the_best() -> None:
         result = summarise(LANGUAGE, [best, *(run(encoding, noisy) for encoding in others)])
         gap = next(row.to_best for row in result.rows if row.encoding == "alibi")
         expected = paired(noisy[1], rising(0.0)[1], 1 - 0.05 / (1 + len(others)))
-        assert gap is not None
         assert (gap.low, gap.high) == pytest.approx((expected.low, expected.high))
 
 
@@ -167,7 +166,6 @@ def test_the_effective_length_ends_where_an_encoding_no_longer_holds() -> None:
     assert {name: str(length) for name, length in lengths.items()} == {"alibi": "at least 512", "rotary": "128"}
     for row in result.rows:
         length = lengths[row.encoding]
-        assert length is not None
         assert (length.low == 512) is holds(result, row)
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 from rich.console import Console
 
-from posenc.pictures.view import Lines
 from posenc.pictures.wire import alone
 from posenc.scaling import Default
 from posenc.workbench.extension.decision import (
@@ -369,7 +368,6 @@ def test_the_view_marks_the_trained_length_and_the_choice() -> None:
 def test_cut_text_is_drawn_only_where_it_is_compared() -> None:
     found = made(none=[2, 2, 4, 4, 4, 4], yarn=[2.1, 2.1, 2.41, 2.41, 2.41, 2.25], window=[2.2, 2.4])
     panel = over_positions(found).panels[0]
-    assert isinstance(panel, Lines)
     assert panel.levels == ()
     cut = panel.lines[-1]
     assert (cut.name, cut.encoding) == ("cut to the last 16 tokens", "rotary")

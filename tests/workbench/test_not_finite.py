@@ -106,7 +106,6 @@ def test_it_is_never_the_best_and_stands_in_nobodys_way(lost: float) -> None:
     (panel,) = over_lengths(result).panels
     assert math.isnan({line.encoding: line for line in panel.lines}["nope"].values[2])  # type: ignore[union-attr]
     positions = over_positions(result)
-    assert positions is not None
     assert [bool(line.values.isfinite().all()) for line in positions.panels[0].lines] == [True, True, False]  # type: ignore[union-attr]
 
 
@@ -142,7 +141,6 @@ def test_a_perplexity_past_all_floats_is_a_sign_and_no_error() -> None:
     assert row.values[256].high > 710  # of three seeds
     assert words.spread(wide, row.values[256]).endswith("–∞")
     high = {line.encoding: line for line in over_lengths(wide).panels[0].lines}["nope"].high  # type: ignore[union-attr]
-    assert high is not None
     assert high[2] == INF
     assert verdicts(summarise(LANGUAGE, [run("nope", 2, 2, 900)])) == {"nope": "worse, perplexity ×∞"}
 

@@ -138,15 +138,12 @@ def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
     recorded = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
     diverged = Run(replace(known.plan, seed=1), (), 1.0, 10, math.inf, verdict="diverged: at step 3")
     result = newest([diverged, replace(known, cells=(*known.cells, *recorded))], "language")
-    assert result is not None
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
     assert result.rows[0].diverged == 1
     older = measured("alibi", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another study")
     latest = newest([older, known], "language")
-    assert latest is not None
     assert [row.encoding for row in latest.rows] == ["rotary"]
     alone = newest([diverged], "language")
-    assert alone is not None
     assert alone.verdict(alone.rows[0]) == "diverged in 1 of 1 runs"
 
 
@@ -161,7 +158,6 @@ def test_differences_are_paired_with_the_best() -> None:
     result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("rotary", 1.0, 0.6)])
     assert result.rows[0].to_best is None
     gap = result.rows[1].to_best
-    assert gap is not None
     assert gap.mean == pytest.approx(-0.4)
     assert words.difference(result.rows[1])[0] == "−0.400"
 
@@ -188,7 +184,6 @@ def test_depth_panels_share_one_scale_from_0_to_1() -> None:
     by_tenth = tuple(i / 9 for i in range(10))
     cells = (*made.cells, Cell(64, "accuracy_by_depth", 0.5, 100, by_tenth))
     view = by_depth(summarise(NEEDLE, [replace(made, cells=cells)]))
-    assert view is not None
     assert view.panels[0].limit == 1.0  # type: ignore[union-attr]
 
 

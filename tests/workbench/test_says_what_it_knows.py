@@ -78,7 +78,6 @@ def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) 
     shown = CliRunner().invoke(app, ["runs", str(tmp_path)], env={"COLUMNS": "200"}).output
     assert "train_length 16, learning_rate 0.01" in shown
     view = over_steps("ordering", outcome.plans, outcome.curves)
-    assert view is not None
     assert len({line.name for line in view.panels[0].lines}) == 4  # type: ignore[union-attr]
     one = read_study(options={"tasks": "ordering"})
     assert set(words.axes_in_words(one.plans(None)).values()) == {""}

@@ -142,7 +142,6 @@ def test_addition_asks_for_the_digits_of_the_sum(name: str, length: int) -> None
         significance = [*range(n)][::-1] * 2 + [*range(n + 1)]
         assert columns in ([], significance)
         if name == "addition-coupled":
-            assert batch.positions is not None
             (at,) = batch.positions.tolist()
             assert at[n] == at[2 * n + 1] == at[n - 1] + 1
             digits = at[:n] + at[n + 1 : 2 * n + 1] + at[2 * n + 2 :]
@@ -156,14 +155,12 @@ def test_hints_that_run_out_are_refused_and_positions_of_columns_move() -> None:
     starts = {int(coupled.draw(generator, 1, 17).positions.min()) for _ in range(400)}  # type: ignore[attr-defined]
     assert starts == set(range(1, 27))  # 6 of columns and signs, all below 32
     single = drawn("addition-coupled", 17, 2)
-    assert single.positions is not None
     assert torch.equal(single.on_axes(1).positions, single.positions[0])  # type: ignore[arg-type]
     assert torch.equal(single.on_axes(3).positions, single.positions.expand(3, -1))  # type: ignore[arg-type]
 
 
 def test_neighbours_asks_for_the_symbol_on_a_side_and_nothing_of_the_edge() -> None:
     batch = drawn("neighbours", 30, 3)  # 5 rows of 6
-    assert batch.positions is not None
     for tokens, targets in zip(batch.tokens, batch.targets, strict=True):
         cells = dict(zip(map(tuple, batch.positions.T.tolist()), tokens.tolist(), strict=True))
         assert len(cells) == 30
@@ -178,7 +175,6 @@ def test_neighbours_are_learnt_on_every_grid_that_fits_and_tested_on_the_squares
     shapes = set()
     for _ in range(400):
         positions = made.train_batch(generator, 1).positions
-        assert positions is not None
         shapes.add(tuple((positions.amax(1) + 1).tolist()))
     assert shapes == {(rows, columns) for rows in range(2, 9) for columns in range(2, 9)}
     assert [made.places(length) for length in (64, 128, 256, 512)] == [(8, 8), (11, 11), (16, 16), (22, 23)]
@@ -190,7 +186,6 @@ def test_places_stand_on_the_last_axes_and_one_axis_has_none() -> None:
     assert batch.on_axes(1).positions is None
     for axes, before in ((2, []), (3, [[0] * 6]), (4, [[0] * 6] * 2)):
         positions = batch.on_axes(axes).positions
-        assert positions is not None
         assert positions.tolist() == [*before, rows, columns]
     text = drawn("needle")
     assert text.on_axes(3) is text

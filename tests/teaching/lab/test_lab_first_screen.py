@@ -39,8 +39,6 @@ def cold() -> Iterator[subprocess.Popen[str]]:
 def test_the_first_screen_paints_and_moves_with_torch_not_imported(
     cold: subprocess.Popen[str], browser: object
 ) -> None:
-    assert cold.stdin is not None
-    assert cold.stdout is not None
     visitor = Visitor(browser, f"http://{urlsplit(cold.stdout.readline().split()[4]).netloc}")
     page = visitor.open("/")
     assert visitor.readouts("shift-both")["score (rotated q·k)"] == "−1.100"
