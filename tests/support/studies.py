@@ -54,7 +54,7 @@ def python_text() -> Text:
 def ran(study: Study, folder: Path) -> Outcome:
     """Carry the study out in this process, with its ledger in this folder, and return its outcome."""
     with Ledger(folder, write=True) as ledger:
-        return Comparison(study, python_text(), ledger).run(inline)
+        return Comparison(study, study.read_text(), ledger).run(inline)
 
 
 def runs_in(folder: Path) -> list[Run]:

@@ -11,11 +11,9 @@ import pytest
 import torch
 from rich.console import Console
 from torch.nn import functional as F
-from typer.testing import CliRunner
 
 import posenc
-from posenc.commands.app import app
-from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
+from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations import huggingface
 from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.position_table import of
@@ -34,6 +32,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks.text import Text
+from support.command_line import refusal, said
 from support.extensions import made, words
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
@@ -270,8 +269,6 @@ def test_methods_by_name() -> None:
     assert [m.name for m in methods(("yarn",), Linear(2), 4096, 4.0)] == ["own", "yarn"]
     assert [m.name for m in methods(("yarn",), Default(), 4096, 4.0)] == ["none", "yarn"]
     assert methods(("none", "drope"), Default(), 4096, 4.0)[1].scaling is None
-    with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
-        methods(("yarm",), Default(), 4096, 4.0)
 
 
 def test_names_with_a_factor() -> None:
@@ -281,13 +278,23 @@ def test_names_with_a_factor() -> None:
         ("yarn(2)", "YaRN × 2", YaRN(2, 4096)),
     ]
     assert methods(("self-extend(2)",), Default(), 64, 8.0)[1].remap == "self-extend(rotary, group=3, window=16)"
-    for name in ("own(2)", "yarn()", "yarn(2", "yarn(x)", "yarn(*)"):
-        with pytest.raises(InvalidArgument, match="must be a name with an optional factor, such as yarn"):
-            methods((name,), Default(), 4096, 6.0)
-    with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
-        methods(("yarm(2)",), Default(), 4096, 6.0)
-    with pytest.raises(InvalidArgument, match="without duplicates"):
-        methods(("yarn(2)", "yarn(2)"), Default(), 4096, 6.0)
+
+
+NO_FACTORS = ("own(2)", "yarn()", "yarn(2", "yarn(x)", "yarn(*)")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("yarm",), "unknown method 'yarm'; did you mean 'yarn'"),
+        (("yarm(2)",), "unknown method 'yarm'; did you mean 'yarn'"),
+        (("yarn(2)", "yarn(2)"), "without duplicates"),
+        *(((name,), "must be a name with an optional factor, such as yarn") for name in NO_FACTORS),
+    ],
+)
+def test_names_that_are_none_are_refused(names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        methods(names, Default(), 4096, 6.0)
 
 
 def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
@@ -350,16 +357,18 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
 
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:
     asked = words(llama, llama / "text.txt", "4x", "--output", tmp_path / "out")
-    result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear,yarn(2)"])
-    assert result.exit_code == 0, result.output
+    said(*asked, "--documents", "2", "--methods", "linear,yarn(2)")
     read = json.loads((tmp_path / "out" / "extension.json").read_text())
     assert {c["name"] for c in read["candidates"]} == {"none", "cut", "linear", "yarn(2)"}
     assert read["model"] == llama.name
     assert read["identity"]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "data:image/svg+xml" in page
-    assert "YaRN × 2</th>" in page
-    assert "tokens, one after another, from the start of the whole text of text.txt;" in page
+    for words_of_page in (
+        "data:image/svg+xml",
+        "YaRN × 2</th>",
+        "tokens, one after another, from the start of the whole text of text.txt;",
+    ):
+        assert words_of_page in page
     assert "http" not in page.replace("http://www.w3.org", "").split("<img")[0]
     assert (tmp_path / "out" / "config-patch.json").exists() == (read["change"] == "config")
     for wrong, message in (
@@ -370,9 +379,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
         (["--positions", "pose"], "add --finetune STEPS"),
         (["--longppl", "/nowhere"], "no model at '/nowhere'; pass self, a Hugging Face folder"),
     ):
-        result = CliRunner().invoke(app, [*asked, *wrong])
-        assert isinstance(result.exception, PosencError)
-        assert message in str(result.exception)
+        assert message in refusal(*asked, *wrong)
 
 
 @pytest.mark.parametrize(("name", "cut"), [("yarn", 4.0), ("cut", 1.0)])

@@ -12,10 +12,8 @@ import torch
 import transformers
 from torch.nn import functional as F
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from typer.testing import CliRunner
 
 from posenc import workbench
-from posenc.commands.app import app
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface import load
 from posenc.integrations.huggingface.folder import identity
@@ -24,6 +22,7 @@ from posenc.integrations.huggingface.measuring.shrink import shrunk
 from posenc.scaling import Linear, YaRN
 from posenc.workbench.run.ledger import Ledger
 from support import tiny_folders
+from support.command_line import said
 from support.extensions import words
 from support.pretrained import save_llama, save_tokenizer
 
@@ -82,8 +81,8 @@ def test_logits_are_scaled_as_the_model_scales_them(
     if model_type not in CONFIG_MAPPING:
         pytest.skip(f"this version of transformers has no {model_type}")
     monkeypatch.setattr(load, "PIECE", 24)
-    said = shrunk(copy.deepcopy(CONFIG_MAPPING[model_type]().to_dict()))
-    config = CONFIG_MAPPING[model_type].from_dict({**said, **scaling})
+    small = shrunk(copy.deepcopy(CONFIG_MAPPING[model_type]().to_dict()))
+    config = CONFIG_MAPPING[model_type].from_dict({**small, **scaling})
     torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     torch.nn.init.normal_(model.get_output_embeddings().weight)
@@ -120,9 +119,7 @@ def gguf_file(tmp_path: Path) -> Path:
 def test_a_gguf_file_is_tuned_and_written_as_a_folder(gguf_file: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("cdefghij" * 500)
     asked = words(gguf_file, tmp_path / "text.txt", "2x", "--output", tmp_path / "out")
-    asked += ["--methods", "yarn", "--documents", "2", "--finetune", "2"]
-    run = CliRunner().invoke(app, asked)
-    assert run.exit_code == 0, run.output
+    said(*asked, "--methods", "yarn", "--documents", "2", "--finetune", "2")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -212,9 +209,7 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     (tmp_path / "text.txt").write_text("abcdefghij" * 400)
     asked = words(model, tmp_path / "text.txt", "2x", "--output", tmp_path / "out")
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "3"]
-    said = CliRunner().invoke(app, asked)
-    assert said.exit_code == 0, said.output
-    assert "GiB of weights, and up to 0." in said.stdout
+    assert "GiB of weights, and up to 0." in said(*asked)
     told = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "tuned").eval()
     tokens = Pretrained(model).encode(b"abcdefghij" * 13)[:129]
     with Ledger(tmp_path / "out") as ledger:
@@ -229,18 +224,18 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     before = [file.read_bytes() for file in kept]
     kept[0].write_bytes(before[0][:100])
     kept[1].unlink()
-    assert CliRunner().invoke(app, asked).exit_code == 0
+    said(*asked)
     assert [file.read_bytes() for file in kept] == before
 
 
 def test_damaged_folders_say_what_is_wrong_with_them(tmp_path: Path) -> None:
     tiny_folders.save("smollm3", tmp_path)
     config = tmp_path / "config.json"
-    said = json.loads(config.read_text())
-    config.write_text(json.dumps({**said, "hidden_act": "grelu"}))
+    stated = json.loads(config.read_text())
+    config.write_text(json.dumps({**stated, "hidden_act": "grelu"}))
     with pytest.raises(InvalidArgument, match=r"config.json' does not describe a model .*grelu.*; correct it"):
         Pretrained(tmp_path)
-    config.write_text(json.dumps(said))
+    config.write_text(json.dumps(stated))
     (tmp_path / "model.safetensors").rename(tmp_path / "model.bin")
     with pytest.raises(StudyError, match=r"has no \.safetensors file, and pickled weights are not read"):
         Pretrained(tmp_path)
@@ -270,5 +265,5 @@ def test_32_thousand_tokens_take_no_more_memory_than_was_said(tmp_path: Path) ->
     line = [sys.executable, "-c", READ, str(tmp_path), "32768"]
     done = subprocess.run(line, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    took, said = map(int, done.stdout.split())
-    assert took <= said < 2**28
+    took, promised = map(int, done.stdout.split())
+    assert took <= promised < 2**28

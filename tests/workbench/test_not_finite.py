@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from posenc.commands.app import app
 from posenc.scaling import Default
 from posenc.teaching.lab import results
 from posenc.workbench import notebook
@@ -28,6 +26,7 @@ from posenc.workbench.study.comparison import Comparison, Outcome
 from posenc.workbench.study.results import TaskResult, holds, summarise
 from posenc.workbench.study.statistics import over_blocks, over_seeds, paired
 from posenc.workbench.tasks import TASKS, Criteria, task
+from support.command_line import said as said_by
 from support.custom import write
 from support.extensions import TEXT
 from support.studies import TINY, inline, measured, plan_of, python_text
@@ -53,10 +52,9 @@ def test_a_study_with_a_loss_that_is_nan_ends_with_a_table_a_page_and_every_run(
         "blocks = 4\nbatch = 2\nwidth = 16\nheads = 2\nlayers = 1\n[steps]\nlanguage = 8\n"
     )
     asked = f"--encodings {own},alibi --tasks language --lengths 1,2 --config study.toml --launcher in-process"
-    ended = CliRunner().invoke(app, f"compare {asked}".split(), env={"COLUMNS": "200"})
-    assert ended.exit_code == 0, (ended.output, ended.exception)
-    assert "loss not finite at 256" in ended.output
-    assert "cannot be written" not in ended.output
+    output = said_by("compare", *asked.split())
+    assert "loss not finite at 256" in output
+    assert "cannot be written" not in output
     assert "loss not finite at 256" in (tmp_path / "study" / "report.html").read_text()
     assert "loss not finite at 256" in list(notebook.Opened(tmp_path / "study").verdicts["verdict"])
     monkeypatch.setitem(results._shelf, "study", tmp_path / "study")

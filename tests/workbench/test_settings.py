@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 from rich.table import Table
-from typer.testing import CliRunner
 
 from posenc.commands import app as cli
 from posenc.commands.screen import screen
 from posenc.commands.verify import report
-from posenc.errors import InvalidArgument
 from posenc.integrations.inspection import inspect
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Finding, Outcome
+from support.command_line import refusal, said
 
 WORKBENCH = Path(cli.__file__).parent
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
@@ -53,9 +52,7 @@ def test_a_setting_that_does_not_apply_is_refused(
     words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused = CliRunner().invoke(cli.app, words.split()).exception
-    assert isinstance(refused, InvalidArgument)
-    assert message in str(refused)
+    assert message in refusal(*words.split())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,9 +61,7 @@ def test_a_base_that_the_config_lacks_is_taken() -> None:
 
 
 def test_posenc_alone_says_what_to_do_first() -> None:
-    alone = CliRunner().invoke(cli.app, [])
-    assert alone.exit_code == 0
-    first = [line.split()[1] for line in alone.stdout.splitlines()]
+    first = [line.split()[1] for line in said().splitlines()]
     assert first == ["compare", "extend", "inspect", "lab", "--help"]
 
 
