@@ -6,10 +6,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from posenc.commands.compare import PANELS
-from posenc.errors import StudyError
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import declared
@@ -17,8 +15,7 @@ from posenc.workbench.run.training import build
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS, read_study
 from posenc.workbench.study.study import Study
-from posenc.workbench.tasks import TASKS, Source, task
-from posenc.workbench.tasks.text import load
+from posenc.workbench.tasks import TASKS, task
 from support.command_line import refusal, said
 from support.custom import write
 from support.studies import SHARED, TINY, inline, numbers, python_text
@@ -130,35 +127,6 @@ def test_tokens_say_how_a_training_ends_and_tied_maps_are_one(tmp_path: Path) ->
     assert plan.steps == -(-10_000 // (4 * 2 * 128))
     model = build(plan, task("language", python_text(), 256))
     assert model.head.weight is model.embedding.weight
-
-
-def test_a_text_is_a_folder_or_a_table_and_its_tokens_are_cut_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "cache"))
-    rows = [f"document {i}: " + "words and more words " * (i % 7) for i in range(50)]
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    for i, row in enumerate(rows):
-        (folder / f"{i}.txt").write_text(row)
-    parquet.write_table(pyarrow.table({"text": rows}), tmp_path / "rows.parquet")
-    for path in (folder, tmp_path / "rows.parquet"):
-        text = load(path)
-        both = bytes(torch.cat((text.train, text.validation)).tolist())
-        assert all(row.encode() in both for row in rows)
-        assert 0.05 < len(text.validation) / len(both) < 0.2
-        pieces = Source(path, "bpe", 260).load()
-        assert pieces.train.dtype == torch.uint16
-        cut = [file.read_text() for file in (tmp_path / "cache" / "texts").glob("*/sha256")]
-        assert cut.count(pieces.sha256) == 2
-    parquet.write_table(pyarrow.table({"body": rows}), tmp_path / "other.parquet")
-    with pytest.raises(StudyError, match="not a parquet table with a column 'text'"):
-        load(tmp_path / "other.parquet")
-    with pytest.raises(StudyError, match="use bytes, bpe, or the path of a tokenizer"):
-        Source(folder, str(tmp_path / "none.json")).load()
 
 
 def test_every_preset_is_a_study_with_a_purpose() -> None:

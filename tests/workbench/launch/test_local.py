@@ -20,6 +20,7 @@ from posenc.workbench.tasks.text import Text
 from support.launch_jobs import ASSERT, REASONS, Heard, counting, failing, seeing
 
 MIG = [f"MIG-{number}" for number in range(8)]
+NO_SHARE = "must be a whole number, or a share of a GPU between 0 and 1"
 
 
 @pytest.fixture(scope="module")
@@ -135,11 +136,14 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
         check(8, 1, large)
 
 
-@pytest.mark.parametrize("gpus", [-1, 1.5, float("nan"), float("inf")])
-def test_needs_that_no_machine_can_meet_are_refused(gpus: float) -> None:
-    with pytest.raises(InvalidArgument, match="must be a whole number, or a share of a GPU between 0 and 1"):
-        Requirements(gpus=gpus)
-    with pytest.raises(InvalidArgument, match="cpus=0 must be at least 1"):
-        Requirements(cpus=0)
-    with pytest.raises(InvalidArgument, match="workers=-1 must be at least 1"):
-        Local(-1)
+@pytest.mark.parametrize(
+    ("kind", "need", "message"),
+    [
+        *((Requirements, {"gpus": gpus}, NO_SHARE) for gpus in (-1, 1.5, float("nan"), float("inf"))),
+        (Requirements, {"cpus": 0}, "cpus=0 must be at least 1"),
+        (Local, {"workers": -1}, "workers=-1 must be at least 1"),
+    ],
+)
+def test_needs_that_no_machine_can_meet_are_refused(kind: type, need: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        kind(**need)
