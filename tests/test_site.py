@@ -131,6 +131,7 @@ def test_the_search_finds_from_files(site: Path, browser: Any) -> None:
     left = []
     page.on("request", lambda request: left.append(request.url) if not request.url.startswith("file:") else None)
     page.goto((site / "encodings" / "rotary.html").as_uri())
+    assert page.locator("math").count()
     page.locator("input.md-search__input").click()
     page.keyboard.type("kerple")
     page.locator(".md-search-result__link[href*='encodings/kerple.html']").first.wait_for()
