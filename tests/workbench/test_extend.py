@@ -62,6 +62,7 @@ def request(length: int = 64, documents: int = 3, finetune: int = 0, names: tupl
     return Request(length, documents, methods(names, Default(), 16, length / 16), finetune)
 
 
+@torch.no_grad()
 def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model = small()
     found = measure(model, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
@@ -70,19 +71,18 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: 
     for curve, scaling in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
         rotary = posenc.Rotary(16, pairing="half", scaling=scaling, phases="float32")
         model.model.encoding = rotary
-        with torch.no_grad():
-            losses = F.cross_entropy(model.model(tokens[None, :-1])[0], tokens[1:], reduction="none")
-            alone = F.cross_entropy(model.model(tokens[None, -17:-1])[0], tokens[-16:], reduction="none")
+        losses = F.cross_entropy(model.model(tokens[None, :-1])[0], tokens[1:], reduction="none")
+        alone = F.cross_entropy(model.model(tokens[None, -17:-1])[0], tokens[-16:], reduction="none")
         assert found.curves[curve].losses[1].tolist() == pytest.approx(
             losses.view(16, 4).mean(1).tolist(), abs=1e-5
         )
         if scaling == Default():
             assert float(found.window[1, -1]) == pytest.approx(float(alone[-4:].mean()), abs=1e-5)
-            with torch.no_grad():
-                cut = F.cross_entropy(model.model(tokens[None, -21:-5])[0], tokens[-20:-4], reduction="none")
+            cut = F.cross_entropy(model.model(tokens[None, -21:-5])[0], tokens[-20:-4], reduction="none")
             assert float(found.window[1, -2]) == pytest.approx(float(cut[-4:].mean()), abs=1e-5)
 
 
+@torch.no_grad()
 def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
@@ -100,8 +100,7 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     far = posenc.Rotary(16, pairing="half", base=500.0, scaling=NTK(4), phases="float32")
     model.encoding = posenc.Layers({**kinds, "far": far}, ("far", "near", "t5"), windows={"near": 8})
     tokens = mixed.encode(BYTES)[:65]
-    with torch.no_grad():
-        losses = F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:], reduction="none")
+    losses = F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:], reduction="none")
     assert found.curves[1].losses[0].tolist() == pytest.approx(losses.view(16, 4).mean(1).tolist(), abs=1e-5)
     stilled = mixed.with_scaling(None, 64)
     assert [stilled.layer(i).acts_on for i in range(3)] == [(), ("queries_keys",), ("bias",)]
@@ -180,6 +179,7 @@ def test_a_fine_tune_by_pose_meets_the_length_in_short_windows(
     assert met == [(64, None)] * 12
 
 
+@torch.no_grad()
 def test_positions_that_jump_are_one_text_to_a_pretrained_model(llama: Path) -> None:
     """Held to transformers under a mask of its own; given positions alone it takes the jump for another text."""
     import transformers
@@ -188,10 +188,9 @@ def test_positions_that_jump_are_one_text_to_a_pretrained_model(llama: Path) -> 
     theirs = transformers.AutoModelForCausalLM.from_pretrained(llama, attn_implementation="eager").eval()
     rows, positions = torch.arange(24).view(2, 12) + 5, torch.cat((torch.arange(5), torch.arange(5, 12) + 40))
     hidden = torch.full((12, 12), float("-inf")).triu(1)[None, None].expand(2, 1, -1, -1)
-    with torch.no_grad():
-        want = theirs(rows, position_ids=positions.expand(2, -1), attention_mask=hidden).logits
-        alone = theirs(rows, position_ids=positions.expand(2, -1), use_cache=False).logits
-        got = model.logits(rows, positions)
+    want = theirs(rows, position_ids=positions.expand(2, -1), attention_mask=hidden).logits
+    alone = theirs(rows, position_ids=positions.expand(2, -1), use_cache=False).logits
+    got = model.logits(rows, positions)
     assert (got - want).abs().max() < 1e-5 * want.abs().max()
     assert (alone - want).abs().max() > 1e-2 * want.abs().max()
 
@@ -319,6 +318,7 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
         StudyModel(alibi, "x", 16, "a model")
 
 
+@torch.no_grad()
 def test_the_config_patch_gives_the_measured_loss(
     llama: Path, tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
@@ -336,8 +336,7 @@ def test_the_config_patch_gives_the_measured_loss(
         patch = model.patch(curve.method.scaling, 256)
         config = {**json.loads((llama / "config.json").read_text()), **patch}
         alone = transformers.LlamaForCausalLM.from_pretrained(llama, config=transformers.LlamaConfig(**config))
-        with torch.no_grad():
-            losses = F.cross_entropy(alone(tokens[None, :-1]).logits[0], tokens[1:], reduction="none")
+        losses = F.cross_entropy(alone(tokens[None, :-1]).logits[0], tokens[1:], reduction="none")
         assert curve.losses[0].tolist() == pytest.approx(losses.view(-1, 16).mean(1).tolist(), rel=1e-4)
 
 

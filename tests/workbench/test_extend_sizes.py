@@ -39,9 +39,9 @@ ROUNDED = 1e-4
 """float32 logits of order ten, four layers deep, each a sum of 32 products in another order: 10 · 4 · 32 · 2⁻²⁴."""
 
 
+@torch.no_grad()
 def their_losses(model: torch.nn.Module, tokens: torch.Tensor = TOKENS) -> torch.Tensor:
-    with torch.no_grad():
-        logits = model(input_ids=tokens[None, :-1], use_cache=False).logits[0].float()
+    logits = model(input_ids=tokens[None, :-1], use_cache=False).logits[0].float()
     return F.cross_entropy(logits, tokens[1:], reduction="none")
 
 
@@ -91,8 +91,7 @@ def test_logits_are_scaled_as_the_model_scales_them(
     ours = Pretrained(tmp_path)
     encoding = ours.with_scaling(ours.scaling, 128)
     assert torch.allclose(ours.losses(TOKENS, encoding), their_losses(model), rtol=0, atol=ROUNDED)
-    with torch.no_grad():
-        assert model(input_ids=TOKENS[None, :60], use_cache=False).logits[0, -1].float().std() > 0.01
+    assert model(input_ids=TOKENS[None, :60], use_cache=False).logits[0, -1].float().std() > 0.01
 
 
 def test_weights_that_differ_anywhere_have_another_identity(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def saved_page(folder: Path) -> str:
     return f"file://{folder}/order.html"
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_drawn_texts_give_the_librarys_numbers(visitor: Any, count: int) -> None:
     texts = drawn_texts(count)
@@ -53,10 +54,9 @@ def test_drawn_texts_give_the_librarys_numbers(visitor: Any, count: int) -> None
         texts,
     )
     encodings = {name: make(name) for name in COMPUTED}
-    with torch.no_grad():
-        for (words, name, causal), outputs in zip(texts, computed, strict=True):
-            want = attend(words, encodings[name], causal=causal)
-            assert float((torch.tensor(outputs) - want).abs().max()) <= 1e-5, words
+    for (words, name, causal), outputs in zip(texts, computed, strict=True):
+        want = attend(words, encodings[name], causal=causal)
+        assert float((torch.tensor(outputs) - want).abs().max()) <= 1e-5, words
 
 
 @pytest.mark.parametrize(
