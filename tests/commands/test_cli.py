@@ -40,6 +40,8 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--encodings", "rotray"), "unknown encoding 'rotray'; did you mean 'rotary'?"),
         (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
+        (("compare", "--learning-rate", "ordering=x"), "learning_rate of ordering='x' must be a number"),
+        (("compare", "--tokens", "100000", "--steps", "5"), "steps and tokens of language are both given"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (
             ("compare", "--part", "17/16"),

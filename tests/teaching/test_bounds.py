@@ -14,21 +14,20 @@ from posenc.teaching.views.catalogue import VIEWS, make
 BOUNDS = {name: bounds(view) for name, view in VIEWS.items()}
 
 
-def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> None:
-    for name, view in VIEWS.items():
-        parameters = inspect.signature(view).parameters.values()
-        numbers = {p.name for p in parameters if not isinstance(p.default, bool | str) and p.name != "order"}
-        assert numbers == BOUNDS[name].keys(), name
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has(name: str) -> None:
+    parameters = inspect.signature(VIEWS[name]).parameters.values()
+    numbers = {p.name for p in parameters if not isinstance(p.default, bool | str) and p.name != "order"}
+    assert numbers == BOUNDS[name].keys()
 
 
-def test_sliders_stay_within_them() -> None:
-    for name in stages():
-        stage = find(name)
-        for control in stage.controls:
-            if control.kind == "number":
-                limit = bounds(stage.function)[control.argument or control.name]
-                first, last = (float(control.settable[end]) for end in (0, -1))
-                assert limit.low <= first < last <= limit.high, (name, control.name)
+@pytest.mark.parametrize("name", stages())
+def test_sliders_stay_within_them(name: str) -> None:
+    stage = find(name)
+    for control in (control for control in stage.controls if control.kind == "number"):
+        limit = bounds(stage.function)[control.argument or control.name]
+        first, last = (float(control.settable[end]) for end in (0, -1))
+        assert limit.low <= first < last <= limit.high, control.name
 
 
 CORNERS = [

@@ -189,17 +189,17 @@ def test_a_cache_of_another_kind_is_not_cut(tmp_path: Path, monkeypatch: pytest.
     assert ticks == [1.0]
 
 
-def test_what_is_saved_opens_in_transformers_with_the_same_logits(tmp_path: Path) -> None:
-    for family in ("gemma3", "smollm3"):
-        model = tiny_folders.save(family, tmp_path / family)
-        ours = Pretrained(tmp_path / family)
-        weights = {name: p + 0.01 for name, p in ours.model.state_dict().items()}
-        ours.save(tmp_path / "tuned" / family, weights, YaRN(2.0, 64), 128)
-        told = type(model).from_pretrained(tmp_path / "tuned" / family).eval()
-        transformers.AutoTokenizer.from_pretrained(tmp_path / "tuned" / family)
-        ours.model.load_state_dict(weights)
-        losses = ours.losses(TOKENS, ours.with_scaling(YaRN(2.0, 64), 128))
-        assert torch.allclose(losses, their_losses(told), rtol=0, atol=ROUNDED)
+@pytest.mark.parametrize("family", ["gemma3", "smollm3"])
+def test_what_is_saved_opens_in_transformers_with_the_same_logits(family: str, tmp_path: Path) -> None:
+    model = tiny_folders.save(family, tmp_path)
+    ours = Pretrained(tmp_path)
+    weights = {name: p + 0.01 for name, p in ours.model.state_dict().items()}
+    ours.save(tmp_path / "tuned", weights, YaRN(2.0, 64), 128)
+    told = type(model).from_pretrained(tmp_path / "tuned").eval()
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "tuned")
+    ours.model.load_state_dict(weights)
+    losses = ours.losses(TOKENS, ours.with_scaling(YaRN(2.0, 64), 128))
+    assert torch.allclose(losses, their_losses(told), rtol=0, atol=ROUNDED)
 
 
 def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: Path) -> None:

@@ -122,15 +122,13 @@ def test_one_seed_of_several_is_enough_and_at_the_trained_length_too() -> None:
     assert answer([at_once]).startswith("At 4× the trained length, none passed the gate")
 
 
-def test_statistics_carry_it() -> None:
-    for broken in ([1.0, NAN], [1.0, INF], [INF, -INF]):
-        for found in (over_blocks(broken), over_seeds(broken), paired(broken, [1.0, 1.0])):
-            assert [math.isnan(part) for part in (found.mean, found.low, found.high)] == [True] * 3
+@pytest.mark.parametrize("broken", [[1.0, NAN], [1.0, INF], [INF, -INF]])
+def test_statistics_carry_it(broken: list[float]) -> None:
+    for found in (over_blocks(broken), over_seeds(broken), paired(broken, [1.0, 1.0])):
+        assert [math.isnan(part) for part in (found.mean, found.low, found.high)] == [True] * 3
 
 
 def test_a_perplexity_past_all_floats_is_a_sign_and_no_error() -> None:
-    assert (words.perplexity(800.0), words.perplexity(NAN)) == ("∞", "–")
-    assert words.perplexity(400.0) == "5.2 × 10¹⁷³"
     wide = summarise(
         LANGUAGE,
         [run("alibi", 2, 2, 2), run("nope", 2, 2, 2), run("nope", 2, 2, 650, seed=1), run("nope", 2, 2, 3, seed=2)],

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from posenc.commands.compare import _run
-from posenc.errors import InvalidArgument
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import over_lengths, over_steps
 from posenc.workbench.report.write import of_results, write
@@ -189,8 +188,6 @@ def test_an_option_takes_the_place_of_a_presets_rival_setting() -> None:
     assert part.steps == {"ordering": 900, "needle": 300}
     whole = read_study("small-gpt", options={"steps": "language=10"})
     assert (whole.steps, whole.tokens) == ({"language": 10}, None)
-    with pytest.raises(InvalidArgument, match="steps and tokens of language are both given"):
-        read_study("quick", options={"tokens": "100000", "steps": "5"})
 
 
 def test_a_task_has_an_axis_on_the_command_line() -> None:
@@ -200,8 +197,6 @@ def test_a_task_has_an_axis_on_the_command_line() -> None:
     assert both == {"ordering": (1e-3, 3e-3), "language": 1e-2}
     study = read_study(options={"tasks": "ordering", "learning_rate": "ordering=1e-3,3e-3"})
     assert len(study.points("ordering")) == 2
-    with pytest.raises(InvalidArgument, match="learning_rate of ordering='x' must be a number"):
-        rate.read("learning_rate", "ordering=x")
 
 
 def test_a_ledger_holds_json_alone(tmp_path: Path) -> None:
@@ -209,10 +204,7 @@ def test_a_ledger_holds_json_alone(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         ledger.add(Run(plan_of("rotary"), (cell,), 1.0, 10, 0.1))
         (detail,) = ledger._db.execute("SELECT detail FROM cells").fetchone()
-        (run,) = ledger.runs()
     assert json.loads(detail, parse_constant=pytest.fail) == [1.0, None, 0.0]
-    assert math.isnan(run.cells[0].detail[1])
-    assert run.cells[0].detail[::2] == (1.0, 0.0)
 
 
 def test_tables_and_settings_are_replaced_whole(copied_study: Path) -> None:

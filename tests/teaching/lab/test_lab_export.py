@@ -119,12 +119,12 @@ def test_a_stage_that_is_too_much_gives_up_the_stops_that_weigh_most(monkeypatch
     assert len(stops["length"]) < 10
 
 
-def test_the_bundle_defines_every_name_once() -> None:
-    for entry in (page.STATIC / "lab.js", assets.STATIC / "report.js"):
-        script = assets.bundle(entry)
-        names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.M)
-        assert len(names) == len(set(names))
-        assert not re.search(r"^(import|export) ", script, re.M)
+@pytest.mark.parametrize("entry", [page.STATIC / "lab.js", assets.STATIC / "report.js"], ids=lambda path: path.name)
+def test_the_bundle_defines_every_name_once(entry: Path) -> None:
+    script = assets.bundle(entry)
+    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.M)
+    assert len(names) == len(set(names))
+    assert not re.search(r"^(import|export) ", script, re.M)
 
 
 @pytest.fixture(scope="module")

@@ -66,13 +66,17 @@ def test_a_job_has_its_threads_text_modules_and_accelerator_and_does_not_hear_ct
     assert sees["deaf"]
 
 
-def test_as_many_workers_as_this_process_may_use_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("quota", "workers"), [("", 4), ("max 100000", 4), ("250000 100000", 3), ("50000 100000", 1)]
+)
+def test_as_many_workers_as_this_process_may_use_cores(
+    quota: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {3, 5, 8, 13}, raising=False)
     monkeypatch.setattr(machine, "QUOTA", tmp_path / "cpu.max")
-    for quota, workers in (("", 4), ("max 100000", 4), ("250000 100000", 3), ("50000 100000", 1)):
-        machine.QUOTA.write_text(f"{quota}\n")
-        assert len(Local().devices) == workers
+    machine.QUOTA.write_text(f"{quota}\n")
+    assert len(Local().devices) == workers
 
 
 @pytest.mark.parametrize(
