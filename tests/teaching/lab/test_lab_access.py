@@ -150,14 +150,13 @@ def test_a_phone_shows_the_words_of_both_arrows_whole(visitor: Any, state: str) 
         assert page.evaluate(CUT) == 0, width
 
 
-def test_the_page_can_be_read_before_any_script(lab: str, browser: Any) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(f"{lab}/rotation")
+@pytest.mark.parametrize("visitor", [{"java_script_enabled": False}], indirect=True, ids=["no script"])
+def test_the_page_can_be_read_before_any_script(visitor: Any) -> None:
+    page = visitor.page
+    page.goto(f"{visitor.address}/rotation")
     assert page.locator("h1").inner_text() == "Why does RoPE see only the offset?"
     assert page.locator("math").count() >= 1
     assert page.locator("#shift-both-m").input_value() == "1"
-    context.close()
 
 
 BEYOND = """() => [...document.querySelectorAll(".stage.current *, .walk *")]

@@ -83,6 +83,9 @@ def test_axe_finds_nothing(pages: dict[str, Path], page: Any, name: str) -> None
     assert violations(page) == []
 
 
+COLOURS = """() => [...document.querySelector(".matrix canvas").getContext("2d").getImageData(0, 0, 1, 1).data,
+  getComputedStyle(document.querySelector(".curve.encoding-learned")).stroke]"""
+"""Those of a cell and of a curve."""
 DARK_A4 = {"color_scheme": "dark", "viewport": {"width": 672, "height": 1000}}
 """A4 less its margins."""
 
@@ -91,19 +94,15 @@ DARK_A4 = {"color_scheme": "dark", "viewport": {"width": 672, "height": 1000}}
 @pytest.mark.parametrize("page", [DARK_A4], indirect=True, ids=["A4"])
 def test_print_from_a_dark_browser_is_dark_on_white_and_whole(pages: dict[str, Path], page: Any) -> None:
     page.goto(pages["compare"].as_uri())
-    bar = """() => [...document.querySelector(".matrix canvas").getContext("2d").getImageData(0, 0, 1, 1).data]"""
-    ink = "() => getComputedStyle(document.querySelector('.curve.encoding-learned')).stroke"
-    seen = [(page.evaluate(bar), page.evaluate(ink))]
     page.emulate_media(media="print", color_scheme="dark")
-    seen.append((page.evaluate(bar), page.evaluate(ink)))
+    printed = page.evaluate(COLOURS)
     wide, window = page.evaluate(BEYOND)
     assert wide <= window
     assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(29, 31, 35)"
     tables = page.evaluate("() => [...document.querySelectorAll('table')].map(t => t.scrollWidth)")
     assert max(tables) <= window
     page.emulate_media(media="screen", color_scheme="light")
-    seen.append((page.evaluate(bar), page.evaluate(ink)))
-    assert seen[1] == seen[2]
+    assert page.evaluate(COLOURS) == printed
 
 
 @pytest.mark.browser
