@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from posenc.workbench.run import trainer
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve
@@ -47,9 +46,8 @@ def merged(into: Path, *folders: Path) -> list[int]:
         return [ledger.merge(folder) for folder in folders]
 
 
-def test_a_study_killed_in_one_folder_goes_on_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("REPORT_EVERY", "STATE_EVERY"):
-        monkeypatch.setattr(trainer, name, 0.0)
+@pytest.mark.usefixtures("every_step")
+def test_a_study_killed_in_one_folder_goes_on_in_another(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     with pytest.raises(KilledError):
         train(one, LONGER, killed_at=9)

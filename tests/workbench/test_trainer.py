@@ -53,13 +53,10 @@ def trained(
     return {name: value.clone() for name, value in model.state_dict().items()}, done
 
 
-def test_a_training_killed_mid_way_ends_in_the_same_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("every_step")
+def test_a_training_killed_mid_way_ends_in_the_same_numbers(tmp_path: Path) -> None:
     plan = replace(PLAN, accumulate=2, qk_norm=True)
     weights, whole = trained(plan)
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr(trainer, "STATE_EVERY", 0.0)
     for at in (3, 7):
         with pytest.raises(KilledError):
             trained(plan, tmp_path / "a.state", killed_at=at)
@@ -75,13 +72,12 @@ def plain() -> LossCurve:
     return trained(PLAN)[1]
 
 
+@pytest.mark.usefixtures("every_step")
 def test_a_state_that_is_damaged_or_of_another_torch_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.state").write_bytes(b"PK\x03\x04 cut short")
     assert trained(PLAN, tmp_path / "a.state")[1].losses == plain().losses
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr(trainer, "STATE_EVERY", 0.0)
     for version, resumes in (("1", False), ("2", False), ("2", True)):
         monkeypatch.setattr(checkpoint, "versions", lambda now=version: now)
         firsts: list[int] = []
