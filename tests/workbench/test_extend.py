@@ -13,7 +13,7 @@ from rich.console import Console
 from torch.nn import functional as F
 
 import posenc
-from posenc.errors import InvalidArgument, StudyError
+from posenc.errors import InvalidArgument, PosencError, StudyError
 from posenc.integrations import huggingface
 from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.position_table import of
@@ -292,21 +292,32 @@ def test_names_that_are_none_are_refused(names: tuple[str, ...], message: str) -
         methods(names, Default(), 4096, 6.0)
 
 
-def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
-    kept, model = ledgers(tmp_path), small()
-    with pytest.raises(StudyError, match="text 'test' has 50 bytes, but one document needs 65"):
-        measure(model, BYTES[:50], TEXT, request(), kept, in_process)
-    with pytest.raises(
-        InvalidArgument,
-        match="length 16 is not far enough past the trained length 16 of a small model; use --to 20",
-    ):
-        measure(model, BYTES, TEXT, request(length=16), kept, in_process)
-    for asked, what in (
-        (request(names=("none", "drope")), "method 'drope'"),
-        (replace(request(), positions="pose"), "positions='pose'"),
-    ):
-        with pytest.raises(InvalidArgument, match=f"{what} applies only to a fine-tune; add --finetune STEPS"):
-            measure(model, BYTES, TEXT, asked, kept, in_process)
+@pytest.mark.parametrize(
+    ("data", "asked", "message"),
+    [
+        (BYTES[:50], request(), "text 'test' has 50 bytes, but one document needs 65"),
+        (
+            BYTES,
+            request(length=16),
+            "length 16 is not far enough past the trained length 16 of a small model; use --to 20",
+        ),
+        (BYTES, request(names=("none", "drope")), "method 'drope' applies only to a fine-tune; add --finetune"),
+        (
+            BYTES,
+            replace(request(), positions="pose"),
+            "positions='pose' applies only to a fine-tune; add --finetune STEPS",
+        ),
+    ],
+    ids=["short text", "short length", "method", "positions"],
+)
+def test_what_cannot_be_measured_is_refused(
+    data: bytes, asked: Request, message: str, tmp_path: Path, ledgers: Callable[[Path], Ledger]
+) -> None:
+    with pytest.raises(PosencError, match=message):
+        measure(small(), data, TEXT, asked, ledgers(tmp_path), in_process)
+
+
+def test_what_cannot_be_stretched_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)
