@@ -7,12 +7,10 @@ import torch
 
 import posenc
 from posenc.encodings.text import parse
-from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import build, train_and_test
-from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks.neighbours import Neighbours
-from support.studies import TINY, inline, plan_of, python_text
+from support.studies import TINY, plan_of, python_text, ran
 
 TABLE, RESIZED = "learned-grid(num_positions=3)", "learned-grid(num_positions=3, resize=vit)"
 GRID = replace(
@@ -27,8 +25,7 @@ GRID = replace(
 
 
 def test_tables_are_resized_to_larger_grids_or_refuse_them(tmp_path: Path) -> None:
-    with Ledger(tmp_path, write=True) as ledger:
-        (found,) = Comparison(GRID, python_text(), ledger).run(inline).results
+    (found,) = ran(GRID, tmp_path).results
     rows = {row.encoding: row for row in found.rows}
     assert rows.pop(TABLE).refusal.startswith(
         "positions[0] contains 3, but this table is for pictures of 3 rows and"

@@ -1,5 +1,6 @@
 """The ledger: what is written is read, once, whole; and what cannot be is said."""
 
+import math
 import multiprocessing as mp
 import re
 import sqlite3
@@ -17,12 +18,13 @@ from posenc.workbench import open as open_study
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, LossCurve, Plan, Run
-from support.studies import plan_of
+from support.studies import plan_of, runs_in
 
 PLAN = plan_of("rotary")
 CELLS = (
     Cell(64, "accuracy", 0.5, 8, (0.0, 1.0)),
-    Cell(128, "refused", float("nan"), 0, note="no row"),
+    Cell(64, "accuracy_by_depth", 0.5, 8, (1.0, math.nan, 0.0)),
+    Cell(128, "refused", math.nan, 0, note="no row"),
 )
 RUN = Run(PLAN, CELLS, 1.5, 1000, 0.25, versions="{}", hardware="a processor")
 
@@ -30,14 +32,8 @@ RUN = Run(PLAN, CELLS, 1.5, 1000, 0.25, versions="{}", hardware="a processor")
 def test_a_run_comes_back_as_it_went_in(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         ledger.add(RUN)
-    with Ledger(tmp_path) as ledger:
-        (back,) = ledger.runs()
-        assert ledger.ids() == {PLAN.id}
-    assert back.plan == PLAN
-    assert back.cells[0] == CELLS[0]
-    assert back.cells[1].note == "no row"
-    assert back.cells[1].value != back.cells[1].value
-    assert (back.versions, back.hardware) == ("{}", "a processor")
+    (back,) = runs_in(tmp_path)
+    assert str(replace(back, created="")) == str(RUN)  # some values are no number, which equals nothing
 
 
 CHANGED: dict[str, Any] = {
