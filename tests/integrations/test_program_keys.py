@@ -17,6 +17,7 @@ from posenc.integrations.huggingface.model_positions import softmax_factor
 from posenc.integrations.programs import laid_over
 from posenc.integrations.programs.llama_cpp import write as gguf
 from posenc.integrations.programs.mlx import write as mlx
+from posenc.integrations.programs.sglang import write as sglang
 from posenc.integrations.programs.vllm import write as vllm
 from posenc.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
 from support.served import (
@@ -177,7 +178,6 @@ PROGRAMS = (vllm, mlx, gguf)
 GEMMA = {"model_type": "gemma3_text", "head_dim": DIM, "rope_theta": 1e6, **SIZES, "num_hidden_layers": 6}
 GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64}
 TOWER = {"model_type": "qwen2_vl_vision", "embed_dim": 64, "num_heads": 4, "depth": 2, "patch_size": 14}
-GPT_NEOX = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
 GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64, "rotary_dim": DIM}
 V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}
 
@@ -208,13 +208,13 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
             )
             for program in PROGRAMS
         ),
-        (vllm, PLAIN, Proportional(0.5), "for rope_type 'proportional'; use Linear"),
+        (sglang, PLAIN, Proportional(0.5), r"proportional\(fraction=0.5, .* default\(\) in SGLang"),
         (gguf, PLAIN, Proportional(0.5), "do not rotate"),
         (
             vllm,
-            GPT_NEOX,
+            {**PLAIN, "model_type": "cohere"},
             YaRN(4.0, LENGTH, ramp="rotations"),
-            "lists of factors only if pairing='half' and all channels rotate",
+            "lists of factors only for half pairs, but the pairs of model_type 'cohere' are interleaved",
         ),
         (
             vllm,

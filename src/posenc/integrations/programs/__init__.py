@@ -183,16 +183,6 @@ def overrides(
     longest, kind = config[family.length], entry["rope_type"]
     if family.axes and family.axes.map == "strided":
         entry["mrope_interleaved"] = True
-    if kind == "proportional":
-        raise InvalidArgument(
-            f"{program} does not compute {now} for rope_type {kind!r}; use Linear, Llama3 or YaRN"
-        )
-    whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
-    if kind == "longrope" and not whole_halves:
-        raise InvalidArgument(
-            f"{program} supports lists of factors only if pairing='half' and all channels rotate; "
-            "use Linear, Llama3 or YaRN"
-        )
     if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
         raise InvalidArgument(
             f"max_length={longest} must be at most factor={now.factor:g} times "

@@ -20,12 +20,12 @@ from posenc.integrations.programs import (
 )
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
+    as_served,
     as_yarn,
     kind_of,
     pair_ratio,
     sharpening,
     with_factor,
-    with_served_axes,
     without_unread_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -118,7 +118,7 @@ PROGRAM = Program(
     releases=RELEASES,
     change=change,
     unread=_unread,
-    rotated=with_served_axes,
+    rotated=as_served,
     admitted=_admitted,
     long_list="for every request of a batch if one of them is longer than the original length",
     line=Line(

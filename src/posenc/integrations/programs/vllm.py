@@ -18,12 +18,12 @@ from posenc.integrations.programs import (
 )
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
+    as_served,
     as_yarn,
     kind_of,
     pair_ratio,
     sharpening,
     with_factor,
-    with_served_axes,
     with_stated_share,
     without_unread_factor,
 )
@@ -103,10 +103,9 @@ def spell(
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: the scaling is dynamic, because vLLM fixes the base once for all requests; no pair rotates;
-            a list of factors is for interleaved pairs or only a part of the head; inputs are longer than YaRN's
-            factor × original length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would
-            compute something else.
+        InvalidArgument: the scaling is dynamic, because vLLM fixes the base once for all requests;
+            a list of factors is for interleaved pairs; inputs are longer than YaRN's factor × original length; the
+            scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something else.
     """
     entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's
@@ -119,7 +118,7 @@ PROGRAM = Program(
     title="vLLM",
     releases=RELEASES,
     change=change,
-    rotated=lambda positions, entry: with_stated_share(with_served_axes(positions, entry), entry),
+    rotated=lambda positions, entry: with_stated_share(as_served(positions, entry), entry),
     admitted=_admitted,
     long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
     finished=lambda table: replace(table, short=None),  # the list is chosen once for all requests
