@@ -37,8 +37,7 @@ class Departure:
         one_more: the number of tokens by which a window is larger than the config's.
         without: a key of the rope dictionary; if it is missing, the program refuses or positions have one axis.
         unless: a key of the config or of its language model's part that prevents the departure.
-        unread: keys of the config that the program does not read.
-        default: the values that the program uses instead of the unread keys.
+        default: the values that the program uses in place of keys that it does not read, or that are missing.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         times_original: the factor by which YaRN's original length is multiplied if there are sections.
@@ -55,8 +54,7 @@ class Departure:
     as_listed: bool = False
     without: str = ""
     unless: str = ""
-    unread: tuple[str, ...] = ()
-    default: Mapping[str, Any] | None = None
+    default: Mapping[str, Any] = field(default_factory=dict)
     times_original: int = 1
 
     def of(self, layer: LayerTable) -> LayerTable:

@@ -104,10 +104,10 @@ class ProgramReader:
         known = defaults(takes).get(model_type, {})
         departing = model_files.departing_from(self.module, self.title, version, config, part)
         departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
-        unread = (*self.unread(part, version), *(key for one in departing for key in one.unread))
+        unread = self.unread(part, version)
         notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
         for one in departing:
-            part |= {key: value for key, value in (one.default or {}).items() if part.get(key) is None}
+            part |= one.default
         if self.long_list and given.get("short_factor") != given.get("long_factor"):
             notes.append(f"{program} uses the long list of factors {self.long_list}")
         times = math.prod(one.times_original for one in departing)

@@ -103,7 +103,7 @@ def spell(
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: the scaling is dynamic, because vLLM fixes the base once for all requests;
+        InvalidArgument: the scaling is dynamic, because vLLM fixes the base once for all requests; no pair rotates;
             a list of factors is for interleaved pairs; inputs are longer than YaRN's factor × original length; the
             scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something else.
     """
