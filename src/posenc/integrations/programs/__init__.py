@@ -48,7 +48,7 @@ class Line:
     file: str = ""
 
 
-PROVED = ("axes", "encoding", "query_scale")
+PROVED = ("axes", "encoding", "head_dim", "query_scale")
 """Fields that must match in addition to the fields that change cos or scores."""
 
 

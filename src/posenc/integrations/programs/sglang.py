@@ -64,9 +64,11 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Return the key of the original length outside the rope dictionary, unless the class has this key."""
+    """Return the key of the original length outside the rope dictionary, unless the class has this key, and for
+    Mixtral head_dim (``sglang/srt/models/mixtral.py:151``)."""
     model_type = str(part.get("model_type"))
-    return () if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,)
+    outside = () if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,)
+    return (*outside, "head_dim") if model_type == "mixtral" else outside
 
 
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:

@@ -118,6 +118,7 @@ PROGRAM = Program(
     title="vLLM",
     releases=RELEASES,
     change=change,
+    unread=lambda part, version: ("head_dim",) if part.get("model_type") == "qwen2" else (),  # qwen2.py:149
     rotated=lambda positions, entry: with_stated_share(as_served(positions, entry), entry),
     admitted=_admitted,
     long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
