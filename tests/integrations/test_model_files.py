@@ -241,8 +241,14 @@ def test_heads_whose_width_a_model_file_does_not_read() -> None:
     assert vllm.read(config_of("olmo2, stated factor"), "0.29.0").layers["all"].attention_factor == 1.25
 
 
+def test_a_scaling_is_written_for_what_runs_in_transformers() -> None:
+    for version in vllm.RELEASES.versions:
+        keys = vllm.write(read(config_of("olmo2, stated factor")), YaRN(8.0, 2048), version=version)
+        assert keys["rope_parameters"]["factor"] == 8
+
+
 def test_a_scaling_that_a_model_file_ignores_is_not_written() -> None:
-    with pytest.raises(InvalidArgument, match="SGLang 0.5.23 would compute differently: all: frequencies"):
+    with pytest.raises(InvalidArgument, match=r"SGLang 0\.5\.23 would compute differently: all: frequencies"):
         sglang.write(read(config_of("gemma, linear")), YaRN(4.0, 8192))
 
 

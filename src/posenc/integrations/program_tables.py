@@ -97,9 +97,9 @@ class ProgramReader:
         """
         version = self.releases.chosen(version)
         config, program, takes = mapping_of(config), f"{self.title} {version}", self.takes.format(version=version)
-        part, own = language_part(config)[0], self
+        part, reader = language_part(config)[0], self
         if model_files.runs_transformers(self.module, version, config):
-            own = replace(self, **BY_TRANSFORMERS)
+            reader = replace(self, **BY_TRANSFORMERS)
         given, model_type = rope_dictionary(part), str(part.get("model_type"))
         if takes != "transformers5" and model_type not in defaults(takes):
             raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))
@@ -110,16 +110,16 @@ class ProgramReader:
         notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
         for one in departing:
             part |= one.default
-        if own.long_list and given.get("short_factor") != given.get("long_factor"):
-            notes.append(f"{program} uses the long list of factors {own.long_list}")
+        if reader.long_list and given.get("short_factor") != given.get("long_factor"):
+            notes.append(f"{program} uses the long list of factors {reader.long_list}")
         times = math.prod(one.times_original for one in departing)
-        change = _only_base if any(one.unscaled for one in departing) else own.change
+        change = _only_base if any(one.unscaled for one in departing) else reader.change
         part, stated = _changed(part, change, version, times)
         part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
         notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
         positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
         positions, departing = model_files.listed(
-            own.rotated(positions, given), departing, part.get("layer_types") or ()
+            reader.rotated(positions, given), departing, part.get("layer_types") or ()
         )
         if self.module != "transformers" and FAMILIES[positions.model_type].backwards:
             raise InvalidArgument(
@@ -130,7 +130,7 @@ class ProgramReader:
         table = position_table.of(positions, admitted=admitted, program=program, notes=tuple(notes))
         departing = [one for one in departing if has_windows(table) or [*one.sets] != ["window"]]
         table = model_files.applied(table, departing)
-        return own.finished(
+        return reader.finished(
             replace(
                 table,
                 pretrained_length=table.pretrained_length and table.pretrained_length // times,
@@ -149,8 +149,13 @@ def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
     return dict(every[program])
 
 
+def _as_transformers(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a rope dictionary as transformers reads it: without keys that only other programs know."""
+    return {key: value for key, value in entry.items() if key not in ("attn_factor", "extrapolation_factor")}
+
+
 BY_TRANSFORMERS: Mapping[str, Any] = {
-    "change": lambda entry, config, version: entry,
+    "change": _as_transformers,
     "rotated": lambda positions, entry: positions,
     "long_list": "",
     "finished": lambda table: table,
