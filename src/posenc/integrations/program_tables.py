@@ -151,7 +151,8 @@ def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _as_transformers(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as transformers reads it: without keys that only other programs know."""
-    return {key: value for key, value in entry.items() if key not in ("attn_factor", "extrapolation_factor")}
+    unknown = ("attn_factor", "extrapolation_factor", "short_mscale", "long_mscale")
+    return {key: value for key, value in entry.items() if key not in unknown}
 
 
 BY_TRANSFORMERS: Mapping[str, Any] = {
