@@ -93,9 +93,7 @@ def test_refusals_name_sglang() -> None:
         sglang.write(stretched, Linear(8), max_length=8 * LENGTH)
     assert sglang.write(stretched, Default(), max_length=LENGTH)["rope_parameters"]["rope_type"] == "default"
     lists = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
-    with pytest.raises(
-        InvalidArgument, match="SGLang supports lists of factors only if pairing='half' and all channels rotate"
-    ):
+    with pytest.raises(InvalidArgument, match="vLLM and SGLang support lists of factors only for half pairs"):
         sglang.write(read({**PLAIN, "model_type": "cohere"}), lists)
 
 
