@@ -28,7 +28,6 @@ from support.served import (
     LENGTH,
     LLAMA_CPP,
     MLX,
-    PARTIAL,
     PARTS,
     PLAIN,
     SCALINGS,

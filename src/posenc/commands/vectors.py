@@ -11,7 +11,9 @@ from posenc.commands.screen import screen
 
 def vectors(
     config: Annotated[Path, typer.Argument(help="A config.json, or the folder of a Hugging Face model.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The JSON file to write.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write: .json or .safetensors.")
+    ] = None,
     kit: Annotated[
         Path | None,
         typer.Option(help="A new folder for inputs, exact outputs, and a test that does not need posenc."),

@@ -46,15 +46,24 @@ class Vectors:
     arrays: Mapping[str, Tensor]
 
     def save(self, path: str | Path) -> Path:
-        """Write the file as JSON."""
+        """Write the file as JSON or safetensors, according to its suffix."""
         path = Path(path)
-        if path.suffix != ".json":
-            raise InvalidArgument(f"output={str(path)!r} must end in .json")
-        lists = {
-            name: {"dtype": str(array.dtype).removeprefix("torch."), "data": array.tolist()}
-            for name, array in self.arrays.items()
-        }
-        path.write_text(json.dumps({**self.header, "arrays": lists}) + "\n", "utf-8")
+        if path.suffix == ".safetensors":
+            from safetensors.torch import save_file
+
+            save_file(
+                {name: array.contiguous() for name, array in self.arrays.items()},
+                path,
+                metadata={"header": json.dumps(self.header)},
+            )
+        elif path.suffix == ".json":
+            lists = {
+                name: {"dtype": str(array.dtype).removeprefix("torch."), "data": array.tolist()}
+                for name, array in self.arrays.items()
+            }
+            path.write_text(json.dumps({**self.header, "arrays": lists}) + "\n", "utf-8")
+        else:
+            raise InvalidArgument(f"output={str(path)!r} must end in .json or .safetensors")
         return path
 
 
@@ -64,11 +73,18 @@ def load(path: str | Path) -> Vectors:
     Raises:
         InvalidArgument: the file does not contain reference vectors.
     """
-    header = json.loads(Path(path).read_text("utf-8"))
-    arrays = {
-        name: torch.tensor(one["data"], dtype=getattr(torch, one["dtype"]))
-        for name, one in header.pop("arrays", {}).items()
-    }
+    if Path(path).suffix == ".safetensors":
+        from safetensors import safe_open
+
+        with safe_open(path, "pt") as file:
+            header = json.loads((file.metadata() or {}).get("header", "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    else:
+        header = json.loads(Path(path).read_text("utf-8"))
+        arrays = {
+            name: torch.tensor(one["data"], dtype=getattr(torch, one["dtype"]))
+            for name, one in header.pop("arrays", {}).items()
+        }
     if header.get("format") != FORMAT:
         raise InvalidArgument(f"{path} is not a {FORMAT!r} file; write such a file with posenc vectors")
     return Vectors(header, arrays)
