@@ -74,7 +74,7 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         ),
     ),
     "blend reversed": (
-        "its low_freq_factor and high_freq_factor are swapped: the pairs between them are blended in reverse",
+        "its blend between low_freq_factor and high_freq_factor is reversed: smooth and 1 − smooth are exchanged",
         Llama3,
         lambda port, theta, plain: np.where(
             np.isclose(theta, plain, atol=0) | np.isclose(theta * port.slower, plain, atol=0),

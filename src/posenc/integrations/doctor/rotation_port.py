@@ -135,7 +135,10 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
     "products": lambda port, right: PRODUCTS[port.products][0],
     "uneven": lambda port, right: UNEVEN[port.uneven][0],
-    "axes": lambda port, right: f"its pairs use {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}",
+    "axes": lambda port, right: (
+        f"its pairs use {axes_in_words(port.axes)} instead of "
+        + axes_in_words(right.axes, ordered=list(port.axes) != sorted(port.axes))
+    ),
     "lists": lambda port, right: (
         f"its pairs have {_lists(port.lists, right)} instead of {_lists(right.lists, right)}"
     ),
