@@ -12,18 +12,25 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_flag, form, tensors
+from posenc.arguments import as_flag, form
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import is_certain
-from posenc.mask.fields import PER_KEY, PER_QUERY, Row, copied, declared, on_all_axes, whole
-from posenc.mask.lengths import (
+from posenc.mask.tensors import (
+    PER_KEY,
+    PER_QUERY,
     Lengths,
+    Row,
     common_names,
+    copied,
+    declared,
     document_lengths,
     documents_of_chunks,
     known_lengths,
     left_padding,
+    on_all_axes,
+    undeclared,
+    whole,
 )
 from posenc.pytrees import Pytree, narrowed
 
@@ -104,16 +111,14 @@ class Mask(Pytree):
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:
-        vars(self).update(causal=as_flag(self.causal, "causal"), **whole(window=self.window, chunk=self.chunk))
+        vars(self).update(
+            causal=self.causal if isinstance(self.causal, bool) else as_flag(self.causal, "causal"),
+            **whole(window=self.window, chunk=self.chunk),
+        )
         for name in self.__dataclass_fields__:
             if name not in self.rows and isinstance(x := getattr(self, name), Tensor) and x.dim():
-                raise InvalidArgument(
-                    f"the field {name} of {type(self).__name__} holds a tensor, but does not declare the axes of "
-                    f"the tensor; write {name}: … = field(default=None, metadata=posenc.mask.PER_QUERY), or "
-                    "PER_KEY"
-                )
+                raise undeclared(name, type(self))
         given = self.tensors()
-        tensors(**given)
         copies = {name: copied(name, x, self.rows[name]) for name, x in given.items()}
         for name in ("order", "segments"):
             q, k = given.get(f"q_{name}"), given.get(f"k_{name}")
@@ -143,9 +148,7 @@ class Mask(Pytree):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """Return the mask itself, or a mask built from ``causal`` and ``window``; raise an error if both are
-        given.
-        """
+        """Return the mask itself, or a mask with ``causal`` and ``window``; raise an error if both are given."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -163,9 +166,7 @@ class Mask(Pytree):
         return mask
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
-        """Return a copy that also has this window and chunk. If the mask already has a window, the narrower
-        window applies.
-        """
+        """Return a copy that also has this window and chunk. Of two windows, the narrower applies."""
         windows = [size for size in (window, self.window) if size is not None]
         window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
@@ -325,10 +326,8 @@ class Mask(Pytree):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which queries from ``first`` to ``last`` see which keys from ``start`` to ``keys``.
-
-        Ends are exclusive. The result is computed from ``known``, which all blocks share. It is None if every query
-        sees all these keys.
+        """Return which queries from ``first`` to ``last`` see which keys from ``start`` to ``keys`` (exclusive),
+        from ``known``, which all blocks share. The result is None if every query sees all these keys.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key
