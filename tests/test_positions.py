@@ -145,7 +145,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: left_padded(torch.ones(3, dtype=torch.bool)),
         InvalidArgument,
-        r"mask is torch.bool with shape \(3,\)",
+        r"mask is torch.bool \(3,\)",
     ),
     (
         lambda: packed([2, 0]),

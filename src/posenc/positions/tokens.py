@@ -8,8 +8,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.arguments import as_integer, form, tensors
+from posenc.clock import LIMIT
 from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.positions.limits import LIMIT, Device
+from posenc.positions.grids import Device
 
 
 def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
