@@ -1,24 +1,6 @@
-"""The lint of words can fail: it finds old names, private words and empty variables."""
+"""The lint of words can fail: it finds private words and empty variables."""
 
 from tools import words
-
-OLD = (
-    ("posenc.mask", "class Sight: ...", "posenc.mask.Sight is called Mask"),
-    ("posenc.mask", "class Mask:\n    documents: int", "posenc.mask.Mask.documents is called document_lengths"),
-    ("posenc.attend", "def attention(q, *, impl): ...", "posenc.attend.attention.impl is called backend"),
-    ("posenc.schedules.yarn", "", "posenc.schedules.yarn is called posenc.scaling"),
-)
-OTHER = (
-    ("posenc.workbench.run.settings", "class Training:\n    schedule: str"),
-    ("posenc.mask", "def _sight(sight): ...\nclass Mask:\n    def _meet(self, carry): ..."),
-)
-
-
-def test_an_old_name_is_found_and_other_subjects_and_private_names_pass() -> None:
-    for module, source, complaint in OLD:
-        assert words.renamed(module, source) == [complaint]
-    for module, source in OTHER:
-        assert words.renamed(module, source) == []
 
 
 def test_a_private_word_is_found_where_it_stands() -> None:
