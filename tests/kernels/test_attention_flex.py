@@ -181,7 +181,7 @@ def test_masks_on_a_gpu_have_a_type_that_its_kernels_take(compiling: bool, monke
         return sdpa(q, k, v, attn_mask, *args, **kwargs)
 
     with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("posenc.kernels.attention.softmax.sdpa", spying)
+        patch.setattr("posenc.attend.call.sdpa", spying)
         at = torch.arange(64, device="meta")
         q = torch.empty(1, 4, 64, 64, dtype=torch.bfloat16, device="meta")
         bias = LinearBias(torch.ones(4, device="meta"), at, at)
