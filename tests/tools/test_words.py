@@ -1,42 +1,19 @@
-"""The lint of words can fail: it finds old names, private words and empty variables."""
+"""The lint of words can fail: it finds private words and empty variables."""
 
 import pytest
 
 from tools import words
 
-PRIVATE = ("Sights", "carries", "`impl=`", "RoPE schedule", "computed otherwise", "one a head")
+
+def test_a_private_word_is_found_where_it_stands() -> None:
+    for word in ("Sights", "carries", "`impl=`", "RoPE schedule", "computed otherwise", "one a head"):
+        assert words.private_words("page", f"# Title\n\nHere {word} stands.") == [
+            f"page:3 says {word.strip('`=')!r}"
+        ]
 
 
-@pytest.mark.parametrize(
-    ("module", "source", "complaints"),
-    [
-        ("posenc.mask", "class Sight: ...", ["posenc.mask.Sight is called Mask"]),
-        (
-            "posenc.mask",
-            "class Mask:\n    documents: int",
-            ["posenc.mask.Mask.documents is called document_lengths"],
-        ),
-        ("posenc.attend", "def attention(q, *, impl): ...", ["posenc.attend.attention.impl is called backend"]),
-        ("posenc.schedules.yarn", "", ["posenc.schedules.yarn is called posenc.scaling"]),
-        ("posenc.workbench.run.settings", "class Training:\n    schedule: str", []),
-        ("posenc.mask", "def _sight(sight): ...\nclass Mask:\n    def _meet(self, carry): ...", []),
-    ],
-)
-def test_an_old_name_is_found_and_other_subjects_and_private_names_pass(
-    module: str, source: str, complaints: list[str]
-) -> None:
-    assert words.renamed(module, source) == complaints
-
-
-@pytest.mark.parametrize(
-    ("text", "complaints"),
-    [
-        *((f"# Title\n\nHere {word} stands.", [f"page:3 says {word.strip('`=')!r}"]) for word in PRIVATE),
-        ("Rows are told\napart, by a learning-rate schedule.", []),
-    ],
-)
-def test_a_private_word_is_found_where_it_stands_and_plain_english_passes(text: str, complaints: list[str]) -> None:
-    assert words.private_words("page", text) == complaints
+def test_plain_english_passes() -> None:
+    assert words.private_words("page", "Rows are told\napart, by a learning-rate schedule.") == []
 
 
 def test_variables_are_counted_and_too_many_are_listed() -> None:

@@ -5,12 +5,12 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from posenc.arguments import as_integer
+from posenc.clock import check_positions
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
 from posenc.encodings.rerotate import rerotate
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
-from posenc.positions.limits import check
 
 
 class MovableCache(Cache):
@@ -54,7 +54,7 @@ class MovableCache(Cache):
             InvalidArgument, PositionOutOfRange: the slots are invalid.
         """
         length = self.get_seq_length()
-        check(slots, "slots", length)
+        check_positions(slots, "slots", length)
         if slots.dim() != 1:
             raise InvalidArgument(f"slots has shape {tuple(slots.shape)}; expected (N,), the same for all rows")
         self.dropped |= len(slots.unique()) < length
