@@ -235,11 +235,8 @@ def programs() -> str:
     for name in PROGRAMS:
         module = import_module(f"posenc.integrations.programs.{name}")
         defined = [k for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
-        members = [
-            "read",
-            "spell" if hasattr(module, "PROGRAM") else "write",
-            *(k for k in defined if isinstance(getattr(module, k), type)),
-        ]
+        functions = [k for k in ("read", "change", "spell", "write") if k in defined]
+        members = [*functions, *(k for k in defined if isinstance(getattr(module, k), type))]
         lines.append(f"::: {module.__name__}\n    options:\n      members: [{', '.join(members)}]\n")
     return "\n".join(lines)
 

@@ -226,10 +226,7 @@ def test_the_readme_quotes_the_quick_study() -> None:
     ]
 
 
-STUDIED = ["results.md", "choosing.md"]
-
-
-@pytest.mark.parametrize("name", STUDIED)
+@pytest.mark.parametrize("name", ["results.md", "choosing.md"])
 def test_no_figure_of_a_study_is_typed_into_a_page(name: str) -> None:
     """A figure that a study measured is named, and the site fills it in; other decimals name what measured them."""
     text = (DOCS / name).read_text()

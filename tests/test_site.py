@@ -1,4 +1,4 @@
-"""The built site: search answers in its first three hits, rows filter, the first picture moves."""
+"""The built site: search answers in its first three hits, the first picture moves, and every page can be read."""
 
 import json
 import os
@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.aloud import RULES, WINDOWS, hindrances, violations
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 ROOT = Path(__file__).parents[1]
 ANSWERS = {
@@ -96,7 +100,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.mark.slow
 def test_search_answers_in_its_first_three_hits(site: Path, browser: Any) -> None:
     index = json.loads((site / "search/search_index.json").read_text("utf-8"))
     page = browser.new_page()
@@ -108,7 +111,6 @@ def test_search_answers_in_its_first_three_hits(site: Path, browser: Any) -> Non
     assert {question: first for question, first in hits.items() if ANSWERS[question] not in first} == {}
 
 
-@pytest.mark.slow
 def test_the_first_picture_moves_and_rests_where_motion_is_reduced(site: Path, browser: Any) -> None:
     home = (site / "index.html").as_uri()
     moving, resting = browser.new_page(reduced_motion="no-preference"), browser.new_page(reduced_motion="reduce")
@@ -124,7 +126,37 @@ def test_the_first_picture_moves_and_rests_where_motion_is_reduced(site: Path, b
     assert moving.locator(".arrows button").inner_text() == "Play"
 
 
-@pytest.mark.slow
+def test_the_search_finds_from_files(site: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    left = []
+    page.on("request", lambda request: left.append(request.url) if not request.url.startswith("file:") else None)
+    page.goto((site / "encodings" / "rotary.html").as_uri())
+    assert page.locator("math").count()
+    page.locator("input.md-search__input").click()
+    page.keyboard.type("kerple")
+    page.locator(".md-search-result__link[href*='encodings/kerple.html']").first.wait_for()
+    assert left == []
+    page.close()
+
+
+@pytest.mark.parametrize("paper", ["light", "dark"])
+def test_every_page_can_be_read(site: Path, browser: Any, paper: str) -> None:
+    """The page for addresses that do not exist is left out: it finds its style on a server only."""
+    found = {}
+    page = browser.new_page(color_scheme=paper)
+    for path in sorted({*site.rglob("*.html")} - {site / "404.html"}):
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.goto(path.as_uri())
+        wrong = violations(page, RULES)
+        for width, height in WINDOWS:
+            page.set_viewport_size({"width": width, "height": height})
+            wrong += hindrances(page)
+        if wrong:
+            found[path.relative_to(site).as_posix()] = wrong
+    page.close()
+    assert found == {}
+
+
 @pytest.mark.parametrize(
     ("clicks", "end", "answer"),
     [

@@ -1,8 +1,7 @@
 """Add a model family: measure the model, write the family's entry, and run the tests that read the family.
 
-python -m tools.add_family seed_oss                  # an entry with which reading and measurement agree
-python -m tools.add_family molmo2_text --like llama  # your own entry, checked against the measurement
-python -m tools.add_family llama                     # checks an entry that is in the table
+python -m tools.add_family seed_oss    # writes an entry with which reading and measurement agree
+python -m tools.add_family llama       # checks an entry that is in the table
 """
 
 import argparse
@@ -46,17 +45,9 @@ def inserted(text: str, name: str, lines: list[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.add_family", description=__doc__.splitlines()[0])
     parser.add_argument("name", help="a model_type of transformers")
-    parser.add_argument("--like", help="copy the facts of this family, instead of a suggested entry")
-    parser.add_argument("--facts", nargs="*", default=[], help="facts in TOML, such as 'layers = \"n_layers\"'")
     given = parser.parse_args()
     before = TABLE.read_text("utf-8")
-    facts = [f'like = "{given.like}"'] * bool(given.like) + given.facts
-    lines = [f"{given.name}.{fact}" for fact in facts]
-    known = given.name in families.FAMILIES
-    if known and lines:
-        raise SystemExit(f"{given.name} has an entry; edit it in {TABLE}, and omit --like and --facts to check it")
-    if not known and not lines:
-        lines = suggested(given.name)
+    lines = [] if given.name in families.FAMILIES else suggested(given.name)
     TABLE.write_text(inserted(before, given.name, lines), encoding="utf-8")
     print("\n".join(lines))
     tests = ["test_every_family.py", "test_layer_types.py", "test_strict_reading.py", "test_families.py"]

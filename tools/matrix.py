@@ -124,8 +124,7 @@ def changes() -> list[str]:
 def table_or_refusal(program: Any, config: dict[str, Any], version: str) -> PositionTable | str:
     """Return the position table that a release computes from a config, or its refusal."""
     try:
-        table: PositionTable = program.read(config, version)
-        return table
+        return program.read(config, version)
     except PosencError as error:
         return str(error)
 
@@ -145,8 +144,8 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
     fields = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in apart))
     layer_types: dict[str, list[str]] = {}
     for each in apart:
-        sentence = re.sub(": base [^;]*longrope.*;", ";", str(each).removeprefix(f"{each.layer_type}: "))
-        sentence = sentence.replace(" in the config, ", " in the config but ")
+        sentence = str(each).removeprefix(f"{each.layer_type}: ").replace(" in the config, ", " in the config but ")
+        sentence = re.sub(": base [^;]*longrope.*;", ";", sentence)
         layer_types.setdefault(sentence, []).extend([each.layer_type] if each.layer_type else [])
     sentences = [
         f"{text}; only in {' and '.join(types)} layers" if 0 < len(types) < len(ours.layers) else text

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from posenc.integrations.program_names import NAMES
-from posenc.integrations.programs import Releases
+from posenc.integrations.program_tables import Releases
 
 PROGRAMS = Path(__file__).parents[1] / "build" / "programs"
 TRANSFORMERS_4 = "transformers==4.57.6", "huggingface-hub==0.36.2", "tokenizers==0.22.2"

@@ -3,6 +3,8 @@
     python -m tools.walk                      # all types, two at a time; resumes if it was stopped
     python -m tools.walk --types llama,t5     # some types, only printed
 
+To measure types again, delete their lines in tools/walked.
+
 With another version of transformers, the command writes separate results and prints what changed up to the newest
 version measured. docs/models.md shows that version, and what changed since the oldest.
 
@@ -57,53 +59,33 @@ def ask(name: str, limit: float) -> dict[str, object]:
     return {"type": name, "class": "cannot be built", "why": why}
 
 
-def results(names: list[str], workers: int, limit: float) -> Iterator[dict[str, object]]:
-    """Yield one result per type, in the order of names."""
+def results(names: list[str], workers: int = 2, limit: float = 60.0) -> Iterator[dict[str, object]]:
+    """Yield one result per type, in the order of names; each may take ``limit`` seconds of processor time."""
     CONTEXT.set_forkserver_preload(["tools.walk_type"])
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(partial(ask, limit=limit), names)
 
 
-def versions() -> tuple[str, list[str]]:
-    """Return the version of transformers, and its model types."""
+def main() -> None:
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    return transformers.__version__, sorted(CONFIG_MAPPING_NAMES)
-
-
-def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.walk", description=__doc__.splitlines()[0])
     parser.add_argument("--types", help="some types, separated by commas; nothing is written")
-    parser.add_argument("--workers", type=int, default=2, help="types at a time")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds of the processor that one may take")
-    parser.add_argument(
-        "--again", help="classes to forget and walk again, separated by commas; 'all' for everything"
-    )
     given = parser.parse_args()
-    version, names = versions()
+    version, names = transformers.__version__, sorted(CONFIG_MAPPING_NAMES)
     KEPT.mkdir(exist_ok=True)
     if given.types:
-        sample = Walk(version, given.types.split(","), {})
-        for found in results(sample.names, 1, given.limit):
-            sample.found[str(found["type"])] = found
+        for found in results(given.types.split(",")):
             print(json.dumps(found, indent=1))
-        for other in kept(KEPT)[-1:]:
-            if other.version != version:
-                print("\n".join(changes(sample, other.only(sample.names))))
         return
     (KEPT / f"walk-{version}.types").write_text("\n".join((f"{date.today():%Y-%m-%d}", *names)))
     results_of = KEPT / f"walk-{version}.jsonl"
     results_of.touch()
     known = next(walk for walk in kept(KEPT) if walk.version == version)
-    if given.again:  # deleted before the run starts, so that a stopped run resumes with the remaining types
-        again = given.again.split(",")
-        known.found = {k: one for k, one in known.found.items() if "all" not in again and one["class"] not in again}
-        results_of.write_text("".join(json.dumps(one) + "\n" for one in known.found.values()))
-    lines = results_of.open("a")
     missing = [name for name in names if name not in known.found]
-    with lines:
-        for count, found in enumerate(results(missing, given.workers, given.limit), 1):
+    with results_of.open("a") as lines:
+        for count, found in enumerate(results(missing), 1):
             known.found[str(found["type"])] = found
             print(json.dumps(found), file=lines, flush=True)
             print(f"{count}/{len(missing)}  {found['type']}: {found['class']}", file=sys.stderr)

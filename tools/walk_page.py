@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,7 @@ class Walk:
     version: str
     names: list[str]
     found: dict[str, Found]
-    day: str = ""
-
-    def only(self, names: Collection[str]) -> "Walk":
-        """Return the results for only these types."""
-        found = {name: one for name, one in self.found.items() if name in names}
-        return Walk(self.version, [name for name in self.names if name in names], found, self.day)
+    day: str
 
 
 def kept(folder: Path = KEPT) -> list[Walk]:
@@ -67,11 +62,12 @@ def page(walks: Sequence[Walk]) -> str:
     counts = Counter(str(one["class"]) for one in results)
     rotating = [one for one in results if one.get("turns")]
     read = sum(one["class"] == "read and equal" for one in rotating)
+    missing = len(walk.names) - len(results)
     summary = [
         f"transformers {walk.version} has {len(walk.names)} model types. {len(rotating)} of the {len(results)} "
         f"measured rotate queries and keys, and `read` agrees with the measurement for {read} of those "
         f"({read / max(1, len(rotating)):.1%}; `python -m tools.walk`, {walk.day}).",
-        *_rest(len(walk.names) - len(results)),
+        *(["", f"Not measured yet: {missing}. Run the command again to continue."] if missing else []),
         "",
         "| class | types | |",
         "| --- | ---: | --- |",
@@ -130,9 +126,3 @@ def _more(found: Sequence[Found]) -> list[str]:
             f"{counts['not compared']} not compared, since the class or `read` refuses them."
         )
     return lines
-
-
-def _rest(count: int) -> list[str]:
-    if not count:
-        return []
-    return ["", f"Not measured yet: {count}. Run the command again to continue."]

@@ -1,54 +1,16 @@
-"""The word lint, which `make lint` runs: names, help texts and pages must use the field's terminology.
+"""The word lint, which `make lint` runs: pages, help texts and prose must use the field's terminology.
 
-It checks the qualified public names of ``src`` (classes, methods, fields, parameters), README, the docs, the help
-texts of the command line, and variables with meaningless names.
+It checks README, the docs, the help texts of the command line, the prose in ``src``, and variables with meaningless
+names.
 """
 
 import ast
 import re
 import sys
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-
-RENAMED = {
-    "*.Sight": "Mask",
-    "*.sight": "mask",
-    "posenc.mask.Mask*.documents": "document_lengths",
-    "posenc.mask.Mask*.padding": "left_padding",
-    "*.door": "acts_on",
-    "*.doors": "acts_on",
-    "*.carry": "state",
-    "*.carrying": "with_state",
-    "*.reads_content": "needs_content",
-    "*.meets": "uses_queries",
-    "posenc.encodings.placed.Placed*.read": "with_content",
-    "posenc.schedules*": "posenc.scaling",
-    "posenc.encodings.*.schedule": "scaling",
-    "posenc.integrations.*.schedule": "scaling",
-    "*.Schedule": "Scaling",
-    "*.LengthSchedule": "LengthScaling",
-    "*.Spectrum": "Frequencies",
-    "*.impl": "backend",
-    "*.impl_reason": "explain",
-    "posenc.encodings.*.turn": "rotate",
-    "posenc.encodings.*.turning": "rotary",
-    "*.turn_keys": "rotate_keys",
-    "*.turn_back": "unrotate",
-    "posenc.encodings.layers.Layers.kinds": "encodings",
-    "posenc.encodings.layers.Layers.pattern": "layer_types",
-    "posenc.encodings.*.fitted": "resized",
-    "posenc.encodings.*Bias.line": "toeplitz",
-    "posenc.encodings.*Bias.channels": "low_rank",
-    "posenc.encodings.*Bias.learned": "trainable",
-    "*.unmovable": "not_rerotatable",
-    "*.rescaled": "with_scaling",
-    "posenc.encodings.*.needs": "a table of the laws",
-    "posenc.positions.*.plain": "arange",
-}
-"""The patterns of qualified public names that were renamed, and the new names."""
 
 PRIVATE = re.compile(
     r"\b(?:sights?|doors?|carry|carries|carried|carrying|told|impl|spectrum|somebody's own|rope schedules?|"
@@ -74,43 +36,6 @@ ALLOWED = ("told apart", "carry relative position", "carry absolute positions")
 EMPTY = {"found", "made", "said", "told", "own", "kept", "held", "beside", "came", "whole", "seen"}
 LIMIT = 30
 """The largest number of variables in ``src`` with meaningless names."""
-
-
-def public_names(module: str, source: str) -> Iterator[str]:
-    """Yield the dotted names of the module's public classes, functions, methods, fields and parameters."""
-    yield module
-    yield from _members(module, ast.parse(source).body)
-
-
-def _members(path: str, body: list[ast.stmt]) -> Iterator[str]:
-    for node in body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield f"{path}.{node.target.id}"
-        elif isinstance(node, ast.Assign):
-            yield from (f"{path}.{target.id}" for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == "__init__":
-            yield from _parameters(path, node)
-        elif isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
-            yield f"{path}.{node.name}"
-            if isinstance(node, ast.ClassDef):
-                yield from _members(f"{path}.{node.name}", node.body)
-            else:
-                yield from _parameters(f"{path}.{node.name}", node)
-
-
-def _parameters(path: str, node: ast.FunctionDef) -> Iterator[str]:
-    arguments = node.args
-    yield from (f"{path}.{a.arg}" for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
-
-
-def renamed(module: str, source: str) -> list[str]:
-    """Return a complaint for each public name of the module that was renamed."""
-    return [
-        f"{name} is called {word}"
-        for name in public_names(module, source)
-        for pattern, word in RENAMED.items()
-        if fnmatchcase(name, pattern)
-    ]
 
 
 def private_words(place: str, text: str, pattern: re.Pattern[str] = PRIVATE) -> list[str]:
@@ -155,10 +80,8 @@ def complaints() -> Iterator[str]:
     """Yield all complaints about this checkout."""
     places = []
     for path in sorted((ROOT / "src").rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-        source = path.read_text("utf-8")
-        yield from renamed(module, source)
-        places += [f"  {path.relative_to(ROOT)}:{line} {name}" for line, name in empty_names(source)]
+        found = empty_names(path.read_text("utf-8"))
+        places += [f"  {path.relative_to(ROOT)}:{line} {name}" for line, name in found]
     yield from too_many(places)
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
         yield from private_words(str(path.relative_to(ROOT)), path.read_text("utf-8"))

@@ -15,9 +15,9 @@ from torch import Tensor
 
 import posenc
 from posenc import Mask
+from posenc.attend import call
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels import backend
-from posenc.kernels.attention import softmax
 from posenc.kernels.rotary import eager
 
 SHAPE = (1, 2, 16, 8)
@@ -128,7 +128,7 @@ def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch
 
 RIGHT = LinearBias.__init__
 BACKWARDS = (LinearBias, "__init__", lambda self, slopes, *positions: RIGHT(self, -slopes, *positions))
-ZEROS = (softmax, "sdpa", lambda q, *_, **__: torch.zeros_like(q))
+ZEROS = (call, "sdpa", lambda q, *_, **__: torch.zeros_like(q))
 UNTURNED = (eager, "_rotate_block", lambda x, cos, sin, pairing: None)
 HEADS = {"heads": 4, "channels": 8}
 GATED: dict[str, tuple[Callable[[], Table], tuple[Any, str, object], set[str]]] = {

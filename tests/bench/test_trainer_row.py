@@ -8,8 +8,8 @@ from posenc.workbench.tasks import task
 from support.studies import python_text
 
 
+@torch.no_grad()
 def test_the_plain_loop_has_the_same_outputs() -> None:
     model = build(PLAN, task("language", python_text(), 256, 256))
     tokens = torch.arange(32)[None]
-    with torch.no_grad():
-        torch.testing.assert_close(forward(model, tokens), model(tokens), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(forward(model, tokens), model(tokens), rtol=1e-5, atol=1e-5)

@@ -3,19 +3,22 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from posenc.cli import main
 from posenc.commands.app import app
-from posenc.errors import InvalidArgument
 from posenc.workbench.run.job import Job, Launcher, Requirements
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.tasks.text import Source
+from support.command_line import refusal, said
 
 
 def refused(status: int | str | None, out: str, err: str, message: str) -> None:
@@ -40,6 +43,8 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--encodings", "rotray"), "unknown encoding 'rotray'; did you mean 'rotary'?"),
         (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
+        (("compare", "--learning-rate", "ordering=x"), "learning_rate of ordering='x' must be a number"),
+        (("compare", "--tokens", "100000", "--steps", "5"), "steps and tokens of language are both given"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (
             ("compare", "--part", "17/16"),
@@ -55,6 +60,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 applies only to --launcher local"),
         (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
         (("compare", "--launcher", "in-process", "--device", "nothing"), "device='nothing' cannot be used here"),
+        (("compare", "--launcher", "in-process", "--device", "meta"), "device='meta' cannot be used here"),
         (
             ("compare", "--steps", "ordering=3,needle=2,ordering=5"),
             "names ordering twice; list the values of an axis as in ordering=1,2",
@@ -65,6 +71,9 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True cannot be combined"),
         (("lab", "--study", "/nowhere"), "no ledger in '/nowhere'; create it with"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; create it with: posenc compare --output /nowhere"),
+        (("show", "heatmap", "--output", "{file}/heatmap.svg"), "; pass another file or folder"),
+        (("show", "lesson", "--output", "{file}/lesson.png"), "; pass another file or folder"),
+        (("lab", "--export", "{file}"), "; pass another file or folder"),
     ],
 )
 def test_what_is_refused_is_one_line_and_status_2(
@@ -74,29 +83,37 @@ def test_what_is_refused_is_one_line_and_status_2(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    (tmp_path / "file").touch()
     extra = ("--output", str(tmp_path)) if words[0] == "compare" else ()
-    monkeypatch.setattr(sys, "argv", ["posenc", *words, *extra])
+    typed = (word.format(file=tmp_path / "file") for word in words)
+    monkeypatch.setattr(sys, "argv", ["posenc", *typed, *extra])
     with pytest.raises(SystemExit) as ended:
         main()
     refused(ended.value.code, *capsys.readouterr(), message)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("show", "heatmap", "--output", "{}/heatmap.svg"),
-        ("show", "lesson", "--output", "{}/lesson.png"),
-        ("lab", "--export", "{}"),
-    ],
-)
-def test_a_place_that_cannot_be_written_is_one_line(
-    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_current_folder_that_vanishes_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (file := tmp_path / "file").touch()
-    monkeypatch.setattr(sys, "argv", ["posenc", *(word.format(file) for word in words)])
+    (gone := tmp_path / "gone").mkdir()
+    (gone / "text.txt").write_text("words of a text, and more of them. " * 200)
+    monkeypatch.chdir(gone)
+
+    def then(text: Any, say: object) -> Any:
+        read = load(text)
+        shutil.rmtree(gone)
+        return read
+
+    load = Source.load
+    monkeypatch.setattr(Source, "load", then)
+    words = ["--encodings", "nope", "--tasks", "language", "--steps", "1", "--blocks", "2", "--lengths", "1"]
+    words += ["--text", "text.txt", "--launcher", "in-process", "--output", str(tmp_path / "study")]
+    monkeypatch.setattr(sys, "argv", ["posenc", "compare", *words])
     with pytest.raises(SystemExit) as ended:
         main()
-    refused(ended.value.code, *capsys.readouterr(), "; pass another file or folder")
+    assert ended.value.code == 2
+    message = "error: the current folder no longer exists; change to another folder and run the same command again"
+    assert capsys.readouterr().err == f"{message}\n"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +160,7 @@ def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
 
         return carry_out
 
-    monkeypatch.setattr("posenc.workbench.launch.choose.choose", chosen)
+    monkeypatch.setattr("posenc.workbench.launch.launcher.choose", chosen)
     monkeypatch.chdir(tmp_path)
     words = ["compare", "--device", "cuda", "--launcher", "ray", "--cpus", "4"]
     for more in ([], ["--gpus", "0.5"]):
@@ -157,49 +174,43 @@ def test_the_page_is_whole_and_asks_for_nothing_else(shared_study: Path) -> None
         *("needle", "needle-depth", "needle-steps", "language", "language-positions", "language-steps"),
     }
     assert not re.search(r'(src|href)="(?!data:|#)', page)
-    assert "posenc compare --config &lt;tiny&gt;" in page
-    assert "not converged" in page
-    assert "RMSNorm first, SwiGLU" in page
+    for words in ("posenc compare --config &lt;tiny&gt;", "not converged", "RMSNorm first, SwiGLU"):
+        assert words in page
     assert not (shared_study / "figures").exists()
 
 
 def test_runs_lists(shared_study: Path) -> None:
-    listed = CliRunner().invoke(app, ["runs", str(shared_study)])
-    assert listed.exit_code == 0
-    assert listed.stdout.count("needle") == 3
-    assert max(map(len, listed.stdout.splitlines())) <= 80
-    assert (
-        "none of 6 runs satisfies seed=9"
-        in CliRunner().invoke(app, ["runs", str(shared_study), "--where", "seed=9"]).output
-    )
+    listed = CliRunner().invoke(app, ["runs", str(shared_study)]).stdout
+    assert listed.count("needle") == 3
+    assert max(map(len, listed.splitlines())) <= 80
+    assert "none of 6 runs satisfies seed=9" in said("runs", shared_study, "--where", "seed=9")
 
 
-@pytest.mark.parametrize("words", [("--where", "\udcff=1"), ("--sort", "\udcff"), ("--where", "1) OR (")])
-def test_a_condition_that_is_no_sql_is_refused(words: tuple[str, str], shared_study: Path) -> None:
-    """The first two as a terminal passes bytes that are not UTF-8."""
-    error = CliRunner().invoke(app, ["runs", str(shared_study), *words]).exception
-    assert isinstance(error, InvalidArgument)
-    assert "--where and --sort must be SQL" in str(error)
+NO_SQL = "--where and --sort must be SQL"
 
 
-def test_extend_does_not_replace_the_page_of_a_study(copied_study: Path) -> None:
-    words = ["extend", str(copied_study), "--output", str(copied_study)]
-    assert "is the folder of a study, whose page would be" in str(CliRunner().invoke(app, words).exception)
-
-
-def test_a_csv_file_does_not_replace_the_ledger(copied_study: Path) -> None:
-    before = (copied_study / "ledger.sqlite").read_bytes()
-    words = ["runs", str(copied_study), "--csv", str(copied_study / "more" / ".." / "ledger.sqlite")]
-    assert "is the ledger of the study; choose another file" in str(CliRunner().invoke(app, words).exception)
-    assert (copied_study / "ledger.sqlite").read_bytes() == before
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("runs", "{}", "--where", "\udcff=1"), NO_SQL),  # as a terminal passes bytes that are not UTF-8
+        (("runs", "{}", "--sort", "\udcff"), NO_SQL),
+        (("runs", "{}", "--where", "1) OR ("), NO_SQL),
+        (("extend", "{}", "--output", "{}"), "is the folder of a study, whose page would be"),
+        (("runs", "{}", "--csv", "{}/more/../ledger.sqlite"), "is the ledger of the study; choose another file"),
+    ],
+)
+def test_what_a_study_refuses_leaves_it_as_it_was(words: tuple[str, ...], message: str, copied_study: Path) -> None:
+    before = {file: file.read_bytes() for file in copied_study.iterdir() if file.is_file()}
+    assert message in refusal(*(word.format(copied_study) for word in words))
+    assert {file: file.read_bytes() for file in copied_study.iterdir() if file.is_file()} == before
 
 
 def test_the_rows_of_csv_are_those_of_json(shared_study: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.csv"
     for what in ("numbers", "runs", "steps"):
         words = ["runs", str(shared_study), "--sort", "encoding", "--what", what]
-        rows = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
-        assert CliRunner().invoke(app, [*words, "--csv", str(target)]).exit_code == 0
+        rows = json.loads(said(*words, "--json"))
+        said(*words, "--csv", target)
         with target.open(newline="") as file:
             written_rows = list(csv.DictReader(file))
         assert len(rows) == len(written_rows) > 0
@@ -217,7 +228,7 @@ def test_the_tables_of_the_page_lie_beside_it(shared_study: Path) -> None:
     rows = [row for row in tables["results"] if row["task"] == "needle"]
     assert rows == sorted(rows, key=lambda row: -row["values"]["128"]["mean"])
     for row in rows:
-        assert (row["best"], row["seeds"]) == (True, 1)
+        assert (row["at_best_values"], row["seeds"]) == (True, 1)
         assert row["verdict"] in page
         for length in ("64", "128"):
             value = row["values"][length]

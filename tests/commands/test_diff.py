@@ -168,16 +168,18 @@ def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
     ) == {"rope_parameters": {"c": 1}}
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("{config}",), "posenc diff compares two sources; add a second source, or --draft"),
+        (("{config}", "{config}", "--positions", "a"), "positions='a' must be whole numbers"),
+        (("{config}", "vlm@0.33.0:{config}"), r"program 'vlm' is unknown; use one of exllamav3, llama\.cpp"),
+        (("{config}", "vllm@0.1:{config}"), r"unknown version of vllm '0\.1'"),
+        (("{config}", "{config}.gguf"), "is not a complete GGUF file"),
+    ],
+)
+def test_what_is_refused(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     config = saved(tmp_path, "config.json", {**MODEL, "rope_theta": 5e5})
-    with pytest.raises(InvalidArgument, match="posenc diff compares two sources; add a second source, or --draft"):
-        CliRunner().invoke(app, ["diff", config], catch_exceptions=False)
-    with pytest.raises(InvalidArgument, match="positions='a' must be whole numbers"):
-        CliRunner().invoke(app, ["diff", config, config, "--positions", "a"], catch_exceptions=False)
-    with pytest.raises(InvalidArgument, match=r"program 'vlm' is unknown; use one of exllamav3, llama\.cpp"):
-        table(f"vlm@0.33.0:{config}")
-    with pytest.raises(UnknownName, match=r"unknown version of vllm '0\.1'"):
-        table(f"vllm@0.1:{config}")
-    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
-    with pytest.raises(InvalidArgument, match="is not a complete GGUF file"):
-        table(str(tmp_path / "broken.gguf"))
+    Path(f"{config}.gguf").write_bytes(b"GGUF")
+    with pytest.raises(InvalidArgument, match=message):
+        CliRunner().invoke(app, ["diff", *(word.format(config=config) for word in words)], catch_exceptions=False)

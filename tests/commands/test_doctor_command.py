@@ -97,15 +97,6 @@ def rope(x, positions, layer_idx):
     assert (code, out.strip().split("\n")[1]) == (0, "full_attention: not tested")
 
 
-@pytest.mark.usefixtures("here")
-def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
-    """By the error of the likeliest call, and not of the last one tried, which gave positions as one number."""
-    port = "import torch\n\ndef f(x, positions):\n    return x * (positions[:, None] * torch.ones(64)).cos()\n"
-    (tmp_path / "port.py").write_text(port)
-    with pytest.raises(PosencError, match=r"no numbers: RuntimeError: .*\(64\).*used 128 channels per head"):
-        asked(LLAMA, "--call", f"{tmp_path}/port.py:f")
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -120,19 +111,31 @@ def test_what_it_cannot_do_it_says(words: tuple[str, ...], said: str) -> None:
         asked(*words)
 
 
+OTHER_CHANNELS = """
+import torch
+
+def apply_rope(x, positions):
+    return x * (positions[:, None] * torch.ones(64)).cos()
+"""
+
+
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    ("listing", "said"),
+    ("model", "listing", "said"),
     [
-        ("raise RuntimeError('no')\n", "RuntimeError: no"),
-        ("def other(x): return x\n", "unknown function .apply_rope.; known: other"),
-        ("def apply_rope(x, colour): return x\n", "it needs colour"),
+        ("rotary", "raise RuntimeError('no')\n", "RuntimeError: no"),
+        ("rotary", "def other(x): return x\n", "unknown function .apply_rope.; known: other"),
+        ("rotary", "def apply_rope(x, colour): return x\n", "it needs colour"),
+        # The error of the likeliest call, and not of the last one tried, which gave positions as one number.
+        (LLAMA, OTHER_CHANNELS, r"no numbers: RuntimeError: .*\(64\).*used 128 channels per head"),
     ],
 )
-def test_a_file_that_does_not_run_is_one_sentence(listing: str, said: str, tmp_path: Path) -> None:
+def test_a_file_that_does_not_run_is_one_sentence(
+    model: str | Path, listing: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "port.py").write_text(listing)
     with pytest.raises(PosencError, match=said):
-        asked("rotary", "--call", f"{tmp_path}/port.py:apply_rope")
+        asked(model, "--call", f"{tmp_path}/port.py:apply_rope")
 
 
 def test_a_file_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

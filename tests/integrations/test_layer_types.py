@@ -9,8 +9,9 @@ from tools.walk_type import completed
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface import differences, measure, read, write
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.scaling import Default, Llama3
 
 HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]
 
@@ -65,3 +66,57 @@ def test_a_json_of_which_the_class_makes_something_else_is_refused() -> None:
     ):
         with pytest.raises(InvalidArgument, match=f"{message}.*save_pretrained"):
             read({**config, key: value})
+
+
+STEP: dict[str, Any] = {
+    "model_type": "step3p5",
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 262_144,
+    "sliding_window": 512,
+    "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+    "rope_theta": [5e6, 1e4, 1e4],
+    "partial_rotary_factors": [0.5, 1.0, 1.0],
+    "yarn_only_types": ["full_attention"],
+    "rope_scaling": {"rope_type": "llama3", "factor": 2.0, "original_max_position_embeddings": 131_072}
+    | {"low_freq_factor": 1.0, "high_freq_factor": 32.0},
+}
+
+
+def test_bases_and_shares_listed_for_every_layer_are_those_of_its_type() -> None:
+    """As in the released Step 3.5, whose lists go on with the layers that predict further tokens."""
+    if "step3p5" not in CONFIG_MAPPING:
+        pytest.skip("this version of transformers has no step3p5")
+    more = {key: [*STEP[key], STEP[key][-1]] for key in ("layer_types", "rope_theta", "partial_rotary_factors")}
+    for config in (STEP, {**STEP, **more, "num_nextn_predict_layers": 1}):
+        full, sliding = map(read(config).recipes.get, ("full_attention", "sliding_attention"))
+        assert (full.get("base"), full.get("rotary_dim"), full.get("scaling")) == (
+            5e6,
+            32,
+            Llama3(2, 131_072, 1, 32),
+        )
+        assert (sliding.get("base"), sliding.get("rotary_dim"), sliding.get("scaling")) == (1e4, 64, Default())
+        assert read(write(read(config))).recipes == read(config).recipes
+        measured = measure(config)
+        assert differences(measured, read(measured.config)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"rope_theta": [5e6, 1e4, 2e4]},
+            "rope_theta must have one value for each layer, the same for all",
+        ),
+        ({"partial_rotary_factors": [0.5, 1.0]}, "partial_rotary_factors must have one value for each layer"),
+        ({"yarn_only_types": ["sliding_attention"]}, r"yarn_only_types=\['sliding_attention'\] has no effect"),
+    ],
+)
+def test_lists_that_the_class_of_step_reads_otherwise_are_refused(more: dict[str, Any], message: str) -> None:
+    if "step3p5" not in CONFIG_MAPPING:
+        pytest.skip("this version of transformers has no step3p5")
+    with pytest.raises(InvalidArgument, match=message):
+        read({**STEP, **more})

@@ -197,6 +197,20 @@ DISAGREEMENTS = {
         ("sglang", "llama4_text as its class writes it", {"pairing"}),
         ("sglang", "llama4 as its class writes it", set()),
     ],
+    "SGLang scales no frequencies": [
+        ("sglang", "gemma, linear", {"frequencies"}),
+        ("sglang", "gemma2, yarn", {"frequencies", "attention_factor", "pretrained_length"}),
+        ("sglang", "mixtral, yarn", {"frequencies", "attention_factor", "pretrained_length"}),
+        ("sglang", "persimmon, llama3", {"frequencies", "pretrained_length"}),
+        ("sglang", "phi, llama3", {"frequencies", "pretrained_length"}),
+        ("sglang", "stablelm, llama3", {"frequencies", "pretrained_length"}),
+        ("sglang", "starcoder2, linear", {"frequencies"}),
+        ("vllm", "gemma2, yarn", set()),
+    ],
+    "transformers reads the factor of what it runs": [
+        ("sglang", "gpt_neox, stated factor", set()),
+        ("vllm", "olmo2, stated factor", set()),
+    ],
     "F34 M-RoPE and YaRN": [
         ("vllm", "qwen2_5_vl, sections, YaRN", {"frequencies"}),
         ("sglang", "qwen2_5_vl, sections, YaRN", set()),
@@ -213,6 +227,29 @@ def test_disagreements_of_the_report(name: str) -> None:
         assert what(table, given) == fields, (program, config)
         decided = [note for note in table.notes if ".py" in note and "the same result" not in note]
         assert bool(decided) == bool(fields), decided
+
+
+def test_heads_whose_width_a_model_file_does_not_read() -> None:
+    for program, name in ((sglang, "mixtral, head_dim"), (vllm, "qwen2, head_dim")):
+        given = config_of(name)
+        table = program.read(given)
+        assert {"head_dim", "rotary_dim"} <= what(table, given)
+        assert f"head_dim is not read by {table.program}" in table.notes
+        with pytest.raises(InvalidArgument, match="channels of a head: 64 in the model, 32 in"):
+            program.write(read(given))
+    assert what(vllm.read(config_of("mixtral, head_dim")), config_of("mixtral, head_dim")) == set()
+    assert vllm.read(config_of("olmo2, stated factor"), "0.29.0").layers["all"].attention_factor == 1.25
+
+
+def test_a_scaling_is_written_for_what_runs_in_transformers() -> None:
+    for version in vllm.RELEASES.versions:
+        keys = vllm.write(read(config_of("olmo2, stated factor")), YaRN(8.0, 2048), version=version)
+        assert keys["rope_parameters"]["factor"] == 8
+
+
+def test_a_scaling_that_a_model_file_ignores_is_not_written() -> None:
+    with pytest.raises(InvalidArgument, match=r"SGLang 0\.5\.23 would compute differently: all: frequencies"):
+        sglang.write(read(config_of("gemma, linear")), YaRN(4.0, 8192))
 
 
 @pytest.mark.parametrize(

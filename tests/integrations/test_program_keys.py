@@ -17,6 +17,7 @@ from posenc.integrations.huggingface.model_positions import softmax_factor
 from posenc.integrations.programs import laid_over
 from posenc.integrations.programs.llama_cpp import write as gguf
 from posenc.integrations.programs.mlx import write as mlx
+from posenc.integrations.programs.sglang import write as sglang
 from posenc.integrations.programs.vllm import write as vllm
 from posenc.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
 from support.files import finish
@@ -27,7 +28,6 @@ from support.served import (
     LENGTH,
     LLAMA_CPP,
     MLX,
-    PARTIAL,
     PARTS,
     PLAIN,
     SCALINGS,
@@ -203,13 +203,13 @@ GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positi
             )
             for program in PROGRAMS
         ),
-        (vllm, PLAIN, Proportional(0.5), "for rope_type 'proportional'; use Linear"),
+        (sglang, PLAIN, Proportional(0.5), r"proportional\(fraction=0.5, .* default\(\) in SGLang"),
         (gguf, PLAIN, Proportional(0.5), "do not rotate"),
         (
             vllm,
-            PARTIAL,
+            {**PLAIN, "model_type": "cohere"},
             YaRN(4.0, LENGTH, ramp="rotations"),
-            "lists of factors only if pairing='half' and all channels rotate",
+            "lists of factors only for half pairs, but the pairs of model_type 'cohere' are interleaved",
         ),
         (
             vllm,

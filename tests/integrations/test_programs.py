@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from posenc.scaling import NTK, Default, Linear, Llama3, LongRoPE, YaRN
+from posenc.scaling import NTK, Default, Linear, Llama3, LongRoPE, Proportional, YaRN
 from support.served import (
     BASE,
     DEEPSEEK,
@@ -48,6 +48,8 @@ CASES = [
     *PLAIN_SCHEDULES,
     *(Case(PLAIN, scaling) for scaling in (Linear(4), Linear(1.3), YaRN(4, LENGTH), YaRN(1.3, LENGTH))),
     Case(PLAIN, LONG, 3 * LENGTH),  # another length than factor × original
+    Case(PARTIAL, LongRoPE((1.0,) * 4, (2.0,) * 4, LENGTH, 4.0), 3 * LENGTH),
+    Case(PLAIN, Proportional(0.5)),
     *(Case({**PLAIN, "rope_parameters": stated}) for stated in (YARN, STATED, {**YARN, "attention_factor": 1.0})),
     *(Case(PARTIAL, scaling) for scaling in (Default(), Linear(4), YaRN(4, LENGTH), Llama3(8.0, LENGTH))),
     *(Case(PARTS, scaling, 4 * LENGTH) for scaling in SCALINGS),

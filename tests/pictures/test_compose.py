@@ -76,27 +76,27 @@ def test_a_limit_of_the_view_holds() -> None:
     assert limits(heatmap([[math.nan]])) == (-1.0, 1.0)
 
 
-def test_panels_that_are_compared_share_one_bar() -> None:
-    near, far = (
-        heatmap([[0.4, 1.0]], scale="magnitude", unit="cosine"),
-        heatmap([[-0.4, 1.0]], scale="magnitude", unit="cosine"),
-    )
-    made = compose(View("t", (near, far)))
-    assert [panel.bar for panel in made.panels if isinstance(panel, Map)] == [0, 0]
-    assert (made.bars[0].low, made.bars[0].high) == (pytest.approx(-0.4), 1.0)
+NEAR, FAR = (heatmap([[value, 1.0]], scale="magnitude", unit="cosine") for value in (0.4, -0.4))
+OTHERS = (heatmap([[0.5]]), heatmap([[0.2]], scale="magnitude"), heatmap([[3.0]], unit="nats"))
 
 
-def test_panels_of_another_scale_or_unit_have_a_bar_of_their_own() -> None:
-    made = compose(
-        View("t", (heatmap([[0.5]]), heatmap([[0.2]], scale="magnitude"), heatmap([[3.0]], unit="nats")))
-    )
-    assert [panel.bar for panel in made.panels if isinstance(panel, Map)] == [0, 1, 2]
-
-
-def test_a_bar_shows_only_the_side_that_occurs() -> None:
-    bar = compose(View("t", (heatmap([[-1.75, 0.0, math.nan]]),))).bars[0]
-    assert (bar.low, bar.high, bar.shown) == (-1.75, 1.75, (-1.75, 0.0))
-    assert compose(View("t", (heatmap([[-1.0, 0.5]]),))).bars[0].shown == (-1.0, 1.0)
+@pytest.mark.parametrize(
+    ("panels", "bars", "limits", "shown"),
+    [
+        ((NEAR, FAR), [0, 0], (-0.4, 1.0), (-0.4, 1.0)),
+        (OTHERS, [0, 1, 2], (-0.5, 0.5), (0.0, 0.5)),
+        ((heatmap([[-1.75, 0.0, math.nan]]),), [0], (-1.75, 1.75), (-1.75, 0.0)),
+        ((heatmap([[-1.0, 0.5]]),), [0], (-1.0, 1.0), (-1.0, 1.0)),
+    ],
+    ids=["compared", "of other scales or units", "of one side", "of both sides"],
+)
+def test_panels_that_are_compared_share_a_bar_that_shows_only_the_side_that_occurs(
+    panels: tuple[Heatmap, ...], bars: list[int], limits: tuple[float, float], shown: tuple[float, float]
+) -> None:
+    made = compose(View("t", panels))
+    assert [panel.bar for panel in made.panels if isinstance(panel, Map)] == bars
+    assert (made.bars[0].low, made.bars[0].high) == pytest.approx(limits)
+    assert made.bars[0].shown == pytest.approx(shown)
 
 
 def test_curves_keep_their_encodings_hand_and_others_take_their_turn() -> None:
@@ -108,7 +108,6 @@ def test_curves_keep_their_encodings_hand_and_others_take_their_turn() -> None:
         Line("c", one, "rotary(base=3)"),
     )
     chart = compose(View("t", (Lines("n", lines, counted("x", 2), "y"),))).panels[0]
-    assert isinstance(chart, Chart)
     assert [curve.name for curve in chart.curves] == [ENCODINGS["rotary"].label, "a", "b", "c"]
     assert [curve.colour.rstrip("0123456789") for curve in chart.curves] == [
         "encoding-rotary",
@@ -122,17 +121,22 @@ def test_curves_keep_their_encodings_hand_and_others_take_their_turn() -> None:
 def test_levels_lie_on_the_axis() -> None:
     panel = Lines("n", (Line("l", torch.tensor([0.5, 0.9])),), counted("x", 2), "y", levels=((0.06, "chance"),))
     chart = compose(View("t", (panel,))).panels[0]
-    assert isinstance(chart, Chart)
     assert chart.levels == ((0.06, "chance"),)
     assert chart.y.place(0.06) is not None
 
 
-def test_whole_numbers_are_written_whole_unless_what_they_stand_beside_is_not() -> None:
-    ones, parts = (heatmap([row], scale="magnitude") for row in ([1.0, 0.0], [1.0, 0.5]))
-    texts = [panel.texts for panel in compose(View("t", (ones,))).panels if isinstance(panel, Map)]
-    assert texts == [(("1", "0"),)]
-    texts = [panel.texts for panel in compose(View("t", (ones, parts))).panels if isinstance(panel, Map)]
-    assert texts == [(("1.0000", "0.0000"),), (("1.0000", "0.5000"),)]
+@pytest.mark.parametrize(
+    ("rows", "texts"),
+    [
+        ([[1.0, 0.0]], [(("1", "0"),)]),
+        ([[1.0, 0.0], [1.0, 0.5]], [(("1.0000", "0.0000"),), (("1.0000", "0.5000"),)]),
+    ],
+)
+def test_whole_numbers_are_written_whole_unless_what_they_stand_beside_is_not(
+    rows: list[list[float]], texts: list[object]
+) -> None:
+    made = compose(View("t", tuple(heatmap([row], scale="magnitude") for row in rows)))
+    assert [panel.texts for panel in made.panels] == texts  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("values", [[-0.59, 0.33, 1.0], [-0.1, 1.0], [-1.0, 1.0], [0.0, 2.0], [-4.0, -0.5]])

@@ -38,7 +38,6 @@ def test_identical_input_gives_identical_bytes_also_in_a_file_of_a_new_folder(ki
 
 def test_a_legend_names_curves_levels_and_marks() -> None:
     legend = draw.draw(LOSS).axes[0].get_legend()
-    assert legend is not None
     names = ["sinusoidal", "learned", "my_module:Mine", "gate", "trained to here"]
     assert [text.get_text() for text in legend.get_texts()] == names
 

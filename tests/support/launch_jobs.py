@@ -141,7 +141,7 @@ def seeing(folder: Path, own: Path, called: str) -> Counting:
     (own / "one_of_my_own.py").write_text("import beside_it\nVALUE = beside_it.VALUE\n")
     (own / "beside_it.py").write_text("VALUE = 7\n")
     modules = (own / "one_of_my_own.py", own / "beside_it.py")
-    return counting(folder, called, source=Source(own / "text.txt"), own=modules)
+    return counting(folder, called, source=Source(text=own / "text.txt"), own=modules)
 
 
 @dataclass

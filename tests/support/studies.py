@@ -7,7 +7,9 @@ from statistics import fmean
 from typing import Any
 
 from posenc.workbench.run.job import Failure, Job, Report
+from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Plan, Run
+from posenc.workbench.study.comparison import Comparison, Outcome
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks.text import Text, load
 
@@ -49,16 +51,25 @@ def python_text() -> Text:
     return load()
 
 
+def ran(study: Study, folder: Path) -> Outcome:
+    """Carry the study out in this process, with its ledger in this folder, and return its outcome."""
+    with Ledger(folder, write=True) as ledger:
+        return Comparison(study, study.read_text(), ledger).run(inline)
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """Return the runs in a study's ledger."""
+    with Ledger(folder) as ledger:
+        return ledger.runs()
+
+
 def numbers(folder: Path) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
     """Return every measured number in a study's ledger."""
-    from posenc.workbench.run.ledger import Ledger
-
-    with Ledger(folder) as ledger:
-        return {
-            (run.plan.id, c.length, c.measure): (c.value if c.count else 0.0, c.detail)
-            for run in ledger.runs()
-            for c in run.cells
-        }
+    return {
+        (run.plan.id, c.length, c.measure): (c.value if c.count else 0.0, c.detail)
+        for run in runs_in(folder)
+        for c in run.cells
+    }
 
 
 def measured(

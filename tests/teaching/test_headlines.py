@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from scipy.stats import spearmanr
 
 from posenc.errors import StudyError
 from posenc.pictures import wire
@@ -37,11 +38,10 @@ def stops(stage: str, name: str) -> list[str]:
 @pytest.mark.parametrize("method", ["linear", "ntk", "dynamic", "yarn", "yarn-paper", "llama3"])
 def test_pairs_are_counted_as_they_are_drawn(method: str, factor: str) -> None:
     view = find("scaling").answer({"method": method, "factor": factor})
-    panel = only(view, Lines)
     if factor == "1":
         assert view.title == "The unscaled frequencies"
         return
-    unscaled, scaled = (line.values for line in panel.lines)
+    unscaled, scaled = drawn(view)
     slowed = scaled / unscaled
     most = slowed.max()
     kept, slowest = int((slowed < 1 + 1e-9).sum()), int((slowed > most * (1 - 1e-9)).sum())
@@ -55,8 +55,7 @@ def test_pairs_are_counted_as_they_are_drawn(method: str, factor: str) -> None:
 @pytest.mark.parametrize("both", ["0", "1"])
 def test_the_last_bucket_begins_where_it_is_drawn(furthest: str, both: str) -> None:
     view = find("buckets").answer({"max_distance": furthest, "two_sided": both})
-    panel = only(view, Lines)
-    buckets = panel.lines[0].values
+    buckets, *_ = drawn(view)
     count = int(view.readouts["learned numbers for each head"]) // (2 if both == "1" else 1)
     assert buckets.max() == count - 1
     assert view.readouts["the last bucket begins at"] == int((buckets == count - 1).nonzero()[0])
@@ -72,12 +71,9 @@ def test_neighbours_in_a_trained_table_are_compared_without_its_first_two_rows(
     monkeypatch.setitem(results._shelf, "study", EXAMPLE)
     view = find("trained-table").answer({"of_task": task})
     _, after = maps(view)
-    near: list[float] = []
-    other: list[float] = []
-    for i in range(2, len(after)):
-        for j in range(i + 1, len(after)):
-            (near if j == i + 1 else other).append(float(after[i, j]))
-    means = [sum(each) / len(each) for each in (near, other)]
+    rows = after[2:, 2:]
+    others = rows[torch.ones_like(rows).triu(2).bool()]
+    means = [float(pairs.mean()) for pairs in (rows.diagonal(1), others)]
     if task == "ordering":
         assert [round(mean, 2) for mean in means] == [0.42, 0.28]
     assert [float(str(view.readouts[f"{pairs}, after"]).replace("−", "-")) for pairs in PAIRS] == [
@@ -101,23 +97,25 @@ def test_what_a_linear_layer_recovers_is_where_the_curves_end(width: str) -> Non
     torch.testing.assert_close(rows[2], rows[0] + rows[1])
 
 
+@pytest.mark.parametrize("order", ["0-1-2", "1-0-2", "2-1-0", "2-0-1"])
 @pytest.mark.parametrize("causal", ["0", "1"])
 @pytest.mark.parametrize(
     ("encoding", "remove"), [(n, "0") for n in stops("shuffle", "encoding")] + [("rotary", "1")]
 )
-def test_outputs_follow_the_words_where_the_tables_say_so(encoding: str, remove: str, causal: str) -> None:
-    for order in ("0-1-2", "1-0-2", "2-1-0", "2-0-1"):
-        view = find("shuffle").answer({"encoding": encoding, "causal": causal, "order": order, "remove": remove})
-        plain, *moved = maps(view)
-        if order == "0-1-2":
-            assert (view.title, moved) == ("One output vector for each word", [])
-            continue
-        places = [int(at) for at in order.split("-")]
-        changed = sum(int(((moved[0][t] - plain[at]).abs() >= 1e-5).sum()) for t, at in enumerate(places))
-        values = plain.numel()
-        assert view.title.startswith(f"Order counts: {changed} of {values}" if changed else "Order changes nothing")
-        assert view.readouts["status"] == ("changed" if changed else "the same vectors, moved")
-        assert view.readouts["output values changed"] == f"{changed} of {values}"
+def test_outputs_follow_the_words_where_the_tables_say_so(
+    encoding: str, remove: str, causal: str, order: str
+) -> None:
+    view = find("shuffle").answer({"encoding": encoding, "causal": causal, "order": order, "remove": remove})
+    plain, *moved = maps(view)
+    if order == "0-1-2":
+        assert (view.title, moved) == ("One output vector for each word", [])
+        return
+    places = [int(at) for at in order.split("-")]
+    changed = int(((moved[0] - plain[places]).abs() >= 1e-5).sum())
+    values = plain.numel()
+    assert view.title.startswith(f"Order counts: {changed} of {values}" if changed else "Order changes nothing")
+    assert view.readouts["status"] == ("changed" if changed else "the same vectors, moved")
+    assert view.readouts["output values changed"] == f"{changed} of {values}"
 
 
 @pytest.mark.parametrize("channels", stops("score", "channels"))
@@ -131,13 +129,7 @@ def test_a_score_falls_wanders_or_peaks_as_its_headline_says(content: str, chann
         assert int((steps > 0).sum()) > 0
     elif content == "peaked":
         assert view.title.endswith(f"at distance {int(values.argmax())}")
-    rounded = [round(value, 9) for value in values.tolist()]
-    places: dict[float, list[int]] = {}
-    for place, value in enumerate(sorted(rounded)):
-        places.setdefault(value, []).append(place)
-    ranks = torch.tensor([sum(places[value]) / len(places[value]) for value in rounded], dtype=torch.float64)
-    both = torch.stack((ranks, torch.arange(len(rounded), dtype=torch.float64)))
-    correlation = float(torch.corrcoef(both)[0, 1])
+    correlation = float(spearmanr(values.numpy().round(9), range(len(values))).statistic)
     assert view.readouts["rank correlation of score and distance"] == pytest.approx(correlation, abs=1e-9)
     if content == "random":
         assert told(view) == [round(correlation, 2)]
@@ -149,14 +141,10 @@ def told(view: View) -> list[float]:
     return [float(n.replace("−", "-")) for n in re.findall(r"−?\d+(?:\.\d+)?", view.title)]
 
 
-def positions_drawn(panel: Heatmap) -> torch.Tensor:
-    """Positions × dimensions, whichever runs downwards."""
-    return panel.values.double() if panel.rows.name == "position" else panel.values.double().T
-
-
 def heatmap(view: View, state: dict[str, str]) -> None:
     panel = only(view, Heatmap)
-    steps = positions_drawn(panel).diff(dim=0).abs().mean(0)
+    positions_down = panel.values if panel.rows.name == "position" else panel.values.T
+    steps = positions_down.double().diff(dim=0).abs().mean(0)
     assert float(steps[:2].mean()) > float(steps[-2:].mean()), "low dimensions turn faster"
 
 
@@ -367,7 +355,6 @@ def looks(view: View, state: dict[str, str]) -> None:
     length = int(state.get("length", 1024))
     shares = {}
     for panel in view.panels:
-        assert isinstance(panel, Heatmap)
         name, _, share = panel.name.partition(": ")
         shares[name] = float(share.rstrip("%")) / 100
         width = length // len(panel.values)
@@ -388,7 +375,6 @@ def looks(view: View, state: dict[str, str]) -> None:
 def depths(view: View, state: dict[str, str]) -> None:
     found, missed = [], []
     for panel in view.panels:
-        assert isinstance(panel, Heatmap)
         shares = [share for row in panel.values.tolist() for share in row if not math.isnan(share)]
         share = f"{panel.name} ({1 - sum(shares) / len(shares):.1%})"
         found.append(panel.name) if min(shares) >= 0.95 else missed.append(share)

@@ -1,5 +1,6 @@
 """Views answer with the numbers of the lessons and papers, and refuse what nobody could look at."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,11 @@ import pytest
 import torch
 
 import posenc
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.pictures.palette import style
-from posenc.pictures.view import Heatmap
+from posenc.pictures.view import Heatmap, View
 from posenc.teaching.lab.rooms import find
-from posenc.teaching.views import attention, order_blind, scores, sinusoidal
+from posenc.teaching.views import attention, counter, order_blind, scores, sinusoidal
 from posenc.teaching.views.catalogue import make
 from support.custom import was_imported, write
 from support.lab import reply
@@ -77,10 +78,17 @@ def test_figures_import_nobodys_class(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not was_imported(tmp_path)
 
 
-def test_what_nobody_could_look_at_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="width=7 must be even"):
-        sinusoidal.waves(width=7, dimensions=(0,))
-    with pytest.raises(UnknownName, match="unknown content 'alinged'; did you mean 'aligned'"):
-        scores.distance(content="alinged")  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match="number of words=0 must be between 1 and 24"):
-        attention.maps("")
+@pytest.mark.parametrize(
+    ("view", "settings", "message"),
+    [
+        (sinusoidal.waves, {"width": 7, "dimensions": (0,)}, "width=7 must be even"),
+        (scores.distance, {"content": "alinged"}, "unknown content 'alinged'; did you mean 'aligned'"),
+        (attention.maps, {"words": ""}, "number of words=0 must be between 1 and 24"),
+        (counter.bits_and_hands, {"frequencies": "halfing"}, "did you mean 'halving'"),
+    ],
+)
+def test_what_nobody_could_look_at_is_refused(
+    view: Callable[..., View], settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        view(**settings)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tools.campaign.areas import AREAS
-from tools.campaign.faults import FAULTS, Fault
+from tools.campaign.faults import FAULTS
 
 QUICK = {"attention": 8, "rotation": 10, "text": 40, "laws": 20}
 """Cases of every run of the tests."""
@@ -20,39 +20,24 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def findings(area: str, cases: int) -> list[str]:
-    return [finding for finding in AREAS[area].run(seed=0, cases=cases) if finding]
-
-
-def caught(fault: Fault) -> bool:
-    with fault.plant():
-        return any(AREAS[fault.area].run(0, cases=fault.cases, minutes=MINUTES))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("area", "cases"),
+    [*QUICK.items(), *(pytest.param(area, cases, marks=pytest.mark.slow) for area, cases in SLOW.items())],
+)
+def test_drawn_cases_find_nothing(area: str, cases: int) -> None:
+    assert not [finding for finding in AREAS[area].run(seed=0, cases=cases) if finding]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("area", QUICK)
-def test_some_cases_find_nothing(area: str) -> None:
-    assert not findings(area, QUICK[area])
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("area", SLOW)
-def test_many_cases_find_nothing(area: str) -> None:
-    assert not findings(area, SLOW[area])
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.quick])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if fault.quick else pytest.mark.slow) for name, fault in FAULTS.items()],
+)
 def test_a_planted_fault_is_caught(name: str) -> None:
-    assert caught(FAULTS[name])
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if not fault.quick])
-def test_every_planted_fault_is_caught(name: str) -> None:
-    assert caught(FAULTS[name])
+    fault = FAULTS[name]
+    with fault.plant():
+        assert any(AREAS[fault.area].run(0, cases=fault.cases, minutes=MINUTES))
 
 
 def test_every_area_has_faults_and_a_case_repeats() -> None:

@@ -12,22 +12,13 @@ from support.mutants import BrokenRotary
 
 def test_rows_say_what_the_encodings_are() -> None:
     rotary, fox, pope, learned = (row(name) for name in ("rotary", "fox", "pope", "learned"))
-    assert (rotary.relative, rotary.isometric, rotary.key_channels, rotary.state_size) == (True, True, 1.0, 0)
-    assert rotary.methods == (
-        "linear",
-        "ntk",
-        "ntk-fixed",
-        "abf",
-        "dynamic",
-        "yarn",
-        "yarn-paper",
-        "llama3",
-        "proportional",
-    )
-    assert (fox.relative, fox.state_size, fox.methods, fox.not_rerotatable) == (True, 4, (), "")
-    assert (pope.key_channels, pope.isometric, pope.not_rerotatable) == (2.0, False, "")
-    assert (learned.relative, learned.acts_on) == (False, ("embeddings",))
-    assert learned.not_rerotatable.startswith("positions were added")
+    assert (rotary["offsets only"], rotary["keeps lengths"], rotary["a cache keeps"]) == ("yes", "yes", "k, v")
+    methods = "linear, ntk, ntk-fixed, abf, dynamic, yarn, yarn-paper, llama3, proportional"
+    assert (rotary["extends by"], rotary["cached keys move"]) == (methods, "yes")
+    assert (fox["offsets only"], fox["a cache keeps"], fox["extends by"]) == ("yes", "k, v, 1 a head", "–")
+    assert (fox["keeps lengths"], fox["cached keys move"]) == ("–", "yes")
+    assert (pope["a cache keeps"], pope["keeps lengths"], pope["cached keys move"]) == ("2·k, v", "no", "yes")
+    assert (learned["offsets only"], learned["acts on"], learned["cached keys move"]) == ("no", "embeddings", "no")
 
 
 def test_the_table_has_every_encoding() -> None:
@@ -47,7 +38,7 @@ def test_a_broken_law_makes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         row("broken")
     monkeypatch.setitem(posenc.CATALOGUE, "whole", Entry(BrokenRotary))
-    assert row("whole").relative
+    assert row("whole")["offsets only"] == "yes"
 
 
 def test_who_ships_what_is_not_here_is_an_error() -> None:

@@ -53,17 +53,6 @@ def half_way(room: Path) -> tuple[subprocess.Popen[str], Path]:
     return process, half[0]
 
 
-def fails(room: Path, pip: str) -> str:
-    """The one sentence that set-up ends with."""
-    process = start(room, pip)
-    _, said = process.communicate()
-    assert process.returncode == 1
-    assert not (room / ".venv" / ".compare").exists()
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
-    return said
-
-
 @pytest.mark.slow
 def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
     process, half = half_way(tmp_path)
@@ -85,7 +74,6 @@ def test_two_at_once_take_turns(tmp_path: Path) -> None:
     """As ``make -j`` starts them for two extras."""
     first, half = half_way(tmp_path)
     second = start(tmp_path, "Successfully installed posenc")
-    assert second.stdout is not None
     assert second.stdout.readline() == "Another set-up is running in this folder; waiting for it to finish.\n"
     (tmp_path / "go on").touch()
     for process in (first, second):
@@ -103,28 +91,38 @@ def test_an_environment_without_pip_is_made_afresh(tmp_path: Path) -> None:
     assert (tmp_path / ".venv" / "bin" / "pip").exists()
 
 
-def test_a_broken_network_is_one_sentence_and_leaves_the_environment(tmp_path: Path) -> None:
-    said = fails(
-        tmp_path,
-        "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'\n"
-        "ERROR: Could not find a version that satisfies the requirement torch==2.13.0 (from versions: none)",
-    )
-    assert "the package index cannot be reached" in said
-    assert not (tmp_path / ".venv" / ".unfinished").exists()
-
-
-def test_a_full_disk_is_one_sentence_and_is_mended_afresh(tmp_path: Path) -> None:
-    said = fails(
-        tmp_path, "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
-    )
-    assert "no space left on the disk" in said
-    assert (tmp_path / ".venv" / ".unfinished").exists()
-
-
-def test_what_pip_refuses_is_said_in_its_words(tmp_path: Path) -> None:
-    assert "pip could not install the packages: ResolutionImpossible" in fails(
-        tmp_path, "Collecting torch\nERROR: ResolutionImpossible"
-    )
+@pytest.mark.parametrize(
+    ("pip", "sentence", "unfinished"),
+    [
+        (
+            "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'\n"
+            "ERROR: Could not find a version that satisfies the requirement torch==2.13.0 (from versions: none)",
+            "the package index cannot be reached",
+            False,
+        ),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+            "no space left on the disk",
+            True,
+        ),
+        (
+            "Collecting torch\nERROR: ResolutionImpossible",
+            "pip could not install the packages: ResolutionImpossible",
+            True,
+        ),
+    ],
+    ids=["network", "disk", "packages"],
+)
+def test_a_failure_of_pip_is_one_sentence(tmp_path: Path, pip: str, sentence: str, unfinished: bool) -> None:
+    """An unfinished environment is made afresh by the next set-up."""
+    process = start(tmp_path, pip)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert sentence in said
+    assert not (tmp_path / ".venv" / ".compare").exists()
+    assert (tmp_path / ".venv" / ".unfinished").exists() == unfinished
 
 
 def test_an_old_python_is_told_so() -> None:

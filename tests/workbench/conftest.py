@@ -4,11 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from posenc.workbench.run import trainer
 from support.pretrained import LETTERS, save_llama
 from support.sessions import connections as connections
 from support.sessions import copied_study as copied_study
 from support.sessions import ledgers as ledgers
 from support.sessions import shared_study as shared_study
+
+
+@pytest.fixture
+def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs report and keep their state after every step."""
+    for name in ("REPORT_EVERY", "STATE_EVERY"):
+        monkeypatch.setattr(trainer, name, 0.0)
 
 
 @pytest.fixture(scope="session")

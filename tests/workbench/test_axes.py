@@ -12,15 +12,13 @@ from posenc.workbench.notebook import Opened
 from posenc.workbench.report import words
 from posenc.workbench.report.terminal import table
 from posenc.workbench.report.write import write
-from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
-from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
-from posenc.workbench.study.results import effective_length, holds, summarise
-from posenc.workbench.study.statistics import crossed, over_blocks, over_seeds, paired
+from posenc.workbench.study.results import effective_length, summarise
+from posenc.workbench.study.statistics import crossed, over_seeds, paired
 from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks import Criteria
-from support.studies import TINY, inline, measured
+from support.studies import TINY, measured, ran
 
 LANGUAGE = Criteria("language", "", "loss", 3.0, 2.5)
 TUNED = """
@@ -43,8 +41,7 @@ def test_a_tuned_grid_is_one_file_and_its_page_names_each_best_rate(tmp_path: Pa
     path = tmp_path / "tuned.toml"
     path.write_text(TUNED)
     study = read_study(config=path)
-    with Ledger(tmp_path / "study", write=True) as ledger:
-        outcome = Comparison(study, None, ledger).run(inline)
+    outcome = ran(study, tmp_path / "study")
     (result,) = outcome.results
     assert len(result.runs) == len(result.grid) == 6
     page = write(outcome, tmp_path / "study", "posenc compare", study).read_text()
@@ -59,7 +56,7 @@ def test_a_tuned_grid_is_one_file_and_its_page_names_each_best_rate(tmp_path: Pa
     assert sorted((row["encoding"], row["learning_rate"]) for row in data) == sorted(
         (row.encoding, row.at["learning_rate"]) for row in result.grid
     )
-    assert sum(row["best"] for row in data) == 3
+    assert sum(row["at_best_values"] for row in data) == 3
     opened = Opened(tmp_path / "study")
     assert len(opened.results["needle"].grid) == 6
     assert list(opened.verdicts["learning_rate"]) == [row.at["learning_rate"] for row in result.rows]
@@ -99,16 +96,18 @@ def test_each_encoding_is_at_what_is_best_at_the_trained_length() -> None:
 
 def test_trained_lengths_are_results_of_their_own(tmp_path: Path) -> None:
     study = replace(TINY, encodings=("nope",), tasks=("ordering",), train_length=(16, 32))
-    with Ledger(tmp_path, write=True) as ledger:
-        outcome = Comparison(study, None, ledger).run(inline)
+    outcome = ran(study, tmp_path)
     assert [(result.name, result.lengths) for result in outcome.results] == [
         ("ordering-16", (16, 32)),
         ("ordering-32", (32, 64)),
     ]
     page = write(outcome, tmp_path, "posenc compare", study).read_text()
-    assert 'id="ordering-16"' in page
-    assert 'id="figure-ordering-32"' in page
-    assert "Transformer of ordering/nope/seed 0, train_length 16: 2 layers, width" in page  # others may differ
+    for words_of_page in (
+        'id="ordering-16"',
+        'id="figure-ordering-32"',
+        "Transformer of ordering/nope/seed 0, train_length 16: 2 layers, width",  # others may differ
+    ):
+        assert words_of_page in page
     assert "Fixed targets" not in page  # of a text, which no task reads
 
 
@@ -138,7 +137,7 @@ def test_the_headline_says_how_many_seeds_there_are_and_who_is_best_inside() -> 
 
 def test_seeds_that_agree_leave_the_spread_of_the_text() -> None:
     blocks = [1.0, 1.5, 2.0, 2.5]
-    alone, both = over_blocks(blocks), crossed([blocks, blocks, blocks])
+    alone, both = crossed([blocks]), crossed([blocks, blocks, blocks])
     assert (both.mean, both.low, both.high) == pytest.approx((alone.mean, alone.low, alone.high))
     assert both.of == "seeds and blocks"
 
@@ -148,16 +147,15 @@ def rising(*rises: float) -> list[list[float]]:
     return [[1.0 + rise + 0.01 * (-1) ** block for block in range(8)] for rise in (0.0, *rises)]
 
 
-def test_more_encodings_widen_the_difference_to_the_best() -> None:
+@pytest.mark.parametrize("others", [("alibi",), ("alibi", "rotary", "t5", "fire")])
+def test_more_encodings_widen_the_difference_to_the_best(others: tuple[str, ...]) -> None:
     """Bonferroni: of m encodings each difference has an interval of 1 − 0.05 / m."""
     noisy = [[1.0] * 8, [1.3 + 0.1 * (-1) ** block for block in range(8)]]
     best = run("nope", rising(0.0))
-    for others in (("alibi",), ("alibi", "rotary", "t5", "fire")):
-        result = summarise(LANGUAGE, [best, *(run(encoding, noisy) for encoding in others)])
-        gap = next(row.to_best for row in result.rows if row.encoding == "alibi")
-        expected = paired(noisy[1], rising(0.0)[1], 1 - 0.05 / (1 + len(others)))
-        assert gap is not None
-        assert (gap.low, gap.high) == pytest.approx((expected.low, expected.high))
+    result = summarise(LANGUAGE, [best, *(run(encoding, noisy) for encoding in others)])
+    gap = next(row.to_best for row in result.rows if row.encoding == "alibi")
+    expected = paired(noisy[1], rising(0.0)[1], 1 - 0.05 / (1 + len(others)))
+    assert (gap.low, gap.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_the_effective_length_ends_where_an_encoding_no_longer_holds() -> None:
@@ -167,8 +165,7 @@ def test_the_effective_length_ends_where_an_encoding_no_longer_holds() -> None:
     assert {name: str(length) for name, length in lengths.items()} == {"alibi": "at least 512", "rotary": "128"}
     for row in result.rows:
         length = lengths[row.encoding]
-        assert length is not None
-        assert (length.low == 512) is holds(result, row)
+        assert (length.low == 512) is (result.standing(row) == "holds")
 
 
 def test_an_encoding_without_a_value_past_some_length_reaches_no_further() -> None:

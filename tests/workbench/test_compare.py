@@ -6,7 +6,7 @@ from pathlib import Path
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
-from support.studies import SHARED, TINY, inline, python_text
+from support.studies import SHARED, TINY, inline, python_text, runs_in
 
 
 def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path) -> None:
@@ -42,8 +42,7 @@ def test_every_encoding_starts_from_the_same_weights_and_batches() -> None:
 
 
 def test_language_is_scored_on_fixed_targets_whole_windows_and_positions(shared_study: Path) -> None:
-    with Ledger(shared_study) as ledger:
-        run = next(run for run in ledger.runs() if run.plan.task == "language")
+    run = next(run for run in runs_in(shared_study) if run.plan.task == "language")
     assert {(c.length, c.measure) for c in run.cells} == {
         *((n, m) for n in (128, 256) for m in ("loss", "window_loss", "loss_by_position")),
         *((128, m) for m in ("chance", "gate")),

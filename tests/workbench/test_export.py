@@ -12,10 +12,9 @@ from posenc.workbench.extension.models import open_model
 from posenc.workbench.run.checkpoint import load_weights, path_of, save_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import build, task_of
-from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.export import export
 from posenc.workbench.study.study import Study, as_toml
-from support.studies import TINY, inline, python_text
+from support.studies import TINY, python_text, ran, runs_in
 
 SMALL = replace(TINY, tasks=("language",), encodings=("rotary(base=500)", "alibi"), lengths=(1,), train_length=64)
 LLAMA: dict[str, Any] = {"norm": "rms", "activation": "swiglu", "kv_heads": 2}
@@ -27,9 +26,8 @@ MODELS = {
 }
 
 
-def ran(study: Study, folder: Path) -> Path:
-    with Ledger(folder, write=True) as ledger:
-        Comparison(study, python_text(), ledger).run(inline)
+def trained(study: Study, folder: Path) -> Path:
+    ran(study, folder)
     (folder / "study.toml").write_text(as_toml(study, folder))
     return folder
 
@@ -38,7 +36,7 @@ def ran(study: Study, folder: Path) -> Path:
 def test_transformers_computes_the_same_logits_from_the_folder(name: str, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     study, text = replace(SMALL, encodings=("rotary(base=500)",), **MODELS[name]), python_text()
-    folder = export(ran(study, tmp_path / "study"), tmp_path / "model", "rotary(base=500)")
+    folder = export(trained(study, tmp_path / "study"), tmp_path / "model", "rotary(base=500)")
     (plan,) = study.plans(text)
     model = build(plan, task_of(plan, text)).eval()
     model.load_state_dict(load_weights(tmp_path / "study", plan))
@@ -53,7 +51,7 @@ def test_transformers_computes_the_same_logits_from_the_folder(name: str, tmp_pa
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ran(SMALL, tmp_path_factory.mktemp("small"))
+    return trained(SMALL, tmp_path_factory.mktemp("small"))
 
 
 def test_extend_reads_the_folder(small: Path, tmp_path: Path) -> None:
@@ -80,10 +78,8 @@ def test_what_transformers_has_no_class_for_is_refused(
 ) -> None:
     """Of a run whose plan says so and whose weights fit."""
     pytest.importorskip("transformers")
-    with Ledger(small) as ledger:
-        runs = ledger.runs()
     with Ledger(tmp_path, write=True) as ledger:
-        for run in runs:
+        for run in runs_in(small):
             changed = replace(run, plan=replace(run.plan, **change))
             ledger.add(changed)
             save_weights(build(changed.plan, task_of(changed.plan, python_text())), path_of(tmp_path, changed.plan))

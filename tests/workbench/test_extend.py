@@ -11,11 +11,9 @@ import pytest
 import torch
 from rich.console import Console
 from torch.nn import functional as F
-from typer.testing import CliRunner
 
 import posenc
-from posenc.commands.app import app
-from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
+from posenc.errors import InvalidArgument, PosencError, StudyError
 from posenc.integrations import huggingface
 from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.position_table import of
@@ -34,6 +32,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks.text import Text
+from support.command_line import refusal, said
 from support.extensions import made, words
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
@@ -63,6 +62,7 @@ def request(length: int = 64, documents: int = 3, finetune: int = 0, names: tupl
     return Request(length, documents, methods(names, Default(), 16, length / 16), finetune)
 
 
+@torch.no_grad()
 def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model = small()
     found = measure(model, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
@@ -71,19 +71,18 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: 
     for curve, scaling in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
         rotary = posenc.Rotary(16, pairing="half", scaling=scaling, phases="float32")
         model.model.encoding = rotary
-        with torch.no_grad():
-            losses = F.cross_entropy(model.model(tokens[None, :-1])[0], tokens[1:], reduction="none")
-            alone = F.cross_entropy(model.model(tokens[None, -17:-1])[0], tokens[-16:], reduction="none")
+        losses = F.cross_entropy(model.model(tokens[None, :-1])[0], tokens[1:], reduction="none")
+        alone = F.cross_entropy(model.model(tokens[None, -17:-1])[0], tokens[-16:], reduction="none")
         assert found.curves[curve].losses[1].tolist() == pytest.approx(
             losses.view(16, 4).mean(1).tolist(), abs=1e-5
         )
         if scaling == Default():
             assert float(found.window[1, -1]) == pytest.approx(float(alone[-4:].mean()), abs=1e-5)
-            with torch.no_grad():
-                cut = F.cross_entropy(model.model(tokens[None, -21:-5])[0], tokens[-20:-4], reduction="none")
+            cut = F.cross_entropy(model.model(tokens[None, -21:-5])[0], tokens[-20:-4], reduction="none")
             assert float(found.window[1, -2]) == pytest.approx(float(cut[-4:].mean()), abs=1e-5)
 
 
+@torch.no_grad()
 def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
@@ -101,28 +100,23 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     far = posenc.Rotary(16, pairing="half", base=500.0, scaling=NTK(4), phases="float32")
     model.encoding = posenc.Layers({**kinds, "far": far}, ("far", "near", "t5"), windows={"near": 8})
     tokens = mixed.encode(BYTES)[:65]
-    with torch.no_grad():
-        losses = F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:], reduction="none")
+    losses = F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:], reduction="none")
     assert found.curves[1].losses[0].tolist() == pytest.approx(losses.view(16, 4).mean(1).tolist(), abs=1e-5)
     stilled = mixed.with_scaling(None, 64)
     assert [stilled.layer(i).acts_on for i in range(3)] == [(), ("queries_keys",), ("bias",)]
 
 
 def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
-    stopped = small()
-    stopped.fail_at = 5
+    model, each = small(), len(NAMES) + 4  # with four windows of the trained length
+    model.fail_at = 5
     with pytest.raises(KeyboardInterrupt):
-        measure(stopped, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
-    resumed = small()
-    found = measure(resumed, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
-    jobs = 3 * (len(NAMES) + 4)  # four windows of the trained length
-    assert resumed.calls == jobs - 5
-    calls = resumed.calls
-    same = measure(resumed, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
-    assert resumed.calls == calls
+        measure(model, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
+    model.fail_at = -1
+    found, same = (measure(model, BYTES, TEXT, request(), ledgers(tmp_path), in_process) for _ in range(2))
+    assert model.calls == 3 * each
     assert all(torch.equal(a.losses, b.losses) for a, b in zip(found.curves, same.curves, strict=True))
-    measure(resumed, BYTES, TEXT, request(documents=4), ledgers(tmp_path), in_process)
-    assert resumed.calls == calls + len(NAMES) + 4
+    measure(model, BYTES, TEXT, request(documents=4), ledgers(tmp_path), in_process)
+    assert model.calls == 4 * each
 
 
 def test_a_fine_tune_learns_under_each_method_and_is_kept(
@@ -143,8 +137,6 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
     tokens = model.encode(data)[64 : 2 * 64 + 1]
     for curve in found.curves[2:]:  # a repeated pattern: tuned models know it, whatever their positions
         assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())
-        assert curve.plan is not None
-        assert curve.window is not None
         tuned = model.copied("tuned")
         tuned.model.load_state_dict(load_weights(tmp_path, curve.plan))
         for bucket, end in enumerate((52, 56, 60, 64)):  # the targets of the last trained length, each cut to it
@@ -178,11 +170,18 @@ def test_a_fine_tune_by_pose_meets_the_length_in_short_windows(
     assert (steps >= 1).all()
     assert ((steps > 1).sum(1) <= 1).all()
     assert 16 < max(int(p.max()) for _, p in met) < 64
+    first = [p for _, p in met]
     del met[:]
+    measure(small(), BYTES, TEXT, replace(asked, seed=1), ledgers(tmp_path), in_process)
+    assert not torch.equal(torch.stack(first), torch.stack([p for _, p in met]))
+    del met[:]
+    measure(small(), BYTES, TEXT, asked, ledgers(tmp_path), in_process)
+    assert met == []  # seed 0 has its own scores, which the other seed's have not replaced
     measure(small(), BYTES, TEXT, replace(asked, positions="counted"), ledgers(tmp_path), in_process)
     assert met == [(64, None)] * 12
 
 
+@torch.no_grad()
 def test_positions_that_jump_are_one_text_to_a_pretrained_model(llama: Path) -> None:
     """Held to transformers under a mask of its own; given positions alone it takes the jump for another text."""
     import transformers
@@ -191,10 +190,9 @@ def test_positions_that_jump_are_one_text_to_a_pretrained_model(llama: Path) -> 
     theirs = transformers.AutoModelForCausalLM.from_pretrained(llama, attn_implementation="eager").eval()
     rows, positions = torch.arange(24).view(2, 12) + 5, torch.cat((torch.arange(5), torch.arange(5, 12) + 40))
     hidden = torch.full((12, 12), float("-inf")).triu(1)[None, None].expand(2, 1, -1, -1)
-    with torch.no_grad():
-        want = theirs(rows, position_ids=positions.expand(2, -1), attention_mask=hidden).logits
-        alone = theirs(rows, position_ids=positions.expand(2, -1), use_cache=False).logits
-        got = model.logits(rows, positions)
+    want = theirs(rows, position_ids=positions.expand(2, -1), attention_mask=hidden).logits
+    alone = theirs(rows, position_ids=positions.expand(2, -1), use_cache=False).logits
+    got = model.logits(rows, positions)
     assert (got - want).abs().max() < 1e-5 * want.abs().max()
     assert (alone - want).abs().max() > 1e-2 * want.abs().max()
 
@@ -272,8 +270,6 @@ def test_methods_by_name() -> None:
     assert [m.name for m in methods(("yarn",), Linear(2), 4096, 4.0)] == ["own", "yarn"]
     assert [m.name for m in methods(("yarn",), Default(), 4096, 4.0)] == ["none", "yarn"]
     assert methods(("none", "drope"), Default(), 4096, 4.0)[1].scaling is None
-    with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
-        methods(("yarm",), Default(), 4096, 4.0)
 
 
 def test_names_with_a_factor() -> None:
@@ -283,37 +279,56 @@ def test_names_with_a_factor() -> None:
         ("yarn(2)", "YaRN × 2", YaRN(2, 4096)),
     ]
     assert methods(("self-extend(2)",), Default(), 64, 8.0)[1].remap == "self-extend(rotary, group=3, window=16)"
-    for name in ("own(2)", "yarn()", "yarn(2", "yarn(x)", "yarn(*)"):
-        with pytest.raises(InvalidArgument, match="must be a name with an optional factor, such as yarn"):
-            methods((name,), Default(), 4096, 6.0)
-    with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
-        methods(("yarm(2)",), Default(), 4096, 6.0)
-    with pytest.raises(InvalidArgument, match="without duplicates"):
-        methods(("yarn(2)", "yarn(2)"), Default(), 4096, 6.0)
 
 
-def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
-    kept, model = ledgers(tmp_path), small()
-    with pytest.raises(StudyError, match="text 'test' has 50 bytes, but one document needs 65"):
-        measure(model, BYTES[:50], TEXT, request(), kept, in_process)
-    with pytest.raises(
-        InvalidArgument,
-        match="length 16 is not far enough past the trained length 16 of a small model; use --to 20",
-    ):
-        measure(model, BYTES, TEXT, request(length=16), kept, in_process)
-    for asked, what in (
-        (request(names=("none", "drope")), "method 'drope'"),
-        (replace(request(), positions="pose"), "positions='pose'"),
-    ):
-        with pytest.raises(InvalidArgument, match=f"{what} applies only to a fine-tune; add --finetune STEPS"):
-            measure(model, BYTES, TEXT, asked, kept, in_process)
+NO_FACTORS = ("own(2)", "yarn()", "yarn(2", "yarn(x)", "yarn(*)")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("yarm",), "unknown method 'yarm'; did you mean 'yarn'"),
+        (("yarm(2)",), "unknown method 'yarm'; did you mean 'yarn'"),
+        (("yarn(2)", "yarn(2)"), "without duplicates"),
+        *(((name,), "must be a name with an optional factor, such as yarn") for name in NO_FACTORS),
+    ],
+)
+def test_names_that_are_none_are_refused(names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        methods(names, Default(), 4096, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "asked", "message"),
+    [
+        (BYTES[:50], request(), "text 'test' has 50 bytes, but one document needs 65"),
+        (
+            BYTES,
+            request(length=16),
+            "length 16 is not far enough past the trained length 16 of a small model; use --to 20",
+        ),
+        (BYTES, request(names=("none", "drope")), "method 'drope' applies only to a fine-tune; add --finetune"),
+        (
+            BYTES,
+            replace(request(), positions="pose"),
+            "positions='pose' applies only to a fine-tune; add --finetune STEPS",
+        ),
+    ],
+    ids=["short text", "short length", "method", "positions"],
+)
+def test_what_cannot_be_measured_is_refused(
+    data: bytes, asked: Request, message: str, tmp_path: Path, ledgers: Callable[[Path], Ledger]
+) -> None:
+    with pytest.raises(PosencError, match=message):
+        measure(small(), data, TEXT, asked, ledgers(tmp_path), in_process)
+
+
+def test_what_cannot_be_stretched_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
-    alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)
-    with pytest.raises(InvalidArgument, match="uses the encoding alibi, but only rotary encodings can be scaled"):
-        StudyModel(alibi, "x", 16, "a model")
 
 
+@torch.no_grad()
 def test_the_config_patch_gives_the_measured_loss(
     llama: Path, tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
@@ -331,8 +346,7 @@ def test_the_config_patch_gives_the_measured_loss(
         patch = model.patch(curve.method.scaling, 256)
         config = {**json.loads((llama / "config.json").read_text()), **patch}
         alone = transformers.LlamaForCausalLM.from_pretrained(llama, config=transformers.LlamaConfig(**config))
-        with torch.no_grad():
-            losses = F.cross_entropy(alone(tokens[None, :-1]).logits[0], tokens[1:], reduction="none")
+        losses = F.cross_entropy(alone(tokens[None, :-1]).logits[0], tokens[1:], reduction="none")
         assert curve.losses[0].tolist() == pytest.approx(losses.view(-1, 16).mean(1).tolist(), rel=1e-4)
 
 
@@ -352,16 +366,18 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
 
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:
     asked = words(llama, llama / "text.txt", "4x", "--output", tmp_path / "out")
-    result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear,yarn(2)"])
-    assert result.exit_code == 0, result.output
+    said(*asked, "--documents", "2", "--methods", "linear,yarn(2)")
     read = json.loads((tmp_path / "out" / "extension.json").read_text())
     assert {c["name"] for c in read["candidates"]} == {"none", "cut", "linear", "yarn(2)"}
     assert read["model"] == llama.name
     assert read["identity"]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "data:image/svg+xml" in page
-    assert "YaRN × 2</th>" in page
-    assert "tokens, one after another, from the start of the whole text of text.txt;" in page
+    for words_of_page in (
+        "data:image/svg+xml",
+        "YaRN × 2</th>",
+        "tokens, one after another, from the start of the whole text of text.txt;",
+    ):
+        assert words_of_page in page
     assert "http" not in page.replace("http://www.w3.org", "").split("<img")[0]
     assert (tmp_path / "out" / "config-patch.json").exists() == (read["change"] == "config")
     for wrong, message in (
@@ -372,9 +388,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
         (["--positions", "pose"], "add --finetune STEPS"),
         (["--longppl", "/nowhere"], "no model at '/nowhere'; pass self, a Hugging Face folder"),
     ):
-        result = CliRunner().invoke(app, [*asked, *wrong])
-        assert isinstance(result.exception, PosencError)
-        assert message in str(result.exception)
+        assert message in refusal(*asked, *wrong)
 
 
 @pytest.mark.parametrize(("name", "cut"), [("yarn", 4.0), ("cut", 1.0)])

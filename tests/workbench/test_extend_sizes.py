@@ -12,10 +12,8 @@ import torch
 import transformers
 from torch.nn import functional as F
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from typer.testing import CliRunner
 
 from posenc import workbench
-from posenc.commands.app import app
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface import load
 from posenc.integrations.huggingface.folder import identity
@@ -24,6 +22,7 @@ from posenc.integrations.huggingface.measuring.shrink import shrunk
 from posenc.scaling import Linear, YaRN
 from posenc.workbench.run.ledger import Ledger
 from support import tiny_folders
+from support.command_line import said
 from support.extensions import words
 from support.pretrained import save_llama, save_tokenizer
 
@@ -40,9 +39,9 @@ ROUNDED = 1e-4
 """float32 logits of order ten, four layers deep, each a sum of 32 products in another order: 10 · 4 · 32 · 2⁻²⁴."""
 
 
+@torch.no_grad()
 def their_losses(model: torch.nn.Module, tokens: torch.Tensor = TOKENS) -> torch.Tensor:
-    with torch.no_grad():
-        logits = model(input_ids=tokens[None, :-1], use_cache=False).logits[0].float()
+    logits = model(input_ids=tokens[None, :-1], use_cache=False).logits[0].float()
     return F.cross_entropy(logits, tokens[1:], reduction="none")
 
 
@@ -82,8 +81,8 @@ def test_logits_are_scaled_as_the_model_scales_them(
     if model_type not in CONFIG_MAPPING:
         pytest.skip(f"this version of transformers has no {model_type}")
     monkeypatch.setattr(load, "PIECE", 24)
-    said = shrunk(copy.deepcopy(CONFIG_MAPPING[model_type]().to_dict()))
-    config = CONFIG_MAPPING[model_type].from_dict({**said, **scaling})
+    small = shrunk(copy.deepcopy(CONFIG_MAPPING[model_type]().to_dict()))
+    config = CONFIG_MAPPING[model_type].from_dict({**small, **scaling})
     torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     torch.nn.init.normal_(model.get_output_embeddings().weight)
@@ -92,8 +91,7 @@ def test_logits_are_scaled_as_the_model_scales_them(
     ours = Pretrained(tmp_path)
     encoding = ours.with_scaling(ours.scaling, 128)
     assert torch.allclose(ours.losses(TOKENS, encoding), their_losses(model), rtol=0, atol=ROUNDED)
-    with torch.no_grad():
-        assert model(input_ids=TOKENS[None, :60], use_cache=False).logits[0, -1].float().std() > 0.01
+    assert model(input_ids=TOKENS[None, :60], use_cache=False).logits[0, -1].float().std() > 0.01
 
 
 def test_weights_that_differ_anywhere_have_another_identity(tmp_path: Path) -> None:
@@ -120,9 +118,7 @@ def gguf_file(tmp_path: Path) -> Path:
 def test_a_gguf_file_is_tuned_and_written_as_a_folder(gguf_file: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("cdefghij" * 500)
     asked = words(gguf_file, tmp_path / "text.txt", "2x", "--output", tmp_path / "out")
-    asked += ["--methods", "yarn", "--documents", "2", "--finetune", "2"]
-    run = CliRunner().invoke(app, asked)
-    assert run.exit_code == 0, run.output
+    said(*asked, "--methods", "yarn", "--documents", "2", "--finetune", "2")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -193,17 +189,17 @@ def test_a_cache_of_another_kind_is_not_cut(tmp_path: Path, monkeypatch: pytest.
     assert ticks == [1.0]
 
 
-def test_what_is_saved_opens_in_transformers_with_the_same_logits(tmp_path: Path) -> None:
-    for family in ("gemma3", "smollm3"):
-        model = tiny_folders.save(family, tmp_path / family)
-        ours = Pretrained(tmp_path / family)
-        weights = {name: p + 0.01 for name, p in ours.model.state_dict().items()}
-        ours.save(tmp_path / "tuned" / family, weights, YaRN(2.0, 64), 128)
-        told = type(model).from_pretrained(tmp_path / "tuned" / family).eval()
-        transformers.AutoTokenizer.from_pretrained(tmp_path / "tuned" / family)
-        ours.model.load_state_dict(weights)
-        losses = ours.losses(TOKENS, ours.with_scaling(YaRN(2.0, 64), 128))
-        assert torch.allclose(losses, their_losses(told), rtol=0, atol=ROUNDED)
+@pytest.mark.parametrize("family", ["gemma3", "smollm3"])
+def test_what_is_saved_opens_in_transformers_with_the_same_logits(family: str, tmp_path: Path) -> None:
+    model = tiny_folders.save(family, tmp_path)
+    ours = Pretrained(tmp_path)
+    weights = {name: p + 0.01 for name, p in ours.model.state_dict().items()}
+    ours.save(tmp_path / "tuned", weights, YaRN(2.0, 64), 128)
+    told = type(model).from_pretrained(tmp_path / "tuned").eval()
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "tuned")
+    ours.model.load_state_dict(weights)
+    losses = ours.losses(TOKENS, ours.with_scaling(YaRN(2.0, 64), 128))
+    assert torch.allclose(losses, their_losses(told), rtol=0, atol=ROUNDED)
 
 
 def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: Path) -> None:
@@ -212,9 +208,7 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     (tmp_path / "text.txt").write_text("abcdefghij" * 400)
     asked = words(model, tmp_path / "text.txt", "2x", "--output", tmp_path / "out")
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "3"]
-    said = CliRunner().invoke(app, asked)
-    assert said.exit_code == 0, said.output
-    assert "GiB of weights, and up to 0." in said.stdout
+    assert "GiB of weights, and up to 0." in said(*asked)
     told = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "tuned").eval()
     tokens = Pretrained(model).encode(b"abcdefghij" * 13)[:129]
     with Ledger(tmp_path / "out") as ledger:
@@ -229,18 +223,18 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     before = [file.read_bytes() for file in kept]
     kept[0].write_bytes(before[0][:100])
     kept[1].unlink()
-    assert CliRunner().invoke(app, asked).exit_code == 0
+    said(*asked)
     assert [file.read_bytes() for file in kept] == before
 
 
 def test_damaged_folders_say_what_is_wrong_with_them(tmp_path: Path) -> None:
     tiny_folders.save("smollm3", tmp_path)
     config = tmp_path / "config.json"
-    said = json.loads(config.read_text())
-    config.write_text(json.dumps({**said, "hidden_act": "grelu"}))
+    stated = json.loads(config.read_text())
+    config.write_text(json.dumps({**stated, "hidden_act": "grelu"}))
     with pytest.raises(InvalidArgument, match=r"config.json' does not describe a model .*grelu.*; correct it"):
         Pretrained(tmp_path)
-    config.write_text(json.dumps(said))
+    config.write_text(json.dumps(stated))
     (tmp_path / "model.safetensors").rename(tmp_path / "model.bin")
     with pytest.raises(StudyError, match=r"has no \.safetensors file, and pickled weights are not read"):
         Pretrained(tmp_path)
@@ -270,5 +264,5 @@ def test_32_thousand_tokens_take_no_more_memory_than_was_said(tmp_path: Path) ->
     line = [sys.executable, "-c", READ, str(tmp_path), "32768"]
     done = subprocess.run(line, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    took, said = map(int, done.stdout.split())
-    assert took <= said < 2**28
+    took, promised = map(int, done.stdout.split())
+    assert took <= promised < 2**28

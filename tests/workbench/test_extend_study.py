@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import posenc
-from posenc.commands.app import app
 from posenc.errors import InvalidArgument, StudyError
 from posenc.scaling import Default
 from posenc.workbench.extension.methods import REMAPPED, methods, remappings
@@ -18,15 +16,14 @@ from posenc.workbench.extension.models import open_model
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
-from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks.text import load
-from support.studies import TINY, inline, python_text
+from support.command_line import said
+from support.studies import TINY, python_text, ran, runs_in
 
 
 def run_of(study: Path) -> Run:
-    with Ledger(study) as ledger:
-        return next(run for run in ledger.runs() if run.plan.name == "language/rotary/seed 0")
+    return next(run for run in runs_in(study) if run.plan.name == "language/rotary/seed 0")
 
 
 def test_the_trained_model_is_found(shared_study: Path) -> None:
@@ -38,10 +35,9 @@ def test_the_trained_model_is_found(shared_study: Path) -> None:
 
 def test_the_command_scores_and_tunes_under_scalings_and_remappings(shared_study: Path, tmp_path: Path) -> None:
     """Scored and tuned by name; near text is read as before, and far text by every one of them differently."""
-    words = f"extend {shared_study} --to 2x --documents 1 --methods yarn,dca,self-extend --finetune 1"
-    result = CliRunner().invoke(app, [*words.split(), "--output", str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
-    scored, _, tuned = result.stdout.partition("After 1 step of tuning")
+    words = "--to 2x --documents 1 --methods yarn,dca,self-extend --finetune 1"
+    output = said("extend", shared_study, *words.split(), "--output", tmp_path / "out")
+    scored, _, tuned = output.partition("After 1 step of tuning")
     assert all(f"\n{name} " in scored and f"\n{name}, tuned " in tuned for name in ("YaRN", "DCA", "Self-Extend"))
     assert "language/rotary/seed 0 of " in scored
     page = (tmp_path / "out" / "report.html").read_text()
@@ -82,9 +78,8 @@ def test_the_text_and_the_run_are_the_studys_own(tmp_path: Path, monkeypatch: py
     book, folder = tmp_path / "book.txt", tmp_path / "deep" / "study"
     book.write_bytes(python_text().train.numpy().tobytes()[:300_000])
     asked = replace(TINY, encodings=("rotary",), tasks=("language",), text=book)
-    with Ledger(folder, write=True) as ledger:
-        Comparison(asked, asked.source.load(), ledger).run(inline)
-        (run,) = ledger.runs()
+    ran(asked, folder)
+    (run,) = runs_in(folder)
     (folder / "study.toml").write_text(as_toml(asked, folder))
     monkeypatch.chdir(folder)
     for path in (folder, Path()):
@@ -94,9 +89,7 @@ def test_the_text_and_the_run_are_the_studys_own(tmp_path: Path, monkeypatch: py
         assert (model.name, model.identity) == (f"language/rotary/seed 0 of {path}", run.plan.id)
     later = tmp_path / "later.txt"  # the study goes on with another text
     later.write_bytes(book.read_bytes()[::-1])
-    asked = replace(asked, text=later)
-    with Ledger(folder, write=True) as ledger:
-        Comparison(asked, asked.source.load(), ledger).run(inline)
+    ran(replace(asked, text=later), folder)
     for text in (book, later):
         assert open_model(folder, text, "cpu", "float32")[2].sha256 == load(text).sha256
     book.unlink()

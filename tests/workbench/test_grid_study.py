@@ -7,12 +7,10 @@ import torch
 
 import posenc
 from posenc.encodings.text import parse
-from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.training import build, teach
-from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.run.training import build, train_and_test
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks.neighbours import Neighbours
-from support.studies import TINY, inline, plan_of, python_text
+from support.studies import TINY, plan_of, python_text, ran
 
 TABLE, RESIZED = "learned-grid(num_positions=3)", "learned-grid(num_positions=3, resize=vit)"
 GRID = replace(
@@ -27,8 +25,7 @@ GRID = replace(
 
 
 def test_tables_are_resized_to_larger_grids_or_refuse_them(tmp_path: Path) -> None:
-    with Ledger(tmp_path, write=True) as ledger:
-        (found,) = Comparison(GRID, python_text(), ledger).run(inline).results
+    (found,) = ran(GRID, tmp_path).results
     rows = {row.encoding: row for row in found.rows}
     assert rows.pop(TABLE).refusal.startswith(
         "positions[0] contains 3, but this table is for pictures of 3 rows and"
@@ -50,11 +47,11 @@ def test_a_table_resized_for_a_test_leaves_the_model_as_it_was() -> None:
 
 def test_cells_see_those_after_them() -> None:
     plan = plan_of("rotary(axes=axial(4, 4))", task="neighbours", train_length=9, lengths=(9,), steps=1, batch=2)
-    taught = teach(plan, python_text())
+    model, _ = train_and_test(plan, python_text())
     batch = Neighbours(9).draw(torch.Generator(), 1, 9)
     changed = batch.tokens.clone()
     changed[:, -1] = (changed[:, -1] + 1) % 64
-    first, then = (taught.model(tokens, batch.positions)[:, 0] for tokens in (batch.tokens, changed))
+    first, then = (model(tokens, batch.positions)[:, 0] for tokens in (batch.tokens, changed))
     assert not torch.equal(first, then)
 
 

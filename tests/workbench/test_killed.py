@@ -14,9 +14,8 @@ from random import Random
 import pytest
 
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
-from support.studies import inline, numbers, python_text
+from support.studies import numbers, python_text, ran
 from support.typed import Typed
 
 CONFIG = """
@@ -41,8 +40,7 @@ class Killed(Typed):
 
     def carried_out(self) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
         """Every number of the study, what is missing of it carried out here."""
-        with Ledger(self.folder, write=True) as ledger:
-            Comparison(read_study(config=self.config), python_text(), ledger).run(inline)
+        ran(read_study(config=self.config), self.folder)
         return numbers(self.folder)
 
     def weights(self) -> int:

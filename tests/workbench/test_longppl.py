@@ -12,9 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from typer.testing import CliRunner
 
-from posenc.commands.app import app
 from posenc.scaling import Default
 from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.longppl import Evaluator, longppl, other_tokens
@@ -24,6 +22,7 @@ from posenc.workbench.extension.models import open_model, open_pretrained
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks.text import Text
+from support.command_line import said
 from support.extensions import words
 from support.pretrained import LETTERS, save_llama
 from support.served import PROGRAMS
@@ -109,7 +108,6 @@ def test_the_authors_package_says_the_same(
 
 def first(curve: Candidate) -> Candidate:
     """On the first document alone."""
-    assert curve.tokens is not None
     return replace(curve, losses=curve.losses[:1], tokens=curve.tokens[:1])
 
 
@@ -140,10 +138,9 @@ def test_page_terminal_and_json_name_the_evaluator(llama: Path, long: Path, tmp_
     asked = words(llama, llama / "text.txt", "4x", "--documents", "1", "--methods", "yarn")
 
     def numbers(evaluator: str) -> Any:
-        result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out"), "--longppl", evaluator])
-        assert result.exit_code == 0, result.output
+        output = said(*asked, "--output", tmp_path / "out", "--longppl", evaluator)
         name = llama.name if evaluator == "self" else long.name
-        for shown in (result.stdout, (tmp_path / "out" / "report.html").read_text()):
+        for shown in (output, (tmp_path / "out" / "report.html").read_text()):
             assert f"{name} as evaluator" in " ".join(shown.split())
         found = json.loads((tmp_path / "out" / "extension.json").read_text())
         assert found["longppl"]["evaluator"]["model"] == name

@@ -6,16 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from posenc.commands.app import app
-from posenc.errors import StudyError
-from posenc.workbench.run import trainer
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
+from support.command_line import refusal, said
 from support.studies import TINY, inline, numbers, python_text
 
 STUDY = replace(TINY, encodings=("nope",), tasks=("ordering",))
@@ -49,9 +46,8 @@ def merged(into: Path, *folders: Path) -> list[int]:
         return [ledger.merge(folder) for folder in folders]
 
 
-def test_a_study_killed_in_one_folder_goes_on_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("REPORT_EVERY", "STATE_EVERY"):
-        monkeypatch.setattr(trainer, name, 0.0)
+@pytest.mark.usefixtures("every_step")
+def test_a_study_killed_in_one_folder_goes_on_in_another(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     with pytest.raises(KilledError):
         train(one, LONGER, killed_at=9)
@@ -113,29 +109,22 @@ def test_a_part_that_still_runs_is_merged_as_it_was(tmp_path: Path, monkeypatch:
 def test_a_merge_that_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Ledger(Path("part-1"), write=True).close()
-    error = CliRunner().invoke(app, ["runs", "study", "--merge", "part-9"]).exception
-    assert "no ledger in 'part-9'" in str(error)
+    assert "no ledger in 'part-9'" in refusal("runs", "study", "--merge", "part-9")
     with Ledger(Path("study"), write=True):
-        error = CliRunner().invoke(app, ["runs", "study", "--merge", "part-1"]).exception
-    assert isinstance(error, StudyError)
-    assert "another process is writing to 'study'; wait for it, or use another folder" in str(error)
+        sentence = refusal("runs", "study", "--merge", "part-1")
+    assert "another process is writing to 'study'; wait for it, or use another folder" in sentence
 
 
 def test_parts_merge_into_the_tables_of_an_undivided_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six runs in parts of two; a part of none; a part that is asked for again trains nothing."""
     monkeypatch.chdir(tmp_path)
 
-    def typed(*words: str) -> str:
-        result = CliRunner().invoke(app, [*words], env={"COLUMNS": "200"})
-        assert result.exit_code == 0, result.output
-        return result.output
-
     def compared(folder: str, *words: str) -> str:
         small = "--encodings nope,alibi,rotary --tasks ordering,needle --steps 2 --answers 8 --lengths 1,2"
-        return typed("compare", *small.split(), "--launcher", "in-process", "--output", folder, *words)
+        return said("compare", *small.split(), "--launcher", "in-process", "--output", folder, *words)
 
     def tables(folder: str) -> tuple[str, bytes]:
-        typed("runs", folder, "--sort", "run", "--csv", f"{folder}.csv")
+        said("runs", folder, "--sort", "run", "--csv", f"{folder}.csv")
         rows = json.loads((tmp_path / folder / "tables.json").read_text())
         for row in (row for of_task in rows["training"].values() for row in of_task):
             row["rate"] = None  # of the clock
@@ -145,8 +134,8 @@ def test_parts_merge_into_the_tables_of_an_undivided_study(tmp_path: Path, monke
         assert "2 runs, 0 already done" in compared(f"part-{number}", "--part", f"{number}/3")
     assert "2 runs, 2 already done" in compared("part-2", "--part", "2/3")
     assert "No run has finished yet" in compared("part-9", "--part", "9/9")
-    assert typed("runs", "part-9") == "no run of posenc compare has finished in part-9\n"
-    assert "2 runs from part-1\n2 runs from part-2\n2 runs from part-3\n0 runs from part-9\n" in typed(
+    assert said("runs", "part-9") == "no run of posenc compare has finished in part-9\n"
+    assert "2 runs from part-1\n2 runs from part-2\n2 runs from part-3\n0 runs from part-9\n" in said(
         "runs", "study", "--merge", "part-*"
     )
     assert "6 runs, 6 already done" in compared("study")
@@ -154,9 +143,8 @@ def test_parts_merge_into_the_tables_of_an_undivided_study(tmp_path: Path, monke
     assert tables("study") == tables("whole")
 
 
-def test_an_address_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", ["compare --output s3://bucket/study", "runs s3://bucket/study"])
+def test_an_address_is_no_folder(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for words in (["compare", "--output", "s3://bucket/study"], ["runs", "s3://bucket/study"]):
-        error = CliRunner().invoke(app, words).exception
-        assert "is a URL, not a folder; copy its files into a local folder first" in str(error)
+    assert "is a URL, not a folder; copy its files into a local folder first" in refusal(*words.split())
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from posenc.workbench.report.charts import by_depth, over_lengths
 from posenc.workbench.report.terminal import table
 from posenc.workbench.report.words import answer, sentence
 from posenc.workbench.run.plan import Cell, Run
-from posenc.workbench.study.results import holds, newest, summarise, undecided
+from posenc.workbench.study.results import newest, summarise
 from posenc.workbench.study.statistics import between_shares, over_seeds, paired, student, wilson
 from posenc.workbench.tasks import TASKS, Criteria, task
 from posenc.workbench.tasks.text import load
@@ -30,6 +30,7 @@ def run(encoding: str, at_trained: float, at_longest: float | None, seed: int = 
 
 
 NEEDLE = task("needle", load(), 512)
+LANGUAGE = Criteria("language", TASKS["language"].question, "loss", 3.0, 2.5)
 
 
 def test_wilson_and_t_intervals_have_their_known_values() -> None:
@@ -56,7 +57,7 @@ def test_encodings_are_ranked_by_the_longest_length_and_only_if_they_converged()
     assert [row.encoding for row in result.rows] == ["nope", "rotary", "learned", "sinusoidal"]
     verdicts = [result.verdict(row) for row in result.rows]
     assert verdicts == ["holds, best at 512", "worse, at 0.60", "no value past 64", "not converged in 1 of 1 runs"]
-    assert [holds(result, row) for row in result.rows] == [True, False, False, False]
+    assert [result.standing(row) == "holds" for row in result.rows] == [True, False, False, False]
     assert "sinusoidal" not in sentence(result)
     assert result.rows[2].refusal == "no row"
     assert "NoPE holds on needle" in answer([result])
@@ -71,31 +72,39 @@ def test_what_holds_lost_at_most_a_twentieth_at_the_far_end_of_its_interval() ->
     With 94 right, the interval reaches 0.97, so that this is undecided too.
     """
     kept, open_, lost = (summarise(NEEDLE, [run("alibi", 1.0, share)]) for share in (1.0, 0.97, 0.84))
-    assert [holds(each, each.rows[0]) for each in (kept, open_, lost)] == [True, False, False]
-    assert [undecided(each, each.rows[0]) for each in (kept, open_, lost)] == [False, True, False]
+    assert [each.standing(each.rows[0]) for each in (kept, open_, lost)] == ["holds", "undecided", "worse"]
     assert open_.verdict(open_.rows[0]) == "undecided, at 0.97"
     assert "ALiBi is undecided on needle" in answer([open_])
     assert lost.verdict(lost.rows[0]) == "worse, at 0.84"
     past = summarise(NEEDLE, [run("alibi", 1.0, 0.94)])
     assert past.verdict(past.rows[0]) == "undecided, at 0.94"
     seeds = summarise(NEEDLE, [run("alibi", 1.0, share, seed) for seed, share in enumerate((1.0, 0.97, 0.94))])
-    assert undecided(seeds, seeds.rows[0])
+    assert seeds.standing(seeds.rows[0]) == "undecided"
 
 
-def test_the_change_of_a_loss_is_paired_over_the_blocks_of_a_run() -> None:
-    """The spread between blocks of text, a nat, is that of both lengths, and says nothing about the change."""
-    criteria = Criteria("language", "", "loss", 3.0, 2.5)
-    for rise, verdict in (
+@pytest.mark.parametrize(
+    ("rise", "verdict"),
+    [
         (0.04, "holds"),
         (0.047, "undecided, perplexity ×1.05"),
         (0.051, "undecided, perplexity ×1.05"),
         (0.06, "worse, perplexity ×1.06"),
-    ):
-        start = [1.0 + 0.25 * block for block in range(8)]
-        end = [loss + rise + 0.004 * (-1) ** block for block, loss in enumerate(start)]
-        result = summarise(criteria, [measured("alibi", {64: start, 512: end})])
-        assert result.verdict(result.rows[0]) == verdict
-        assert answer([result]).endswith(" on language. One seed.")
+    ],
+)
+def test_the_change_of_a_loss_is_paired_over_the_blocks_of_a_run(rise: float, verdict: str) -> None:
+    """The spread between blocks of text, a nat, is that of both lengths, and says nothing about the change."""
+    start = [1.0 + 0.25 * block for block in range(8)]
+    end = [loss + rise + 0.004 * (-1) ** block for block, loss in enumerate(start)]
+    result = summarise(LANGUAGE, [measured("alibi", {64: start, 512: end})])
+    assert result.verdict(result.rows[0]) == verdict
+    assert answer([result]).endswith(" on language. One seed.")
+
+
+def test_a_study_without_longer_lengths_has_a_verdict() -> None:
+    """Nothing changes from the trained length to itself."""
+    result = summarise(Criteria("language", "", "loss", 3.0, 2.5), [measured("alibi", {64: [1.0, 1.1]})])
+    assert result.verdict(result.rows[0]) == "holds"
+    assert answer([result]) == "At 1× the trained length, ALiBi holds on language. One seed."
 
 
 def test_shares_differ_by_newcombes_interval() -> None:
@@ -120,33 +129,29 @@ def test_what_missed_the_gate_is_said_beside_gate_and_chance() -> None:
     assert "ALiBi 0.74" in sentence(result)
 
 
-def test_what_a_tokenizer_cut_is_not_called_bytes() -> None:
-    criteria = Criteria("language", TASKS["language"].question, "loss", 3.0, 2.5)
-    for tokenizer, unit in (("bytes", "byte"), ("0123456789abcdef", "token")):
-        run_of_tokens = measured("rotary", {64: (2.0, 2.0), 512: (2.0, 2.0)}, tokenizer=tokenizer)
-        result = summarise(criteria, [run_of_tokens])
-        shown = table(result)
-        assert f"predict the next {unit} of real text" in str(shown.title)
-        assert f"perplexity per {unit}" in str(shown.caption)
-        panel = over_lengths(result).panels[0]
-        assert panel.y_name == f"perplexity per {unit}"
-        assert panel.levels[0][1] == f"guessing from the last {unit} alone"
+@pytest.mark.parametrize(("tokenizer", "unit"), [("bytes", "byte"), ("0123456789abcdef", "token")])
+def test_what_a_tokenizer_cut_is_not_called_bytes(tokenizer: str, unit: str) -> None:
+    run_of_tokens = measured("rotary", {64: (2.0, 2.0), 512: (2.0, 2.0)}, tokenizer=tokenizer)
+    result = summarise(LANGUAGE, [run_of_tokens])
+    shown = table(result)
+    assert f"predict the next {unit} of real text" in str(shown.title)
+    assert f"perplexity per {unit}" in str(shown.caption)
+    panel = over_lengths(result).panels[0]
+    assert panel.y_name == f"perplexity per {unit}"
+    assert panel.levels[0][1] == f"guessing from the last {unit} alone"
 
 
 def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
     known = measured("rotary", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another machine")
     recorded = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
     diverged = Run(replace(known.plan, seed=1), (), 1.0, 10, math.inf, verdict="diverged: at step 3")
-    result = newest([diverged, replace(known, cells=(*known.cells, *recorded))], "language")
-    assert result is not None
+    result = newest([diverged, replace(known, cells=(*known.cells, *recorded))])
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
     assert result.rows[0].diverged == 1
     older = measured("alibi", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another study")
-    latest = newest([older, known], "language")
-    assert latest is not None
+    latest = newest([older, known])
     assert [row.encoding for row in latest.rows] == ["rotary"]
-    alone = newest([diverged], "language")
-    assert alone is not None
+    alone = newest([diverged])
     assert alone.verdict(alone.rows[0]) == "diverged in 1 of 1 runs"
 
 
@@ -161,14 +166,13 @@ def test_differences_are_paired_with_the_best() -> None:
     result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("rotary", 1.0, 0.6)])
     assert result.rows[0].to_best is None
     gap = result.rows[1].to_best
-    assert gap is not None
     assert gap.mean == pytest.approx(-0.4)
     assert words.difference(result.rows[1])[0] == "−0.400"
 
 
-def test_loss_is_written_as_perplexity() -> None:
-    assert words.perplexity(math.log(3.444)) == "3.44"
-    assert words.perplexity(math.log(512.3)) == "512"
+def test_loss_is_written_as_perplexity_and_time_in_minutes() -> None:
+    losses = (math.log(3.444), math.log(512.3), 400.0, 800.0, math.nan)
+    assert [words.perplexity(loss) for loss in losses] == ["3.44", "512", "5.2 × 10¹⁷³", "∞", "–"]
     assert words.seconds(125) == "2 min 05 s"
 
 
@@ -188,7 +192,6 @@ def test_depth_panels_share_one_scale_from_0_to_1() -> None:
     by_tenth = tuple(i / 9 for i in range(10))
     cells = (*made.cells, Cell(64, "accuracy_by_depth", 0.5, 100, by_tenth))
     view = by_depth(summarise(NEEDLE, [replace(made, cells=cells)]))
-    assert view is not None
     assert view.panels[0].limit == 1.0  # type: ignore[union-attr]
 
 

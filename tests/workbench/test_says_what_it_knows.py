@@ -14,11 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from typer.testing import CliRunner
 
-from posenc.commands.app import app
 from posenc.commands.compare import _run
-from posenc.errors import InvalidArgument
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import over_lengths, over_steps
 from posenc.workbench.report.write import of_results, write
@@ -30,7 +27,8 @@ from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import summarise
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import Criteria
-from support.studies import SHARED, TINY, inline, measured, plan_of, python_text
+from support.command_line import said as said_by
+from support.studies import SHARED, TINY, inline, measured, plan_of, python_text, ran
 
 LANGUAGE = Criteria("language", "predict the next byte", "loss", 3.0, 2.9)
 GRID = replace(TINY, tasks=("ordering",), encodings=("nope",), learning_rate=(1e-5, 1e-2), train_length=(8, 16))
@@ -47,16 +45,16 @@ SPREAD = (1.2, 1.8, 1.0, 2.1, 1.4, 1.7, 1.3, 1.9)
 
 def test_steps_are_those_of_a_run_and_not_summed_over_seeds(tmp_path: Path) -> None:
     study = replace(TINY, tasks=("ordering",), encodings=("nope",), seeds=(0, 1), steps=10, answers=2)
-    with Ledger(tmp_path, write=True) as ledger:
-        page = write(Comparison(study, None, ledger).run(inline), tmp_path, "posenc compare", study).read_text()
+    page = write(ran(study, tmp_path), tmp_path, "posenc compare", study).read_text()
     (row,) = json.loads((tmp_path / "tables.json").read_text())["training"]["ordering"]
     assert (row["steps"], row["planned"]) == (10, 10)
-    assert "10 of 10" in page
-    assert (
-        "10 steps of 8 sequences of 16 tokens, 1280 tokens per run; learning rate 0.003; 2 scored answers" in page
-    )
-    assert "those of one task differ only in encoding and seed" in page
-    assert "2 small transformers" in page
+    for words_of_page in (
+        "10 of 10",
+        "10 steps of 8 sequences of 16 tokens, 1280 tokens per run; learning rate 0.003; 2 scored answers",
+        "those of one task differ only in encoding and seed",
+        "2 small transformers",
+    ):
+        assert words_of_page in page
 
 
 def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) -> None:
@@ -75,10 +73,8 @@ def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) 
     said = [line.strip().split("  ")[0] for line in spoken.export_text().splitlines() if "nope/seed 0" in line]
     assert len(said) == len(set(said)) == 4
     assert "ordering/nope/seed 0, train_length 8, learning_rate 1e-05" in said
-    shown = CliRunner().invoke(app, ["runs", str(tmp_path)], env={"COLUMNS": "200"}).output
-    assert "train_length 16, learning_rate 0.01" in shown
+    assert "train_length 16, learning_rate 0.01" in said_by("runs", tmp_path)
     view = over_steps("ordering", outcome.plans, outcome.curves)
-    assert view is not None
     assert len({line.name for line in view.panels[0].lines}) == 4  # type: ignore[union-attr]
     one = read_study(options={"tasks": "ordering"})
     assert set(words.axes_in_words(one.plans(None)).values()) == {""}
@@ -181,7 +177,7 @@ def test_two_seeds_are_shown_as_two_values_and_judged_by_their_interval(tmp_path
     line = next(line for line in panel.lines if line.encoding == "alibi")  # type: ignore[union-attr]
     assert [float(line.low[0]), float(line.high[0])] == pytest.approx(values)
     three = summarise(LANGUAGE, [*runs[:2], read("alibi", SPREAD, 2)])
-    assert "–" in words.spread(three, three.rows[0].values[64])
+    assert " … " in words.spread(three, three.rows[0].values[64])
 
 
 def test_an_option_takes_the_place_of_a_presets_rival_setting() -> None:
@@ -192,8 +188,6 @@ def test_an_option_takes_the_place_of_a_presets_rival_setting() -> None:
     assert part.steps == {"ordering": 900, "needle": 300}
     whole = read_study("small-gpt", options={"steps": "language=10"})
     assert (whole.steps, whole.tokens) == ({"language": 10}, None)
-    with pytest.raises(InvalidArgument, match="steps and tokens of language are both given"):
-        read_study("quick", options={"tokens": "100000", "steps": "5"})
 
 
 def test_a_task_has_an_axis_on_the_command_line() -> None:
@@ -203,8 +197,6 @@ def test_a_task_has_an_axis_on_the_command_line() -> None:
     assert both == {"ordering": (1e-3, 3e-3), "language": 1e-2}
     study = read_study(options={"tasks": "ordering", "learning_rate": "ordering=1e-3,3e-3"})
     assert len(study.points("ordering")) == 2
-    with pytest.raises(InvalidArgument, match="learning_rate of ordering='x' must be a number"):
-        rate.read("learning_rate", "ordering=x")
 
 
 def test_a_ledger_holds_json_alone(tmp_path: Path) -> None:
@@ -212,10 +204,7 @@ def test_a_ledger_holds_json_alone(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         ledger.add(Run(plan_of("rotary"), (cell,), 1.0, 10, 0.1))
         (detail,) = ledger._db.execute("SELECT detail FROM cells").fetchone()
-        (run,) = ledger.runs()
     assert json.loads(detail, parse_constant=pytest.fail) == [1.0, None, 0.0]
-    assert math.isnan(run.cells[0].detail[1])
-    assert run.cells[0].detail[::2] == (1.0, 0.0)
 
 
 def test_tables_and_settings_are_replaced_whole(copied_study: Path) -> None:

@@ -69,11 +69,11 @@ def test_copying_asks_for_the_symbols_again() -> None:
 
 
 def test_reverse_asks_for_the_symbols_backwards() -> None:
-    for row, answers in zip(
-        *(each.tolist() for each in (drawn("reverse", 20).tokens, drawn("reverse", 20).targets)), strict=True
-    ):
-        assert answers == [IGNORE] * 10 + row[9::-1]
-        assert row[10:] == [16, *row[9:0:-1]]
+    batch = drawn("reverse", 20)
+    backwards = batch.tokens[:, :10].flip(1)
+    assert torch.equal(batch.targets, torch.cat((torch.full_like(backwards, IGNORE), backwards), 1))
+    assert torch.equal(batch.tokens[:, 11:], backwards[:, :-1])
+    assert (batch.tokens[:, 10] == 16).all()
 
 
 def test_flip_flop_asks_for_the_bit_written_last() -> None:
@@ -142,7 +142,6 @@ def test_addition_asks_for_the_digits_of_the_sum(name: str, length: int) -> None
         significance = [*range(n)][::-1] * 2 + [*range(n + 1)]
         assert columns in ([], significance)
         if name == "addition-coupled":
-            assert batch.positions is not None
             (at,) = batch.positions.tolist()
             assert at[n] == at[2 * n + 1] == at[n - 1] + 1
             digits = at[:n] + at[n + 1 : 2 * n + 1] + at[2 * n + 2 :]
@@ -156,14 +155,12 @@ def test_hints_that_run_out_are_refused_and_positions_of_columns_move() -> None:
     starts = {int(coupled.draw(generator, 1, 17).positions.min()) for _ in range(400)}  # type: ignore[attr-defined]
     assert starts == set(range(1, 27))  # 6 of columns and signs, all below 32
     single = drawn("addition-coupled", 17, 2)
-    assert single.positions is not None
     assert torch.equal(single.on_axes(1).positions, single.positions[0])  # type: ignore[arg-type]
     assert torch.equal(single.on_axes(3).positions, single.positions.expand(3, -1))  # type: ignore[arg-type]
 
 
 def test_neighbours_asks_for_the_symbol_on_a_side_and_nothing_of_the_edge() -> None:
     batch = drawn("neighbours", 30, 3)  # 5 rows of 6
-    assert batch.positions is not None
     for tokens, targets in zip(batch.tokens, batch.targets, strict=True):
         cells = dict(zip(map(tuple, batch.positions.T.tolist()), tokens.tolist(), strict=True))
         assert len(cells) == 30
@@ -178,7 +175,6 @@ def test_neighbours_are_learnt_on_every_grid_that_fits_and_tested_on_the_squares
     shapes = set()
     for _ in range(400):
         positions = made.train_batch(generator, 1).positions
-        assert positions is not None
         shapes.add(tuple((positions.amax(1) + 1).tolist()))
     assert shapes == {(rows, columns) for rows in range(2, 9) for columns in range(2, 9)}
     assert [made.places(length) for length in (64, 128, 256, 512)] == [(8, 8), (11, 11), (16, 16), (22, 23)]
@@ -190,7 +186,6 @@ def test_places_stand_on_the_last_axes_and_one_axis_has_none() -> None:
     assert batch.on_axes(1).positions is None
     for axes, before in ((2, []), (3, [[0] * 6]), (4, [[0] * 6] * 2)):
         positions = batch.on_axes(axes).positions
-        assert positions is not None
         assert positions.tolist() == [*before, rows, columns]
     text = drawn("needle")
     assert text.on_axes(3) is text
@@ -236,24 +231,32 @@ def of_length(train: int, validation: int) -> Text:
     return Text("mine", "0" * 64, torch.zeros(train, dtype=torch.uint8), torch.arange(validation))
 
 
-def test_no_two_blocks_share_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def losses_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of guessing, which are not computed of these texts."""
     monkeypatch.setattr(language, "_token_loss", lambda text: 5.0)
     monkeypatch.setattr(language, "_pair_loss", lambda text: 4.0)
-    for validation, blocks in ((1200, 3), (1089, 2), (1024 + 64 * 63, 63), (1025 + 64 * 63, 64), (58_623, 64)):
-        text = of_length(2000, validation)
-        for length in (128, 1024):
-            batches = list(Language(text, 1024).test_batches(length, 64))
-            targets = torch.cat([batch.targets[:, -TARGETS:] for batch in batches])
-            assert len(targets) == blocks
-            assert len(targets.unique()) == blocks * TARGETS
-        study = Study(tasks=("language",), lengths=(1, 8), encodings=("nope",))
-        assert study.blocks == 64
-        assert [plan.test_count for plan in study.plans(text)] == [blocks]
 
 
-def test_windows_of_a_text_past_what_float32_counts_lie_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(language, "_token_loss", lambda text: 5.0)
-    monkeypatch.setattr(language, "_pair_loss", lambda text: 4.0)
+@pytest.mark.usefixtures("losses_known")
+@pytest.mark.parametrize(
+    ("validation", "blocks"),
+    [(1200, 3), (1089, 2), (1024 + 64 * 63, 63), (1025 + 64 * 63, 64), (58_623, 64)],
+)
+def test_no_two_blocks_share_a_target(validation: int, blocks: int) -> None:
+    text = of_length(2000, validation)
+    for length in (128, 1024):
+        batches = list(Language(text, 1024).test_batches(length, 64))
+        targets = torch.cat([batch.targets[:, -TARGETS:] for batch in batches])
+        assert len(targets) == blocks
+        assert len(targets.unique()) == blocks * TARGETS
+    study = Study(tasks=("language",), lengths=(1, 8), encodings=("nope",))
+    assert study.blocks == 64
+    assert [plan.test_count for plan in study.plans(text)] == [blocks]
+
+
+@pytest.mark.usefixtures("losses_known")
+def test_windows_of_a_text_past_what_float32_counts_lie_in_it() -> None:
     many = 2**25 + 3
     text = replace(of_length(2000, 0), validation=torch.zeros(1, dtype=torch.uint8).expand(many))
     (batch,) = Language(text, 128).test_batches(128, 8)

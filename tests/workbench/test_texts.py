@@ -7,26 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import posenc
-from posenc.commands.app import app
 from posenc.errors import InvalidArgument
 from posenc.scaling import NTK
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import NUMERICS, Plan
 from posenc.workbench.run.training import encoding
 from posenc.workbench.study.comparison import Comparison
-from support.studies import TINY, inline, plan_of, python_text
+from support.command_line import said
+from support.studies import TINY, inline, plan_of, python_text, ran, runs_in
 
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2}, train_length=16)
 
 
 def test_every_encoding_of_the_catalogue_trains(tmp_path: Path) -> None:
     every = replace(SHORT, encodings=tuple(posenc.CATALOGUE), steps=1, batch=2, answers=2, width=16)
-    with Ledger(tmp_path, write=True) as ledger:
-        assert not Comparison(every, python_text(), ledger).run(inline).failures
-        assert len(ledger.runs()) == len(posenc.CATALOGUE)
+    assert not ran(every, tmp_path).failures
+    assert len(runs_in(tmp_path)) == len(posenc.CATALOGUE)
 
 
 def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path) -> None:
@@ -34,28 +32,23 @@ def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path
     text = "rotary(scaling=dynamic(1, 16))"
     (plan,) = replace(SHORT, encodings=(text,), lengths=(1, 4)).plans(python_text())
     assert encoding(plan).scaling == NTK(plan.lengths[-1] / 16)
-    with Ledger(tmp_path, write=True) as ledger:
-        outcome = Comparison(replace(SHORT, encodings=(text,)), python_text(), ledger).run(inline)
-    assert not outcome.failures
+    assert not ran(replace(SHORT, encodings=(text,)), tmp_path).failures
     with pytest.raises(InvalidArgument, match=r"or use a fixed scaling, such as ntk\(4\)"):
         posenc.encoding(text, head_dim=8)
     assert posenc.encoding(text, head_dim=8, total_length=64).scaling == NTK(4.0)
 
 
 def test_equal_texts_are_one_plan_and_every_setting_makes_another() -> None:
-    def plan(text: str) -> Plan:
-        return plan_of(text)
-
     same = ("rope", "rotary", "rotary(base=10000)", "rotary(pairing=half, base=1e4)")
-    assert {plan(text).id for text in same} == {plan("rotary").id}
-    assert {plan(text).name for text in same} == {"needle/rotary/seed 0"}
+    assert {plan_of(text).id for text in same} == {plan_of("rotary").id}
+    assert {plan_of(text).name for text in same} == {"needle/rotary/seed 0"}
     others = (
         "rotary(base=500000)",
         "rotary(pairing=interleaved)",
         "rotary(phases=float32)",
         "rotary(rotary_dim=8)",
     )
-    assert len({plan(text).id for text in ("rotary", *others)}) == 5
+    assert len({plan_of(text).id for text in ("rotary", *others)}) == 5
 
 
 def test_a_plan_comes_back_word_for_word_though_its_encoding_has_gone() -> None:
@@ -66,11 +59,9 @@ def test_a_plan_comes_back_word_for_word_though_its_encoding_has_gone() -> None:
 
 
 def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_out(tmp_path: Path) -> None:
-    text = python_text()
     one = replace(SHORT, encodings=("rotary",))
-    with Ledger(tmp_path, write=True) as ledger:
-        Comparison(one, text, ledger).run(inline)
-        (run,) = ledger.runs()
+    ran(one, tmp_path)
+    (run,) = runs_in(tmp_path)
     before = {**json.loads(run.plan.to_json()), "numerics": NUMERICS - 1}
     del before["window"], before["autocast"]  # as of a posenc that had no such settings
     before["devices"] = 2  # which there was, and is no more
@@ -82,10 +73,8 @@ def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_ou
         db.execute("UPDATE cells SET run = ?", (old.id,))
     with Ledger(tmp_path, write=True) as ledger:
         assert [r.plan.id for r in ledger.runs()] == [old.id]
-        assert [p.encoding for p in Comparison(one, text, ledger).missing] == ["rotary"]
-    shown = CliRunner().invoke(app, ["runs", str(tmp_path)])
-    assert shown.exit_code == 0
-    assert old.id[:8] in shown.output
+        assert [p.encoding for p in Comparison(one, python_text(), ledger).missing] == ["rotary"]
+    assert old.id[:8] in said("runs", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -100,5 +89,4 @@ def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_ou
 def test_what_cannot_be_built_is_refused_before_anything_trains(text: str, message: str, tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger, pytest.raises(InvalidArgument, match=message):
         Comparison(replace(SHORT, encodings=("nope", text)), python_text(), ledger).run(inline)
-    with Ledger(tmp_path) as ledger:
-        assert ledger.runs() == []
+    assert runs_in(tmp_path) == []

@@ -9,6 +9,7 @@ import random
 import signal
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,12 @@ def jsonl(path: Path, rows: list[str] = ROWS) -> Path:
     return path
 
 
+def parquet(path: Path, rows: Sequence[object] = ROWS, column: str = "text") -> Path:
+    pyarrow, tables = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    tables.write_table(pyarrow.table({column: rows}), path)
+    return path
+
+
 def drawn(documents: list[bytes], names: list[str]) -> tuple[bytes, bytes]:
     """Both parts as a dictionary in memory makes them: by the hash of names, the first tenth held out."""
     order = sorted(range(len(names)), key=lambda i: hashlib.sha256(names[i].encode()).digest())
@@ -48,19 +55,31 @@ def drawn(documents: list[bytes], names: list[str]) -> tuple[bytes, bytes]:
     return b"\n\n".join(parts[0]), b"\n\n".join(parts[1])
 
 
-def test_what_is_streamed_is_what_fits_into_memory(tmp_path: Path) -> None:
-    encoded = [row.encode() for row in ROWS]
-    of_folder = drawn(encoded, [f"{i}.txt" for i in range(50)])
-    of_rows = drawn(encoded, [f"rows.jsonl {i}" for i in range(50)])
-    single = tmp_path / "single.txt"
-    single.write_bytes(b"".join(encoded))
-    cut = int(0.9 * single.stat().st_size)
-    of_file = single.read_bytes()[:cut], single.read_bytes()[cut:]
-    paths = folder(tmp_path / "texts"), jsonl(tmp_path / "rows.jsonl"), single
-    for path, both in zip(paths, (of_folder, of_rows, of_file), strict=True):
-        text = load(path)
-        assert (bytes(text.train.tolist()), bytes(text.validation.tolist())) == both
-        assert text.sha256 == hashlib.sha256(b"".join(both)).hexdigest()
+def single(path: Path) -> Path:
+    path.write_bytes(WHOLE)
+    return path
+
+
+WHOLE = "".join(ROWS).encode()
+ENCODED = [row.encode() for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "parts"),
+    [
+        (folder, "texts", drawn(ENCODED, [f"{i}.txt" for i in range(50)])),
+        (jsonl, "rows.jsonl", drawn(ENCODED, [f"rows.jsonl {i}" for i in range(50)])),
+        (parquet, "rows.parquet", drawn(ENCODED, [f"rows.parquet {i}" for i in range(50)])),
+        (single, "single.txt", (WHOLE[: int(0.9 * len(WHOLE))], WHOLE[int(0.9 * len(WHOLE)) :])),
+    ],
+    ids=["folder", "jsonl", "parquet", "single"],
+)
+def test_what_is_streamed_is_what_fits_into_memory(
+    written: Callable[[Path], Path], name: str, parts: tuple[bytes, bytes], tmp_path: Path
+) -> None:
+    text = load(written(tmp_path / name))
+    assert (bytes(text.train.tolist()), bytes(text.validation.tolist())) == parts
+    assert text.sha256 == hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def test_pieces_end_with_a_line_and_leave_nothing_out() -> None:
@@ -104,12 +123,14 @@ def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeyp
     assert not list((tmp_path / "cache" / "texts").glob("*/sha256"))
 
 
-def test_rows_without_a_text_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line", ['{"body": "x"}', "[1]", "no json", '{"text": 5}', '{"text": ["a", "b"]}', '{"text": {"a": "b"}}']
+)
+def test_rows_without_a_text_are_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    for line in ('{"body": "x"}', "[1]", "no json", '{"text": 5}', '{"text": ["a", "b"]}', '{"text": {"a": "b"}}'):
-        path.write_text('{"text": "fine"}\n' + line)
-        with pytest.raises(StudyError, match=r"line 2 is not an object with a string 'text'; write one object per"):
-            load(path)
+    path.write_text('{"text": "fine"}\n' + line)
+    with pytest.raises(StudyError, match=r"line 2 is not an object with a string 'text'; write one object per"):
+        load(path)
 
 
 def test_a_row_that_utf8_cannot_encode_is_read_with_replacements(tmp_path: Path) -> None:
@@ -120,14 +141,23 @@ def test_a_row_that_utf8_cannot_encode_is_read_with_replacements(tmp_path: Path)
     assert bytes(torch.cat((text.train, text.validation)).tolist()) == b"before ? after"
 
 
-def test_a_table_whose_texts_are_not_strings_is_refused(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
+@pytest.mark.parametrize(
+    ("column", "rows"), [("text", [1, 2]), ("text", [b"a", b"b"]), ("text", [["a"], ["b"]]), ("body", ROWS)]
+)
+def test_a_table_without_texts_is_refused(column: str, rows: list[object], tmp_path: Path) -> None:
+    path = parquet(tmp_path / "rows.parquet", rows, column)
+    with pytest.raises(StudyError, match="not a parquet table with a column 'text' of strings"):
+        load(path)
 
-    for values in ([1, 2], [b"a", b"b"], [["a"], ["b"]]):
-        parquet.write_table(pyarrow.table({"text": values}), tmp_path / "rows.parquet")
-        with pytest.raises(StudyError, match="not a parquet table with a column 'text' of strings"):
-            load(tmp_path / "rows.parquet")
+
+def test_tokens_of_byte_pairs_are_kept_and_small(tmp_path: Path) -> None:
+    path = folder(tmp_path / "texts")
+    text = Source(path, "bpe", 260).load()
+    assert text.train.dtype == torch.uint16
+    (kept,) = (tmp_path / "cache" / "texts").glob("*/sha256")
+    assert kept.read_text() == text.sha256
+    with pytest.raises(StudyError, match="use bytes, bpe, or the path of a tokenizer"):
+        Source(path, str(tmp_path / "none.json")).load()
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +217,7 @@ def test_processes_that_come_at_once_cut_it_once_and_a_killed_one_leaves_nothing
     assert [process.exitcode for process in processes] == [0] * 4
     assert cuts.value == 2  # training and validation
     assert not list(home.glob("*.partial"))
-    encoded = [row.encode() for row in ROWS]
-    assert bytes(load(path).train.tolist()) == drawn(encoded, [f"{i}.txt" for i in range(50)])[0]
+    assert bytes(load(path).train.tolist()) == drawn(ENCODED, [f"{i}.txt" for i in range(50)])[0]
 
 
 def anonymous() -> int:
@@ -224,7 +253,7 @@ def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(row * 6400)
     load()  # what is imported is imported
-    text, peak = peak_of(Source(path))
+    text, peak = peak_of(Source(text=path))
     assert len(text.train) + len(text.validation) == 6400 * 10_200 + 2 * (6400 - 2)  # and what is between
     assert peak < 16e6
 
@@ -232,7 +261,10 @@ def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
 def test_a_text_reaches_another_machine_with_tokens_of_any_width(tmp_path: Path) -> None:
     """Ray pickles it; torch's own pickle of 16 unsigned bits cannot be read."""
     pytest.importorskip("tokenizers")
-    for source in (Source(folder(tmp_path / "texts")), Source(tmp_path / "texts", "bpe", 300)):
+    for source in (
+        Source(text=folder(tmp_path / "texts")),
+        Source(text=tmp_path / "texts", tokenizer="bpe", vocabulary=300),
+    ):
         text = source.load()
         arrived = pickle.loads(pickle.dumps(text))
         for part in ("train", "validation"):
@@ -251,6 +283,6 @@ def test_a_tokenizer_is_trained_and_cuts_in_bounded_memory(tmp_path: Path) -> No
     path = tmp_path / "text.txt"
     path.write_text("".join(f"{draw.randbytes(5).hex()}{' ' if at % 9 else chr(10)}" for at in range(1_500_000)))
     load()
-    text, peak = peak_of(Source(path, "bpe", 512))
+    text, peak = peak_of(Source(text=path, tokenizer="bpe", vocabulary=512))
     assert len(text.train) > 4e6
     assert peak < 250e6

@@ -53,13 +53,10 @@ def trained(
     return {name: value.clone() for name, value in model.state_dict().items()}, done
 
 
-def test_a_training_killed_mid_way_ends_in_the_same_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("every_step")
+def test_a_training_killed_mid_way_ends_in_the_same_numbers(tmp_path: Path) -> None:
     plan = replace(PLAN, accumulate=2, qk_norm=True)
     weights, whole = trained(plan)
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr(trainer, "STATE_EVERY", 0.0)
     for at in (3, 7):
         with pytest.raises(KilledError):
             trained(plan, tmp_path / "a.state", killed_at=at)
@@ -75,13 +72,12 @@ def plain() -> LossCurve:
     return trained(PLAN)[1]
 
 
+@pytest.mark.usefixtures("every_step")
 def test_a_state_that_is_damaged_or_of_another_torch_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.state").write_bytes(b"PK\x03\x04 cut short")
     assert trained(PLAN, tmp_path / "a.state")[1].losses == plain().losses
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr(trainer, "STATE_EVERY", 0.0)
     for version, resumes in (("1", False), ("2", False), ("2", True)):
         monkeypatch.setattr(checkpoint, "versions", lambda now=version: now)
         firsts: list[int] = []
@@ -102,9 +98,9 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) ->
     assert {outcome.results[0].verdict(row) for row in outcome.results[0].rows} == {"diverged in 1 of 1 runs"}
 
 
-def test_a_loss_that_is_infinite_or_nan_ends_a_training_at_its_step() -> None:
-    for lost in (math.inf, math.nan):
-        assert trainer._judged((1.0, lost, 1.0), 1) == (1, "diverged: at step 1 the loss is NaN or infinite")
+@pytest.mark.parametrize("lost", [math.inf, math.nan])
+def test_a_loss_that_is_infinite_or_nan_ends_a_training_at_its_step(lost: float) -> None:
+    assert trainer._judged((1.0, lost, 1.0), 1) == (1, "diverged: at step 1 the loss is NaN or infinite")
 
 
 def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(shared_study: Path) -> None:
@@ -178,19 +174,19 @@ def test_bfloat16_by_autocast_keeps_its_parameters_in_float32() -> None:
     assert done.losses != plain().losses
 
 
-def test_only_weights_of_maps_decay() -> None:
+@pytest.mark.parametrize("tied", [False, True])
+def test_only_weights_of_maps_decay(tied: bool) -> None:
     """Counted in names: no bias, no gain of a norm, no embedding, tied or not, and nothing of an encoding."""
-    for tied in (False, True):
-        plan = replace(PLAN, encoding="layers(t5 + learned)", biases=True, tied=tied, task="language")
-        model = build(plan, task_of(plan, python_text()))
-        names = {p: name for name, p in model.named_parameters()}
-        groups = trainer._optimiser(model, plan, 0.1).param_groups
-        assert [group["weight_decay"] for group in groups] == [plan.weight_decay, 0.0]
-        decayed, others = ({names[p] for p in group["params"]} for group in groups)
-        maps = {f"blocks.{i}.{part}.weight" for i in (0, 1) for part in MAPS}
-        assert decayed == (maps if tied else maps | {"head.weight"})
-        assert decayed | others == set(names.values())
-        assert sum("encoding" in name for name in others) == 2
+    plan = replace(PLAN, encoding="layers(t5 + learned)", biases=True, tied=tied, task="language")
+    model = build(plan, task_of(plan, python_text()))
+    names = {p: name for name, p in model.named_parameters()}
+    groups = trainer._optimiser(model, plan, 0.1).param_groups
+    assert [group["weight_decay"] for group in groups] == [plan.weight_decay, 0.0]
+    decayed, others = ({names[p] for p in group["params"]} for group in groups)
+    maps = {f"blocks.{i}.{part}.weight" for i in (0, 1) for part in MAPS}
+    assert decayed == (maps if tied else maps | {"head.weight"})
+    assert decayed | others == set(names.values())
+    assert sum("encoding" in name for name in others) == 2
 
 
 def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(

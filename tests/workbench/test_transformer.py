@@ -18,14 +18,6 @@ def test_later_tokens_leave_earlier_outputs_as_they_were(name: str) -> None:
     torch.testing.assert_close(model(tokens)[:, :4], model(tokens[:, :4]))
 
 
-def test_a_bidirectional_model_sees_both_sides() -> None:
-    model = Transformer(Model(width=16), posenc.NoPE(), 11, causal=False).initialise(0)
-    tokens = torch.arange(5)[None]
-    changed = tokens.clone()
-    changed[0, -1] = 9
-    assert not torch.equal(model(tokens)[0, 0], model(changed)[0, 0])
-
-
 def test_drawing_parameters_asks_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch warns where it would keep the random numbers of many."""
     monkeypatch.setattr("torch.cuda.device_count", lambda: 8)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from posenc.workbench.run.ledger import Ledger
 from support.custom import PENALTY, write
+from support.studies import runs_in
 
 TASK = '''
 """A task that fails once training has begun."""
@@ -58,8 +58,7 @@ def test_a_diverging_encoding_a_killed_worker_and_a_failed_task_leave_the_page_a
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
     assert "Traceback" not in said
-    with Ledger(tmp_path / "study") as ledger:
-        runs = {(run.plan.task, run.plan.encoding): run for run in ledger.runs()}
+    runs = {(run.plan.task, run.plan.encoding): run for run in runs_in(tmp_path / "study")}
     assert set(runs) == {("needle", "rotary"), ("needle", "grows:LogDistance")}, said
     assert runs["needle", "rotary"].cells
     assert runs["needle", "grows:LogDistance"].verdict.startswith("diverged")

@@ -3,5 +3,4 @@
 from tools.campaign import attention, laws, rotation, text
 from tools.campaign.core import Area
 
-MODULES = (attention, rotation, laws, text)
-AREAS: dict[str, Area] = {module.AREA.name: module.AREA for module in MODULES}
+AREAS: dict[str, Area] = {module.AREA.name: module.AREA for module in (attention, rotation, laws, text)}

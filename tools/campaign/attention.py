@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -20,11 +19,11 @@ WIDTH = 12
 """The channels of token inputs, from which content-based encodings compute."""
 
 SIZES: dict[str, Callable[[int], int]] = {
-    "posenc.attend.ways:SHORT_DOCUMENT": lambda rows: 1,
-    "posenc.attend.ways:SHORT_ROW": lambda rows: 1,
-    "posenc.attend.ways:SHORT_PLAIN_ROW": lambda rows: 1,
-    "posenc.attend.blocks:ROWS": lambda rows: rows,
-    "posenc.attend.blocks:TRAINING_ROWS": lambda rows: 2 * rows,
+    "posenc.attend.ways.SHORT_DOCUMENT": lambda rows: 1,
+    "posenc.attend.ways.SHORT_ROW": lambda rows: 1,
+    "posenc.attend.ways.SHORT_PLAIN_ROW": lambda rows: 1,
+    "posenc.attend.blocks.ROWS": lambda rows: rows,
+    "posenc.attend.blocks.TRAINING_ROWS": lambda rows: 2 * rows,
 }
 """The thresholds above which the library uses documents and blocks, lowered so that small cases use both."""
 
@@ -131,8 +130,7 @@ def small_blocks(rows: int | None) -> Iterator[None]:
     """Lower the library's thresholds so that blocks and documents of a few tokens are used."""
     with ExitStack() as stack:
         for where, small in SIZES.items() if rows else ():
-            module, name = where.split(":")
-            stack.enter_context(patch.object(import_module(module), name, small(rows)))
+            stack.enter_context(patch(where, small(rows)))
         yield
 
 

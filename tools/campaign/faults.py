@@ -1,14 +1,15 @@
 """Faults to plant in the library, one at a time; the campaign of its area must catch each of them.
 
-A fault names what it replaces, ``module:attribute``, and builds the replacement from the original. A name that no
-longer exists is an error, so a fault cannot silently do nothing.
+A fault names what it replaces and builds the replacement from the original. A name that no longer exists is an
+error, so a fault cannot silently do nothing.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from inspect import getattr_static
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
 
@@ -25,7 +26,7 @@ class Fault:
     Args:
         name: a description of the fault.
         area: the area whose cases must catch it.
-        where: one or more names to replace, as ``module:attribute`` or ``module:Class.attribute``.
+        where: the name to replace, with its module.
         make: a function that builds the replacement from the original.
         cases: the number of cases of seed 0 within which the campaign must catch the fault.
         quick: whether the fast tests plant the fault.
@@ -33,27 +34,19 @@ class Fault:
 
     name: str
     area: str
-    where: tuple[str, ...]
+    where: str
     make: Make
     cases: int = 400
     quick: bool = False
 
-    @contextmanager
-    def plant(self) -> Iterator[None]:
-        """Break the library with this fault inside a ``with`` block."""
-        with ExitStack() as stack:
-            for where in self.where:
-                module, _, path = where.partition(":")
-                owner: Any = import_module(module)
-                *outer, name = path.split(".")
-                for part in outer:
-                    owner = getattr(owner, part)
-                if isinstance(owner, dict):
-                    stack.enter_context(patch.dict(owner, {name: self.make(owner[name])}))
-                    continue
-                getattr(owner, name)  # public names are loaded on first use
-                stack.enter_context(patch.object(owner, name, self.make(getattr_static(owner, name))))
-            yield
+    def plant(self) -> AbstractContextManager[object]:
+        """Return a context in which the library has this fault."""
+        path, _, name = self.where.rpartition(".")
+        owner = resolve_name(path)
+        if isinstance(owner, dict):
+            return patch.dict(owner, {name: self.make(owner[name])})
+        getattr(owner, name)  # public names are loaded on first use
+        return patch.object(owner, name, self.make(getattr_static(owner, name)))
 
 
 def before(change: Callable[..., tuple[Any, ...]]) -> Make:
@@ -81,89 +74,87 @@ def _float_angles(original: Any) -> Any:
 
 
 OTHER = {"half": "interleaved", "interleaved": "half"}
-ALIBI, T5, MASK = "posenc.encodings.alibi", "posenc.encodings.t5", "posenc.mask:Mask"
+ALIBI, T5, MASK = "posenc.encodings.alibi", "posenc.encodings.t5", "posenc.mask.Mask"
 BLOCKS, SOFTMAX = "posenc.attend.blocks", "posenc.kernels.attention.softmax"
 
 EVERY = (
-    Fault(
-        "ALiBi rewards distance", "attention", (f"{ALIBI}:LinearBias.values",), after(lambda y, *_: -y), quick=True
-    ),
+    Fault("ALiBi rewards distance", "attention", f"{ALIBI}.LinearBias.values", after(lambda y, *_: -y), quick=True),
     Fault(
         "a window one key too wide",
         "attention",
-        (f"{MASK}.block",),
+        f"{MASK}.block",
         with_mask(lambda mask: {} if mask.window is None else {"window": mask.window + 1}),
         quick=True,
     ),
     Fault(
         "queries see the next key",
         "attention",
-        (f"{MASK}.places",),
+        f"{MASK}.places",
         after(lambda places, *_: (places[0] + 1, places[1])),
     ),
     Fault(
         "softmax over hidden keys",
         "attention",
-        (f"{MASK}.known",),
+        f"{MASK}.known",
         with_mask(lambda mask: {"key_mask": None, "left_padding": None}),
     ),
     Fault(
         "buckets that begin one distance early",
         "attention",
-        (f"{T5}:T5.bucket",),
+        f"{T5}.T5.bucket",
         before(lambda self, offsets: (self, offsets - 1)),
     ),
     Fault(
         "factors of the position before",
         "attention",
-        ("posenc.encodings.query_scale:QueryScale.place",),
+        "posenc.encodings.query_scale.QueryScale.place",
         before(lambda self, q, *rest: (self, (q - 1).clamp(min=0), *rest)),
     ),
     Fault(
         "counts of hidden keys",
         "attention",
-        ("posenc.encodings.cope:CountedBias.rows",),
+        "posenc.encodings.cope.CountedBias.rows",
         before(lambda self, a, b, keys, scores, *rest: (self, a, b, keys, scores.clamp(min=-1.0), *rest)),
         800,
     ),
     Fault(
         "pairs that grow with distance",
         "rotation",
-        ("posenc.encodings.xpos:XPos.fading",),
+        "posenc.encodings.xpos.XPos.fading",
         lambda original: property(lambda self: [-rate for rate in original.fget(self)]),
     ),
-    Fault("angles in float32", "rotation", ("posenc.clock:Clock.forward",), _float_angles, quick=True),
+    Fault("angles in float32", "rotation", "posenc.clock.Clock.forward", _float_angles, quick=True),
     Fault(
         "keys unrotated at the wrong position",
         "rotation",
-        ("posenc:rerotate",),
+        "posenc.rerotate",
         before(lambda k, old, start, to, new=None: (k, old if new is None else new, start, to, new)),
     ),
     Fault(
         "the axis map of another model",
         "rotation",
-        ("posenc.encodings.axes:MAPS.dealt",),
+        "posenc.encodings.axes.MAPS.dealt",
         lambda _: import_module("posenc.encodings.axes").alternating,
         1500,
     ),
     Fault(
         "polar queries without their own angle",
         "rotation",
-        ("posenc.encodings.pope:PoPE.polar",),
+        "posenc.encodings.pope.PoPE.polar",
         before(lambda self, x, cos, sin, delta=None: (self, x, cos, sin, None)),
     ),
-    Fault("logsumexp off by a hundredth", "laws", (f"{SOFTMAX}:logsumexp",), after(lambda y, *_: y + 0.01)),
+    Fault("logsumexp off by a hundredth", "laws", f"{SOFTMAX}.logsumexp", after(lambda y, *_: y + 0.01)),
     Fault(
         "keys' gradients one part in a thousand short",
         "laws",
-        (f"{BLOCKS}:fused_backward",),
+        f"{BLOCKS}.fused_backward",
         after(lambda grads, *_: (grads[0], 0.999 * grads[1], grads[2])),
         800,
     ),
     Fault(
         "the other pairing in bfloat16",
         "laws",
-        ("posenc.encodings.rotation:rotate_both",),
+        "posenc.encodings.rotation.rotate_both",
         before(
             lambda q, k, a, b, pairing, *rest: (
                 q,
@@ -178,21 +169,21 @@ EVERY = (
     Fault(
         "tables rounded to the default type",
         "laws",
-        ("posenc.clock:Clock.forward",),
+        "posenc.clock.Clock.forward",
         after(lambda tables, *_: tuple(x.to(torch.get_default_dtype()).to(x.dtype) for x in tables)),
         400,
     ),
     Fault(
         "a foreign error",
         "text",
-        ("posenc.encodings.text:_value",),
+        "posenc.encodings.text._value",
         after(lambda value, *_: {}[value] if isinstance(value, tuple) else value),
         quick=True,
     ),
     Fault(
         "a setting forgotten",
         "text",
-        ("posenc.encodings.catalogue:canonical",),
+        "posenc.encodings.catalogue.canonical",
         after(lambda recipe, *_: replace(recipe, settings=recipe.settings[1:])),
     ),
 )

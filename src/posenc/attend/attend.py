@@ -238,9 +238,9 @@ def _prepared(
             # Autocast would round the bias to 16 bits, which merges large distances: round only q, k and v.
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         if not q.dtype == k.dtype == v.dtype:
-            dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"
             raise InvalidArgument(
-                f"{dtypes}; q, k and v must have the same dtype: cast tensors from a cache with k.to(q.dtype)"
+                f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}; q, k and v must have the same dtype: cast "
+                "tensors from a cache with k.to(q.dtype)"
             )
         if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.needs_logsumexp):
             k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))

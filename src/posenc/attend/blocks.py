@@ -18,7 +18,6 @@ from torch.nn.functional import pad
 from posenc.attend.call import AttentionCall
 from posenc.kernels.attention.diagonals import Diagonals
 from posenc.kernels.attention.softmax import (
-    attended,
     capped,
     finite,
     fused,
@@ -27,7 +26,6 @@ from posenc.kernels.attention.softmax import (
     plain_backward,
     plain_forward,
     products,
-    readable,
     with_sum,
 )
 
@@ -127,7 +125,7 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
         mask = call.sdpa_mask(*block) if masks.line is None else masks.at(*block)[0]
         (some,) = masks.flipped(q[:, :, first:last])
         of = k[:, :, start:keys], v[:, :, start:keys]
-        (y,) = masks.flipped(attended(some, *of, call.scale, mask, dropout=call.dropout))
+        (y,) = masks.flipped(call.attended(some, *of, mask))
         if out is None:
             blocks.append(y)
         else:  # written in place instead of concatenated afterwards
@@ -172,8 +170,13 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
         for member in range(group):
             some = mask if mask.shape[1] == 1 else mask[0, member::group, None]
             queries = blocks(q[row, member::group], first, alike.step)
-            y = attended(queries, *of, call.scale, some, dropout=call.dropout)
+            y = call.attended(queries, *of, some)
             out[row, member::group, first : alike.stop] = y.flatten(1, 2)
+
+
+def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Make the last axis of tensors contiguous, as torch's CPU kernel requires."""
+    return tuple([x if x.stride(-1) == 1 else x.contiguous() for x in tensors])
 
 
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:

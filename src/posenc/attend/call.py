@@ -6,15 +6,16 @@ from dataclasses import dataclass, field, replace
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from posenc.arguments import as_scale, form
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, check_bhtd, head_counts
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import finite
-from posenc.kernels.memory import is_concrete
+from posenc.kernels.memory import is_concrete, plain_bool
 from posenc.mask import Mask
-from posenc.mask.fields import per
+from posenc.mask.tensors import check_field
 
 LONG = 1024
 """The number of tokens from which it is faster to omit distant keys of some heads, and to add a bias with extra
@@ -199,6 +200,25 @@ class AttentionCall(Settings):
         # Adding −∞ takes a tenth of the time of masked_fill with a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
 
+    def attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Float[Tensor, "B H T V"]:
+        """Compute attention with one call to torch's attention, with grouped queries. Without a mask, the call is
+        causal if ``is_causal`` is true.
+
+        If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
+        product reads their keys once. In bfloat16, it takes a tenth of the time of matrix–vector products.
+        """
+        heads, groups, scale, dropout = q.shape[1], k.shape[1], self.scale, self.dropout
+        is_causal = mask is None and plain_bool(self.is_causal)
+        # Branches, since torch does not accept a symbolic flag from a compiler.
+        if heads == groups:
+            return sdpa(q, k, v, mask, dropout, is_causal, scale=scale)
+        if q.shape[2] != 1:
+            return sdpa(q, k, v, mask, dropout, is_causal, scale=scale, enable_gqa=True)
+        if mask is not None and mask.shape[1] != 1:
+            mask = mask.reshape(mask.shape[0], groups, heads // groups, mask.shape[3])
+        y = sdpa(q.reshape(q.shape[0], groups, heads // groups, q.shape[3]), k, v, mask, dropout, scale=scale)
+        return y.reshape(q.shape[0], heads, 1, v.shape[3])
+
     def visible(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
         """Return a mask of the keys that each row of a block sees; None if every row sees all keys."""
         if self.known is None:
@@ -312,7 +332,7 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
     """Raise an error if a mask does not fit this device or these sizes: batch b, heads h, queries q, keys k."""
     T, S = sizes["q"], sizes["k"]
     for name, x in mask.tensors().items():
-        _check_field(name, x, mask.rows[name]["axes"], sizes, device)
+        check_field(name, x, mask.rows[name]["axes"], sizes, device)
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
             f"bidirectional_groups and q_order cannot be combined, because the groups of the {T} queries are "
@@ -330,19 +350,4 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         raise InvalidArgument(
             f"key_mask hides the last of {S} keys, but the last key and the last query must be the same token; if "
             "the cache has empty slots, pass the order of all tokens: Mask(causal=True, q_order=…, k_order=…)"
-        )
-
-
-def _check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device: torch.device) -> None:
-    """Raise an error if a tensor of a mask does not fit these sizes and this device."""
-    pairs = zip(reversed(axes), reversed(x.shape), strict=False)
-    # A list instead of a generator: compilers mistrace ``any(… for …)`` here.
-    if x.dim() > len(axes) or any([n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs]):  # noqa: C419
-        full = [sizes[axis] for axis in axes]
-        row = f"({full[1]},) or (B, {full[1]}) with B={sizes['b']}: one {per(axes)}"
-        expected = f"{tuple(full)}, in which B and H may be 1" if "h" in axes else row
-        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
-    if x.device != device:
-        raise InvalidArgument(
-            f"{name} is on {x.device} but q is on {device}; move {name} with .to({str(device)!r})"
         )

@@ -22,7 +22,7 @@ from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible
 from posenc.kernels.attention.low_rank import LEAST_SCALE, exact, widened
-from posenc.kernels.attention.softmax import attended, fused, grouped, plain_forward, products
+from posenc.kernels.attention.softmax import fused, grouped, plain_forward, products
 from posenc.kernels.memory import is_concrete, is_transformed, plain_bool
 from posenc.mask import Mask
 
@@ -271,7 +271,7 @@ def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     """
     if (call.needs_logsumexp or call.learns(q, k, v)) and fused(q, k, v):
         return recomputed(q, k, v, replace(call, backend="sdpa"))
-    return attended(q, k, v, call.scale, is_causal=plain_bool(call.is_causal), dropout=call.dropout), None
+    return call.attended(q, k, v), None
 
 
 @way("logsumexp", "dropout")
@@ -336,7 +336,7 @@ def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     scores = products(q, k) * call.scale if call.needs_scores else None
     mask = call.sdpa_mask(0, call.queries, call.all_keys, scores=scores)
-    return attended(q, k, v, call.scale, mask, dropout=call.dropout), None
+    return call.attended(q, k, v, mask), None
 
 
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")

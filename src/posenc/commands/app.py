@@ -54,7 +54,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
-        if error.errno != errno.ENOSPC and error.filename is None:
+        if error.errno not in (errno.ENOSPC, errno.ENOENT) and error.filename is None:
             raise
         print(f"error: {_sentence(error)}", file=sys.stderr)
         sys.exit(2)
@@ -64,4 +64,6 @@ def _sentence(error: OSError) -> str:
     """Describe an operating-system error in a sentence that names the file and a fix."""
     if error.errno == errno.ENOSPC:
         return "no space left on the disk; free some space and run the same command again"
+    if error.filename is None:  # from os.getcwd()
+        return "the current folder no longer exists; change to another folder and run the same command again"
     return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"

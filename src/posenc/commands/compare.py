@@ -16,7 +16,7 @@ from posenc.errors import InvalidArgument
 from posenc.workbench.run.settings import ByTask, Grid, Model, Setting, TextSettings, Training, declared
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
-    from posenc.workbench.run.job import Failure, Launcher
+    from posenc.workbench.run.job import Launcher
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Outcome
     from posenc.workbench.study.study import Study
@@ -81,7 +81,7 @@ def compare(
     Settings that are not given come from the preset. A model or training setting may be a list, such as
     --learning-rate 1e-3,3e-3; every encoding is then trained with each value.
     """
-    from posenc.workbench.launch.choose import choose
+    from posenc.workbench.launch.launcher import choose
     from posenc.workbench.report.write import write
     from posenc.workbench.run.job import Requirements
     from posenc.workbench.study.presets import read_study
@@ -122,8 +122,8 @@ def _run(
     """Do the planned runs that are not in the ledger yet; show a progress bar and one line per finished run."""
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
+    from posenc.workbench.run.job import Failure
     from posenc.workbench.run.ledger import Ledger
-    from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Comparison
 
     with Ledger(folder, write=True) as ledger:
@@ -136,10 +136,11 @@ def _run(
         with terminal.bar(console, "training", sum(plan.steps for plan in missing)) as bar:
 
             def finished(result: "Run | Failure") -> None:
-                if isinstance(result, Run):
-                    ending = result.verdict or f"{result.seconds:.0f} s"
-                else:
-                    ending = f"failed: {result.reason}"
+                ending = (
+                    f"failed: {result.reason}"
+                    if isinstance(result, Failure)
+                    else result.verdict or f"{result.seconds:.0f} s"
+                )
                 bar.say(f"{names[result.plan.id]}  {ending}")
                 live.look(bar.say)
 

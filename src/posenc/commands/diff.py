@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -53,7 +53,7 @@ def diff(
     """Compare position settings; exit with status 1 if they differ: `posenc diff config.json vllm:config.json`."""
     check_there(*(source for source in (ours, theirs, draft) if source is not None))
     from posenc.integrations.differences import Difference, differences, parting
-    from posenc.integrations.fingerprint import fingerprint, is_stated
+    from posenc.integrations.fingerprint import is_stated
     from posenc.integrations.sources import table
 
     other = theirs if draft is None else draft
@@ -61,13 +61,7 @@ def diff(
         raise InvalidArgument("posenc diff compares two sources; add a second source, or --draft DRAFT")
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
-            mark = fingerprint(table(source, as_type=as_type))
-            typer.echo(
-                "the same position settings"
-                if mark == stated
-                else f"different position settings: {name} has {mark}"
-            )
-            raise typer.Exit(mark != stated)
+            compare_fingerprint(stated, table(source, as_type=as_type), name)
     at = positions_of(positions)
     first, second = table(ours, other, as_type), table(other, ours, as_type)
     parted = differences(first, second, at)
@@ -86,6 +80,17 @@ def diff(
         screen(soft_wrap=True).print("\n".join(lines), markup=False, highlight=False)
     if parted:
         raise typer.Exit(1)
+
+
+def compare_fingerprint(stated: str, table: "PositionTable", name: str) -> NoReturn:
+    """Print whether a table has a fingerprint, and exit with status 1 if it has another one."""
+    from posenc.integrations.fingerprint import fingerprint
+
+    mark = fingerprint(table)
+    typer.echo(
+        "the same position settings" if mark == stated else f"different position settings: {name} has {mark}"
+    )
+    raise typer.Exit(mark != stated)
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:

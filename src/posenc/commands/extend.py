@@ -28,6 +28,9 @@ def extend(
         str,
         typer.Option(help="Positions in fine-tuning: counted (0, 1, 2, …), or pose (PoSE: drawn from 0 to --to)."),
     ] = "counted",
+    seed: Annotated[
+        int, typer.Option(help="Seed of a fine-tune's windows and drawn positions.", min=0, max=2**63 - 1)
+    ] = 0,
     longppl: Annotated[
         str | None, typer.Option(help="Also compute LongPPL; pass the model that picks key tokens, or self.")
     ] = None,
@@ -55,6 +58,7 @@ def extend(
         documents=documents,
         finetune=finetune,
         positions=positions,
+        seed=seed,
         longppl=longppl,
         beta_fast=beta_fast,
         device=device,

@@ -47,10 +47,7 @@ def inspect(
         ),
     ] = None,
     fingerprint: Annotated[
-        bool,
-        typer.Option(
-            "--fingerprint", help="Print a line that is the same for all configs with the same position settings."
-        ),
+        bool, typer.Option("--fingerprint", help="Print a line that is equal for equal position settings.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the answer (with --for, a list of answers) as JSON.")
@@ -61,12 +58,7 @@ def inspect(
 ) -> None:
     """Explain what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
     check_there(path)
-    answers = {
-        "--measure": measure,
-        "--fingerprint": fingerprint,
-        "--json": as_json,
-        "--output": output is not None,
-    }
+    answers = {"--measure": measure, "--fingerprint": fingerprint, "--json": as_json, "--output": output}
     if len(several := [name for name, wanted in answers.items() if wanted]) > 1:
         raise InvalidArgument(f"{' and '.join(several)} cannot be combined; omit all but one of them")
     if programs is not None:

@@ -28,15 +28,12 @@ def runs(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="SQL condition on the ledger's settings view, such as width=512 or \"task = 'needle'\"; may be "
-            "repeated."
+            help="SQL condition on the settings view, such as width=512 or \"task = 'needle'\"; may be repeated."
         ),
     ] = None,
     sort: Annotated[
         str | None,
-        typer.Option(
-            help="Column by which to sort, such as final_loss, or -final_loss for the highest loss first."
-        ),
+        typer.Option(help="Column by which to sort, such as final_loss, or -final_loss for the highest first."),
     ] = None,
     merge: Annotated[
         list[str] | None,

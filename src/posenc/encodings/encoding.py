@@ -22,9 +22,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from posenc import positions as positions_module
 from posenc.arguments import argument, bound, form, parameters_of, shown
-from posenc.clock import ConstantBuffers, Phases
+from posenc.clock import LIMIT, ConstantBuffers, Phases, check_positions
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError, first_line
 from posenc.kernels.memory import is_concrete
@@ -114,7 +113,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     context.
     """
 
-    position_limit: int = positions_module.LIMIT
+    position_limit: int = LIMIT
     """The smallest position that the encoding does not support."""
 
     places: tuple[int, ...] = ()
@@ -196,12 +195,10 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     def check(self, positions: Positions, name: str) -> None:
         """Raise an error for positions that this encoding does not support."""
-        limit = positions_module.LIMIT if self.places else self.position_limit
-        positions_module.check(
-            positions, name, limit, axes=self.axes, signed=self.signed, past_limit=self.past_limit
-        )
+        limit = LIMIT if self.places else self.position_limit
+        check_positions(positions, name, limit, axes=self.axes, signed=self.signed, past_limit=self.past_limit)
         for axis, places in enumerate(self.places):
-            positions_module.check(positions[axis], f"{name}[{axis}]", places, past_limit=self.past_limit)
+            check_positions(positions[axis], f"{name}[{axis}]", places, past_limit=self.past_limit)
 
     def layer(self, index: int) -> "Encoding":
         """Return the encoding of layer ``index``. The result differs between layers only for ``Layers``."""

@@ -153,8 +153,8 @@ class PlacedTables(Placed):
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
         """Return the tables for the keys; raise an error if queries or keys do not fit the placed encoding."""
-        alike = self.keys_at_queries(q, k, self.encoding.head_dim)
-        return self.q_tables if alike else self.tables(self.k_positions)
+        at_queries = self.keys_at_queries(q, k, self.encoding.head_dim)
+        return self.q_tables if at_queries else self.tables(self.k_positions)
 
 
 class PlacedRotation(PlacedTables):

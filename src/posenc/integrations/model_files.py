@@ -37,10 +37,10 @@ class Departure:
         one_more: the number of tokens by which a window is larger than the config's.
         without: a key of the rope dictionary; if it is missing, the program refuses or positions have one axis.
         unless: a key of the config or of its language model's part that prevents the departure.
-        unread: keys of the config that the program does not read.
-        default: the values that the program uses instead of the unread keys.
+        default: the values that the program uses in place of keys that it does not read, or that are missing.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
+        unscaled: whether the program ignores every scaling.
         times_original: the factor by which YaRN's original length is multiplied if there are sections.
     """
 
@@ -55,8 +55,8 @@ class Departure:
     as_listed: bool = False
     without: str = ""
     unless: str = ""
-    unread: tuple[str, ...] = ()
-    default: Mapping[str, Any] | None = None
+    default: Mapping[str, Any] = field(default_factory=dict)
+    unscaled: bool = False
     times_original: int = 1
 
     def of(self, layer: LayerTable) -> LayerTable:
@@ -88,6 +88,11 @@ def asked() -> Mapping[str, Mapping[str, str]]:
     return dict(json.loads((files(__package__) / "model_files.json").read_text("utf-8")))
 
 
+def runs_transformers(program: str, version: str, config: Mapping[str, Any]) -> bool:
+    """Return whether a program has no model file for a config and runs the model's code in transformers."""
+    return "/models/transformers" in asked().get(f"{program} {version}", {}).get(str(config.get("model_type")), "")
+
+
 def departing_from(
     program: str, title: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
 ) -> list[Departure]:
@@ -112,6 +117,7 @@ def departing_from(
         if (not departure.without or departure.without not in rope)
         and {**config, **part}.get(departure.unless) is None
         if departure.times_original == 1 or ramp
+        if not departure.unscaled or rope.get("rope_type", rope.get("type", "default")) != "default"
     ]
     if refused := next((departure for departure in departing if departure.refuses), None):
         raise InvalidArgument(

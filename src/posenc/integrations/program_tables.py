@@ -1,13 +1,14 @@
-"""The position table that a program computes from a config, by the program's defaults and its rope dictionaries."""
+"""How programs read configs: the table that a program computes from its defaults and its rope dictionaries."""
 
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
 from posenc.integrations import model_files, position_table
 from posenc.integrations.huggingface.config import language_part, mapping_of, read
@@ -17,6 +18,125 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.rope_dictionaries import ORIGINAL, family_of
 from posenc.integrations.words import has_windows
+
+
+@dataclass(frozen=True)
+class Releases:
+    """The tested releases of a program.
+
+    Args:
+        package: the name of the wheel.
+        versions: the tested versions, in ascending order.
+        files: prefixes of the names of Python files to extract from each wheel; an empty prefix extracts every
+            file.
+        requirements: exact versions of packages that these files import, installed into a separate environment.
+        under: for each version, the release of transformers with which the model files are run, and its
+            requirements. With other releases of transformers, the tests would find false differences.
+    """
+
+    package: str
+    versions: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    under: tuple[str, ...] = ()
+
+    def chosen(self, version: str | None) -> str:
+        """Return the given version, or the newest version if it is None. Raise an error for an untested version."""
+        return one_of(f"version of {self.package}", version or self.versions[-1], self.versions)
+
+
+Change = Callable[[dict[str, Any], Mapping[str, Any], str], dict[str, Any]]
+"""A function of a rope dictionary, its config and a version that returns the dictionary as a program reads it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramReader:
+    """How a program reads a config: its defaults, and the rope dictionary that it makes of the one in the config.
+
+    Args:
+        module: the name of the program's module.
+        title: the program's name in sentences.
+        releases: the tested releases.
+        change: a function of a rope dictionary (for all layers or for one layer type), the config and the version.
+            It returns the dictionary from which ``huggingface.read`` computes the same positional encoding as the
+            program.
+        takes: the name in defaults.json of the defaults for missing keys, which may contain ``{version}``. The
+            program is read only for model types that are listed there, except under ``"transformers5"``.
+        unknown: the error for another model type, which may contain ``{model_type}`` and ``{program}``.
+        unread: a function of the config and the version that returns keys that the program does not know.
+        rotated: a function of the positions and the given rope dictionary that changes the positions after reading,
+            if no dictionary can express the change.
+        admitted: a function of the positions, the given rope dictionary and the version that returns the longest
+            input that the program allows by default. The default is the config's length.
+        long_list: the requests for which the program uses LongRoPE's long list, in words; empty if only for long
+            requests.
+        finished: a function that changes the finished table.
+    """
+
+    module: str
+    title: str
+    releases: Releases
+    change: Change
+    takes: str = "transformers5"
+    unknown: str = ""
+    unread: Callable[[Mapping[str, Any], str], Sequence[str]] = lambda part, version: ()
+    rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions
+    admitted: Callable[[ModelPositions, Mapping[str, Any], str], int | None] = lambda *given: None
+    long_list: str = ""
+    finished: Callable[[PositionTable], PositionTable] = lambda table: table
+
+    def read(self, config: object, version: str | None = None) -> PositionTable:
+        """Return the table that the program computes from a config, with the longest input that it allows.
+
+        Args:
+            config: as in ``huggingface.read``.
+            version: a version in ``releases.versions``. The default is the newest.
+
+        Raises:
+            InvalidArgument: the program does not run this config, or its reading of the model type was not checked.
+        """
+        version = self.releases.chosen(version)
+        config, program, takes = mapping_of(config), f"{self.title} {version}", self.takes.format(version=version)
+        part, reader = language_part(config)[0], self
+        if model_files.runs_transformers(self.module, version, config):
+            reader = replace(self, **BY_TRANSFORMERS)
+        given, model_type = rope_dictionary(part), str(part.get("model_type"))
+        if takes != "transformers5" and model_type not in defaults(takes):
+            raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))
+        known = defaults(takes).get(model_type, {})
+        departing = model_files.departing_from(self.module, self.title, version, config, part)
+        departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
+        unread = self.unread(part, version)
+        notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
+        for one in departing:
+            part |= one.default
+        if reader.long_list and given.get("short_factor") != given.get("long_factor"):
+            notes.append(f"{program} uses the long list of factors {reader.long_list}")
+        times = math.prod(one.times_original for one in departing)
+        change = _only_base if any(one.unscaled for one in departing) else reader.change
+        part, stated = _changed(part, change, version, times)
+        part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
+        notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
+        positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
+        positions, departing = model_files.listed(
+            reader.rotated(positions, given), departing, part.get("layer_types") or ()
+        )
+        if self.module != "transformers" and FAMILIES[positions.model_type].backwards:
+            raise InvalidArgument(
+                f"model_type {positions.model_type!r} rotates its pairs backwards, which was checked only in "
+                "transformers; serve it with transformers"
+            )
+        admitted = self.admitted(positions, given, version)
+        table = position_table.of(positions, admitted=admitted, program=program, notes=tuple(notes))
+        departing = [one for one in departing if has_windows(table) or [*one.sets] != ["window"]]
+        table = model_files.applied(table, departing)
+        return reader.finished(
+            replace(
+                table,
+                pretrained_length=table.pretrained_length and table.pretrained_length // times,
+                not_asked=model_files.unasked(self.module, version, config, has_windows(table)),
+            )
+        )
 
 
 @cache
@@ -29,18 +149,36 @@ def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
     return dict(every[program])
 
 
-Change = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
-"""A function of a rope dictionary and its config that returns the dictionary as a program reads it."""
+def _as_transformers(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a rope dictionary as transformers reads it: without keys that only other programs know."""
+    unknown = ("attn_factor", "extrapolation_factor", "short_mscale", "long_mscale")
+    return {key: value for key, value in entry.items() if key not in unknown}
 
 
-def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dict[str, Any], set[str]]:
+BY_TRANSFORMERS: Mapping[str, Any] = {
+    "change": _as_transformers,
+    "rotated": lambda positions, entry: positions,
+    "long_list": "",
+    "finished": lambda table: table,
+}
+"""The fields of a program that runs a model's code in transformers, whose rotary module reads the config."""
+
+
+def _only_base(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a rope dictionary without its scaling."""
+    return {key: entry[key] for key in ("rope_theta", "partial_rotary_factor") if key in entry}
+
+
+def _changed(
+    config: Mapping[str, Any], change: Change, version: str, times: int
+) -> tuple[dict[str, Any], set[str]]:
     """Return a config with changed rope dictionaries and original lengths, and the dictionaries' keys."""
     changed, stated = dict(config), set[str]()
     for key in BOTH_FORMS:
         entries = config.get(key) or {}
         nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
         each = entries if nested else {"": entries}
-        results = {kind: entry and change(dict(entry), changed) for kind, entry in each.items()}
+        results = {kind: entry and change(dict(entry), changed, version) for kind, entry in each.items()}
         for entry in results.values():
             if entry and times != 1:
                 entry[ORIGINAL] *= times
@@ -68,66 +206,3 @@ def _completed(
         if outer.get(key) is None and inside.get(key) not in stated and type(value) is not bool
     }
     return outer | added, [f"{key} = {value:.10g}" for key, value in added.items()]
-
-
-def table_of(
-    name: str,
-    title: str,
-    version: str,
-    config: object,
-    takes: str,
-    change: Change,
-    admitted: Callable[[ModelPositions, Mapping[str, Any]], int] | None = None,
-    unread: Sequence[str] = (),
-    rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
-    long_list: str = "",
-) -> PositionTable:
-    """Return the table that a program computes from a config, with the program's defaults and rope dictionaries.
-
-    Args:
-        name: the name of the program's module.
-        title, version: the program's name in sentences, and its release.
-        config: as in ``huggingface.read``.
-        takes: the program whose ``defaults`` are used for missing keys.
-        change: a function of a rope dictionary (for all layers or for one layer type) and the config that returns
-            the dictionary from which ``huggingface.read`` computes the same positional encoding as the program.
-        admitted: a function of the positions and the given rope dictionary that returns the longest input that the
-            program allows by default. The default is the config's length.
-        unread: keys of the config that the program does not know.
-        rotated: a function that changes the positions after reading, if no dictionary can express the change.
-        long_list: the requests for which the program uses LongRoPE's long list, in words; empty if only for long
-            requests.
-    """
-    config = mapping_of(config)
-    part, program = language_part(config)[0], f"{title} {version}"
-    given = rope_dictionary(part)
-    known = defaults(takes).get(str(part.get("model_type")), {})
-    departing = model_files.departing_from(name, title, version, config, part)
-    departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
-    unread = (*unread, *(key for one in departing for key in one.unread))
-    notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
-    for one in departing:
-        part |= {key: value for key, value in (one.default or {}).items() if part.get(key) is None}
-    if long_list and given.get("short_factor") != given.get("long_factor"):
-        notes.append(f"{program} uses the long list of factors {long_list}")
-    times = math.prod(one.times_original for one in departing)
-    part, stated = _changed(part, change, times)
-    part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
-    notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
-    positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
-    positions, departing = model_files.listed(rotated(positions, given), departing, part.get("layer_types") or ())
-    if name != "transformers" and FAMILIES[positions.model_type].backwards:
-        raise InvalidArgument(
-            f"model_type {positions.model_type!r} rotates its pairs backwards, which was checked only in "
-            "transformers; serve it with transformers"
-        )
-    table = position_table.of(
-        positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)
-    )
-    departing = [one for one in departing if has_windows(table) or [*one.sets] != ["window"]]
-    table = model_files.applied(table, departing)
-    return replace(
-        table,
-        pretrained_length=table.pretrained_length and table.pretrained_length // times,
-        not_asked=model_files.unasked(name, version, config, has_windows(table)),
-    )

@@ -49,11 +49,21 @@ def without_unread_factor(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "factor" or kind_of(entry) != "proportional"}
 
 
-def with_served_axes(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
+def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
     """Return positions with the axes that ``get_rope`` in vLLM and SGLang uses: one axis if there is a scaling
     other than YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.
+
+    Raises:
+        InvalidArgument: the scaling is LongRoPE, whose class in both programs fails for interleaved pairs.
     """
-    if (axes := FAMILIES[positions.model_type].axes) is None:
+    family = FAMILIES[positions.model_type]
+    pairings = [recipe.get("pairing") for recipe in positions.rotary_recipes.values()]
+    if kind_of(entry) == "longrope" and "interleaved" in pairings and not family.mscale_scores:
+        raise InvalidArgument(
+            "vLLM and SGLang support lists of factors only for half pairs, but the pairs of model_type "
+            f"{positions.model_type!r} are interleaved; use Linear, Llama3 or YaRN"
+        )
+    if (axes := family.axes) is None:
         return positions
     layout = axes.map if axes.map == "first_last" else "strided" if entry.get("mrope_interleaved") else "chunked"
     several = kind_of(entry) in ("default", "mrope", "yarn")

@@ -83,15 +83,17 @@ def encoding_in_words(text: str) -> str:
     return f"{encoding.name}: {', '.join(words).replace('_', ' ')}"
 
 
-def axes_in_words(axes: tuple[int, ...]) -> str:
-    """Return the number of pairs per axis in words, and whether the axes are chunked or interleaved."""
+def axes_in_words(axes: tuple[int, ...], *, ordered: bool = False) -> str:
+    """Return the number of pairs per axis in words, and whether the axes are chunked or interleaved. The order of
+    chunked axes is stated if it is not 0, 1 … or if ``ordered`` is true.
+    """
     runs = [(axis, len(list(pairs))) for axis, pairs in groupby(axes)]
     count = len(set(axes))
     if len(runs) > count:
         sizes = ", ".join(str(axes.count(axis)) for axis in range(count))
         return f"{count} axes, in interleaved sections of {sizes}: {', '.join(map(str, axes[:6]))} …"
     order, sections = (", ".join(map(str, numbers)) for numbers in zip(*runs, strict=True))
-    by = "" if order == ", ".join(map(str, range(count))) else f", of axes ({order})"
+    by = f", of axes ({order})" if ordered or order != ", ".join(map(str, range(count))) else ""
     one = f"only axis {order}" if by else "one axis"
     return one if count == 1 else f"{count} axes, in chunked sections of {sections}{by}"
 

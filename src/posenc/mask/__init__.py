@@ -2,10 +2,10 @@
 reads the lengths of documents and padding from them.
 """
 
-from posenc.mask.fields import PER_KEY as PER_KEY
-from posenc.mask.fields import PER_QUERY as PER_QUERY
 from posenc.mask.mask import CAUSAL as CAUSAL
 from posenc.mask.mask import EVERYTHING as EVERYTHING
 from posenc.mask.mask import Keys as Keys
 from posenc.mask.mask import Mask as Mask
 from posenc.mask.mask import Queries as Queries
+from posenc.mask.tensors import PER_KEY as PER_KEY
+from posenc.mask.tensors import PER_QUERY as PER_QUERY

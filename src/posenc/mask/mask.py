@@ -12,18 +12,25 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_flag, form, tensors
+from posenc.arguments import as_flag, form
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import is_certain
-from posenc.mask.fields import PER_KEY, PER_QUERY, Row, copied, declared, on_all_axes, whole
-from posenc.mask.lengths import (
+from posenc.mask.tensors import (
+    PER_KEY,
+    PER_QUERY,
     Lengths,
+    Row,
     common_names,
+    copied,
+    declared,
     document_lengths,
     documents_of_chunks,
     known_lengths,
     left_padding,
+    on_all_axes,
+    undeclared,
+    whole,
 )
 from posenc.pytrees import Pytree, narrowed
 
@@ -58,8 +65,7 @@ class Mask(Pytree):
         dense: bool ``(B|1, H|1, T, S)``, True if the query may see the key. Use it for any other rule, such as a
             tree of draft tokens. A dense mask needs T·S bytes, and attention cannot skip blocks of keys.
 
-    A mask is a pytree. It copies the tensors that you pass, so changing them later has no effect; make a new mask
-    for every step.
+    A mask is a pytree of copies of the tensors that you pass, so changing these has no effect; make a new mask.
 
     ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
     separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
@@ -106,16 +112,14 @@ class Mask(Pytree):
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:
-        vars(self).update(causal=as_flag(self.causal, "causal"), **whole(window=self.window, chunk=self.chunk))
+        vars(self).update(
+            causal=self.causal if isinstance(self.causal, bool) else as_flag(self.causal, "causal"),
+            **whole(window=self.window, chunk=self.chunk),
+        )
         for name in self.__dataclass_fields__:
             if name not in self.rows and isinstance(x := getattr(self, name), Tensor) and x.dim():
-                raise InvalidArgument(
-                    f"the field {name} of {type(self).__name__} holds a tensor, but does not declare the axes of "
-                    f"the tensor; write {name}: … = field(default=None, metadata=posenc.mask.PER_QUERY), or "
-                    "PER_KEY"
-                )
+                raise undeclared(name, type(self))
         given = self.tensors()
-        tensors(**given)
         copies = {name: copied(name, x, self.rows[name]) for name, x in given.items()}
         for name in ("order", "segments"):
             q, k = given.get(f"q_{name}"), given.get(f"k_{name}")
@@ -163,9 +167,7 @@ class Mask(Pytree):
         return mask
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
-        """Return a copy that also has this window and chunk. If the mask already has a window, the narrower
-        window applies.
-        """
+        """Return a copy that also has this window and chunk. Of two windows, the narrower applies."""
         windows = [size for size in (window, self.window) if size is not None]
         window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
@@ -325,9 +327,8 @@ class Mask(Pytree):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which of the queries ``first`` … ``last`` − 1 see which of the keys ``start`` … ``keys`` − 1.
-        The result is computed from ``known``, which all blocks share. It is None if every query
-               sees all these keys.
+        """Return which of the queries ``first`` … ``last`` − 1 see which of the keys ``start`` … ``keys`` − 1, from
+        ``known``, which all blocks share. The result is None if every query sees all these keys.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key

@@ -4,17 +4,17 @@ Positions are int64, from 0 to 2^31−1. Positions never have the dtype of activ
 length. Caches, padding, packing and sharded sequences differ only in the positions that you pass.
 """
 
+from posenc.clock import LIMIT as LIMIT
+from posenc.clock import check_positions as check  # noqa: F401  part of this interface
 from posenc.positions.drawn import coupled as coupled
 from posenc.positions.drawn import pose as pose
 from posenc.positions.drawn import randomised as randomised
+from posenc.positions.grids import Device as Device
 from posenc.positions.grids import centred as centred
 from posenc.positions.grids import grid as grid
 from posenc.positions.grids import left_padded_rows as left_padded_rows
 from posenc.positions.grids import midpoints as midpoints
 from posenc.positions.grids import packed_rows as packed_rows
-from posenc.positions.limits import LIMIT as LIMIT
-from posenc.positions.limits import Device as Device
-from posenc.positions.limits import check as check
 from posenc.positions.spans import COUNTINGS as COUNTINGS
 from posenc.positions.spans import Counting as Counting
 from posenc.positions.spans import Image as Image

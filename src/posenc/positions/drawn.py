@@ -7,8 +7,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.arguments import at_least
+from posenc.clock import LIMIT, check_positions
 from posenc.errors import InvalidArgument
-from posenc.positions.limits import LIMIT, Device, check
+from posenc.positions.grids import Device
 
 
 def randomised(
@@ -79,7 +80,7 @@ def coupled(
         InvalidArgument: groups are floats, or a group is not below ``up_to``.
         PositionOutOfRange: a group is negative.
     """
-    check(groups, "groups")
+    check_positions(groups, "groups")
     at_least(1)(up_to, "up_to")
     last = groups.amax(-1, keepdim=True)
     if not int(last.max()) < up_to <= LIMIT:

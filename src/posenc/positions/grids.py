@@ -8,7 +8,8 @@ from torch import Tensor
 
 from posenc.arguments import as_integer, tensors
 from posenc.errors import InvalidArgument
-from posenc.positions.limits import Device
+
+Device = torch.device | str | None
 
 
 def grid(

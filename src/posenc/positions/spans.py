@@ -22,8 +22,7 @@ from torch import Tensor
 
 from posenc.arguments import as_integer, one_of
 from posenc.errors import InvalidArgument
-from posenc.positions.grids import grid
-from posenc.positions.limits import Device
+from posenc.positions.grids import Device, grid
 
 FINEST = 10**6
 """The largest denominator of a duration in seconds. Floats become such fractions: 1/3 is a third."""

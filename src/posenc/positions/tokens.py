@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, tensors
+from posenc.arguments import as_integer, form, tensors
+from posenc.clock import LIMIT
 from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.positions.limits import LIMIT, Device
+from posenc.positions.grids import Device
 
 
 def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
@@ -39,10 +40,9 @@ def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
     ``mask`` is True for real tokens. Padding has position 0; hide padding with ``key_mask=mask`` in attention.
     """
-    tensors(mask=mask)
-    if mask.dtype != torch.bool or mask.dim() != 2:
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 2:
         raise InvalidArgument(
-            f"mask is {mask.dtype} with shape {tuple(mask.shape)}; expected bool (B, T): pass mask.bool()"
+            f"mask is {form(mask)}; expected a bool tensor (B, T): pass torch.as_tensor(mask).bool()"
         )
     return (mask.to(torch.int64).cumsum(-1) - 1).clamp(min=0)
 

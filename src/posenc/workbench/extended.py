@@ -17,13 +17,12 @@ from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods as named
 from posenc.workbench.extension.models import LanguageModel, StudyModel, open_model, open_pretrained
 from posenc.workbench.files import write_texts
-from posenc.workbench.launch.choose import choose
+from posenc.workbench.launch.launcher import choose
 from posenc.workbench.report import extension as report
 from posenc.workbench.report import terminal
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.footprint import check_disk
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.study import check_device
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +78,7 @@ def extend(
     documents: int = 8,
     finetune: int | None = None,
     positions: str = "counted",
+    seed: int = 0,
     longppl: str | Path | None = None,
     beta_fast: float = 32.0,
     device: str = "cpu",
@@ -92,15 +92,14 @@ def extend(
 
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
-        to: the target length in tokens, or as a multiple of the model's trained length; by default ``"8x"`` for a
-            study and ``"2x"`` for other models.
+        to: the target length in tokens or trained lengths; by default ``"8x"`` for a study, else ``"2x"``.
         replace_scaling: replace the scaling in the model's config; if False, a config with a scaling is refused.
         text: a file to read instead of the study's own text or the default text.
         methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
         documents: the largest number of documents to score.
         finetune: the training steps of each method's fine-tune; by default 60 for a study and 0 for other models.
-        positions: the way positions are set in a fine-tune, ``"counted"`` (0, 1, 2, …) or ``"pose"`` (drawn by
-            PoSE).
+        positions: the positions in a fine-tune: ``"counted"`` (0, 1, 2, …) or ``"pose"`` (drawn by PoSE).
+        seed: the seed that draws the windows of a fine-tune and the positions of PoSE.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
         beta_fast: YaRN does not scale pairs that rotate more often than this within the trained length.
         device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
@@ -111,17 +110,11 @@ def extend(
 
     Raises:
         InvalidArgument: a value is invalid for all models, or for this model.
-        StudyError: the model or text cannot be read, the text is too short, or there is too little memory or disk
-            space.
+        StudyError: the model or text cannot be read, the text is too short, or memory or disk space is too small.
     """
     path, console = Path(model), console or terminal.SILENT
-    folder = Path(output or (path / "extension" if path.is_dir() else "extension"))
-    if (folder / "study.toml").exists():
-        raise InvalidArgument(
-            f"output={str(folder)!r} is the folder of a study, whose page would be replaced; choose another folder"
-        )
-    asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
-    check_device(device)
+    folder = _folder(path, output)
+    asked = Request(0, documents, (), finetune or 0, dtype, device, positions, seed)
     launch = choose(launcher)
     opened, data, read = open_model(path, None if text is None else Path(text), device, dtype)
     length = _length(opened, str(to), replace_scaling)
@@ -135,6 +128,16 @@ def extend(
     with _begun(opened, request, folder, console) as (ledger, bar):
         measured = measure(opened, data, read, request, ledger, launch, bar.advance, evaluator, bar.expect)
     return written(opened, measured, folder, command)
+
+
+def _folder(model: Path, output: str | Path | None) -> Path:
+    """Return the folder for the page and the scores, and refuse the folder of a study."""
+    folder = Path(output or (model / "extension" if model.is_dir() else "extension"))
+    if (folder / "study.toml").exists():
+        raise InvalidArgument(
+            f"output={str(folder)!r} is the folder of a study, whose page would be replaced; choose another folder"
+        )
+    return folder
 
 
 @contextmanager

@@ -69,8 +69,7 @@ class Opened:
         """The results by task, from the task's newest run and runs that differ from it only in encoding, seed or
         axis values."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
-        results = {name: newest(self._runs, name) for name in names}
-        return {name: result for name, result in results.items() if result}
+        return {name: newest([run for run in self._runs if run.plan.task == name]) for name in names}
 
     def over_lengths(self, task: str) -> "Drawing":
         """Draw the measure of every encoding at every length, with its interval."""

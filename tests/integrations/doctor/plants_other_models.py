@@ -220,7 +220,7 @@ PLANTS = (
         "llama3_factors_swapped_in_the_blend",
         "llama3_1",
         lambda: {"inv_freq": np.where((L3 > L3_PLAIN / 7.99) & (L3 < L3_PLAIN), L3_PLAIN * 1.125 - L3, L3)},
-        (r"low_freq_factor and high_freq_factor are swapped",),
+        (r"blend between low_freq_factor and high_freq_factor is reversed",),
     ),
     Plant(
         "llama3_factors_swapped",  # in the code of transformers, pairs below the higher one are then divided

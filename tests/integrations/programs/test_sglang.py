@@ -98,7 +98,7 @@ def test_refusals_name_sglang() -> None:
             {**PLAIN, "model_type": "cohere"},
             lists,
             None,
-            "SGLang supports lists of factors only if pairing='half' and all channels rotate",
+            "vLLM and SGLang support lists of factors only for half pairs",
         ),
     ):
         with pytest.raises(InvalidArgument, match=message):

@@ -91,12 +91,8 @@ def survives_inference_mode(subject: Subject) -> None:
         owed(given[3].grad is not None, "no gradient reaches v")
         for name, tensor in zip("xqkv", given, strict=True):
             owed(tensor.grad is None or bool(tensor.grad.isfinite().all()), f"the gradient of {name} is not finite")
-        after = effects(subject, candidate, at)
-        for name, tensor in after.items():
-            # Different kernels may compute the two, and order or fuse two products and a sum differently.
-            near(
-                tensor, before[name], 4 * 2.0**-24 * (1 + before[name].abs().max()), f"{name} after inference mode"
-            )
+        with torch.no_grad():  # so that the same kernels compute both
+            same(effects(subject, candidate, at), before, "after inference mode")
 
 
 @law()

@@ -37,10 +37,12 @@ def test_the_verdict_stands_on_the_numbers_of_its_sentence_alone(
 
 def test_all_models_are_trained_on_as_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = []
-    teach = disputed.teach
+    train_and_test = disputed.train_and_test
     monkeypatch.setattr(disputed, "PLAN", replace(disputed.PLAN, steps=1, test_count=1, lengths=(128, 256)))
     monkeypatch.setattr(disputed, "SEEDS", range(2))
-    monkeypatch.setattr(disputed, "teach", lambda plan, text: plans.append(plan) or teach(plan, text))
+    monkeypatch.setattr(
+        disputed, "train_and_test", lambda plan, text: plans.append(plan) or train_and_test(plan, text)
+    )
     for trained in (128, 256):
         losses = disputed.losses.__wrapped__("alibi", trained)
         assert losses.keys() == {128, 256}

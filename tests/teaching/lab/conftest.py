@@ -9,10 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from posenc.teaching.lab import results
-from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.comparison import Comparison
 from support.photographs import serving, settle
-from support.studies import TINY, inline, python_text
+from support.studies import TINY, ran
 
 
 class Visitor:
@@ -56,6 +54,11 @@ class Visitor:
         refused = self.page.locator(f"#{stage} .error").inner_text()
         assert refused == "", (stage, query)
 
+    def write(self, field: str, text: str) -> None:
+        """Type a text into the field with this selector."""
+        self.page.locator(field).fill(text)
+        self.page.locator(field).press("Enter")
+
     def readouts(self, stage: str) -> dict[str, str]:
         """Names and texts of a stage's readouts."""
         entries = self.page.locator(f"#{stage} .readouts > div").all()
@@ -69,8 +72,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     tiny = replace(
         TINY, tasks=("ordering", "needle", "language"), encodings=("nope", "rotary", "learned(past_end=clamp)")
     )
-    with Ledger(folder, write=True) as ledger:
-        Comparison(tiny, python_text(), ledger).run(inline)
+    ran(tiny, folder)
     results.use(folder)
     yield folder
     results.use(results.DEFAULT)
@@ -85,7 +87,17 @@ def lab(study: Path) -> Iterator[str]:
 @pytest.fixture
 def visitor(lab: str, browser: Any, request: pytest.FixtureRequest) -> Iterator[Visitor]:
     """A fresh visitor; what a test says with ``indirect`` becomes settings of the browser's context."""
-    visitor = Visitor(browser, lab, **getattr(request, "param", {}))
+    yield from _watched(Visitor(browser, lab, **getattr(request, "param", {})))
+
+
+@pytest.fixture
+def offline(browser: Any) -> Iterator[Visitor]:
+    """A visitor of saved pages, who has no network and sees no motion."""
+    yield from _watched(Visitor(browser, "", offline=True, reduced_motion="reduce"))
+
+
+def _watched(visitor: Visitor) -> Iterator[Visitor]:
+    """The visitor, who must have nothing to complain of in the end."""
     yield visitor
     visitor.context.close()
     assert visitor.complaints == []

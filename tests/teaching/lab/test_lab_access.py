@@ -6,7 +6,7 @@ import pytest
 from tools.contact_sheet import FAULTS, SIZES
 
 from posenc.teaching.lab.rooms import ROOMS
-from support.aloud import WINDOWS, hindrances, violations
+from support.aloud import HINDRANCES, WINDOWS, hindrances, violations
 from support.photographs import reveal
 
 pytestmark = pytest.mark.browser
@@ -45,6 +45,9 @@ WIDEN = """() => { const sheet = new CSSStyleSheet();
   sheet.replaceSync("* { letter-spacing: 0.06em !important; }");
   document.adoptedStyleSheets = [sheet]; }"""
 
+WIDE = "() => [document.documentElement.scrollWidth].filter((width) => width > innerWidth)"
+"""How wide a page is that must be scrolled sideways."""
+
 
 @pytest.mark.parametrize(
     "path", [pytest.param(path, marks=() if path in TELLING else pytest.mark.slow) for path in PAGES]
@@ -71,7 +74,7 @@ def test_names_sizes_contrast_and_a_narrow_window(visitor: Any, path: str) -> No
     page.set_viewport_size({"width": 320, "height": 740})
     page = visitor.open(path)
     page.evaluate(WIDEN)
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 320
+    assert page.evaluate(WIDE) == []
 
 
 @pytest.mark.parametrize("visitor", [{"color_scheme": "dark"}], indirect=True, ids=["dark"])
@@ -139,35 +142,21 @@ CUT = """() => { const svg = document.querySelector(".plane > svg"), box = svg.g
 
 
 @pytest.mark.parametrize("visitor", [{"viewport": {"width": 390, "height": 844}}], indirect=True, ids=["390"])
-def test_a_phone_shows_the_words_of_both_arrows_whole(visitor: Any) -> None:
-    for state in ("m=12&offset=0", "m=16&offset=0"):
-        page = visitor.open(f"/?{state}")
-        for width in (390, 320):
-            page.set_viewport_size({"width": width, "height": 740})
-            assert page.evaluate(CUT) == 0, (state, width)
+@pytest.mark.parametrize("state", ["m=12&offset=0", "m=16&offset=0"])
+def test_a_phone_shows_the_words_of_both_arrows_whole(visitor: Any, state: str) -> None:
+    page = visitor.open(f"/?{state}")
+    for width in (390, 320):
+        page.set_viewport_size({"width": width, "height": 740})
+        assert page.evaluate(CUT) == 0, width
 
 
-def test_the_check_of_a_narrow_window_can_fail(visitor: Any) -> None:
-    visitor.page.set_viewport_size({"width": 320, "height": 740})
-    page = visitor.open("/rotation")
-    page.evaluate("() => { document.querySelector('.stage-head').style.minWidth = '400px'; }")
-    assert page.evaluate("() => document.documentElement.scrollWidth") > 320
-
-
-def test_the_check_for_contrast_can_fail(visitor: Any) -> None:
-    page = visitor.open("/")
-    page.evaluate("() => { document.querySelector('h1').style.color = '#bbbbbb'; }")
-    assert any(found.startswith("contrast") and "Only the distance counts" in found for found in hindrances(page))
-
-
-def test_the_page_can_be_read_before_any_script(lab: str, browser: Any) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(f"{lab}/rotation")
+@pytest.mark.parametrize("visitor", [{"java_script_enabled": False}], indirect=True, ids=["no script"])
+def test_the_page_can_be_read_before_any_script(visitor: Any) -> None:
+    page = visitor.page
+    page.goto(f"{visitor.address}/rotation")
     assert page.locator("h1").inner_text() == "Why does RoPE see only the offset?"
     assert page.locator("math").count() >= 1
     assert page.locator("#shift-both-m").input_value() == "1"
-    context.close()
 
 
 BEYOND = """() => [...document.querySelectorAll(".stage.current *, .walk *")]
@@ -231,43 +220,96 @@ def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, roo
         page.set_viewport_size({"width": 1280, "height": 800})
 
 
-def test_the_checks_of_a_contact_sheet_can_fail(visitor: Any) -> None:
-    page = visitor.open("/rotation", "pairings")
+def styled(css: str) -> str:
+    """A script that gives the page this style besides its own."""
+    return f"() => {{ const s = new CSSStyleSheet(); s.replaceSync('{css}'); document.adoptedStyleSheets = [s]; }}"
 
-    def faults(style: str) -> str:
-        sheet = "const sheet = new CSSStyleSheet(); sheet.replaceSync(css); document.adoptedStyleSheets = [sheet];"
-        page.evaluate(f"(css) => {{ {sheet} }}", style)
+
+STRIKE = """() => { const [curve, name] = [".curve", ".name-end"].map((e) => document.querySelector("#weights "+e));
+  const { x, y } = curve.getPointAtLength(curve.getTotalLength() / 2);
+  name.setAttribute("x", x - 10);
+  name.setAttribute("y", y); }"""
+RENAME = "() => { document.querySelector('nav.stages a').textContent = '1'; }"
+ONE_END = """() => { const [one, other] = document.querySelectorAll("#weights .leader");
+  other.setAttribute("d", one.getAttribute("d")); }"""
+OVER_EACH_OTHER = "() => document.querySelectorAll('#weights svg text').forEach((e) => e.setAttribute('x', 40))"
+SMALLER_NUMBER = "() => { document.querySelector('#shift-both .readouts .number').className = ''; }"
+
+BREAKS = {
+    "narrow": (320, "/rotation", "", [(styled(".stage-head { min-width: 400px; }"), WIDE, "")]),
+    "first page": (
+        1280,
+        "/",
+        "",
+        [("() => { document.querySelector('h1').style.color = '#bbbbbb'; }", HINDRANCES, "contrast")],
+    ),
+    "contact sheet": (
+        1280,
+        "/rotation",
+        "pairings",
+        [
+            (styled(".grid .row { flex-basis: 1rem !important; }"), FAULTS, "of its height"),
+            (styled(".panels .panel { width: 40%; }"), FAULTS, "to one side"),
+        ],
+    ),
+    "contact sheet of a phone": (
+        390,
+        "/rotation",
+        "pairings",
+        [
+            (styled(".stage-head { height: 36rem; }"), FAULTS, "of the picture is in view"),
+            (
+                styled(".bench { position: static !important; } .controls { padding-top: 40rem; }"),
+                FAULTS,
+                "not in view with the picture: position",
+            ),
+        ],
+    ),
+    "tall picture of a phone": (
+        390,
+        "/rotation",
+        "pairings",
+        [(styled("#room .panels { height: 50rem !important; }"), FAULTS, "not in view with the picture: position")],
+    ),
+    "numbers": (
+        1280,
+        "/rotation?m=2",
+        "shift-both",
+        [
+            (styled("#shift-both .readouts .number { width: 3rem; }"), FAULTS, "cut off: −1.100"),
+            (SMALLER_NUMBER, FAULTS, "no number is the largest"),
+        ],
+    ),
+    "names and window": (
+        1280,
+        "/bias",
+        "weights",
+        [
+            (RENAME, FAULTS, "a stage is named 1"),
+            (ONE_END, FAULTS, "lines that end in one place have a name each"),
+            (styled("#weights .tries { margin-top: 60rem; }"), BEYOND, ""),
+            (STRIKE, HINDRANCES, "struck through"),
+            (OVER_EACH_OTHER, HINDRANCES, "over each other"),
+            (styled("#weights .readouts { height: 2rem; overflow: auto; }"), HIDDEN, ""),
+            (styled("#weights .answer { margin-left: 80rem; }"), HINDRANCES, "beyond the window"),
+        ],
+    ),
+}
+"""A window's width, a page, a stage, and what breaks it: a script, the check that finds it, and what that says."""
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_the_checks_can_fail(visitor: Any, case: str) -> None:
+    width, path, stage, faults = BREAKS[case]
+    visitor.page.set_viewport_size({"width": width, "height": 844 if width < 1280 else 800})
+    page = visitor.open(path, stage)
+    for script, check, said in faults:
+        assert not [found for found in page.evaluate(check) if said in str(found)], said
+        page.evaluate(script)
         page.wait_for_timeout(60)
-        return "; ".join(page.evaluate(FAULTS))
-
-    assert faults("") == ""
-    assert "of its height" in faults(".grid .row { flex-basis: 1rem !important; }")
-    assert "to one side" in faults(".panels .panel { width: 40%; }")
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert faults("") == ""
-    assert "of the picture is in view" in faults(".stage-head { height: 36rem; }")
-    still = ".bench { position: static !important; } .controls { padding-top: 40rem; }"
-    assert "not in view with the picture: position" in faults(still)
-    assert "not in view with the picture: position" in faults("#room .panels { height: 50rem !important; }")
+        assert [found for found in page.evaluate(check) if said in str(found)], said
 
 
-def test_the_checks_of_numbers_and_names_can_fail(visitor: Any) -> None:
-    page = visitor.open("/bias", "weights")
-    assert page.evaluate(FAULTS) == []
-    page.locator("nav.stages a").first.evaluate("(e) => { e.textContent = '1'; }")
-    assert page.evaluate(FAULTS) == ["a stage is named 1"]
-    page.locator("nav.stages a").first.evaluate("(e) => { e.textContent = 'Weights'; }")
-    page.locator("#weights .leader").evaluate_all("(all) => all[1].setAttribute('d', all[0].getAttribute('d'))")
-    assert page.evaluate(FAULTS) == ["lines that end in one place have a name each"]
-    page = visitor.open("/rotation?m=2", "shift-both")
-    assert page.evaluate(FAULTS) == []
-    page.locator("#shift-both .readouts .number").evaluate("(e) => { e.style.width = '3rem'; }")
-    assert page.evaluate(FAULTS) == ["cut off: −1.100"]
-    page.locator("#shift-both .readouts .number").evaluate("(e) => { e.className = ''; }")
-    assert "no number is the largest" in page.evaluate(FAULTS)
-
-
-SLOW = pytest.mark.slow
 A4 = {"viewport": {"width": 718, "height": 1000}}
 """Its width between margins of 1 cm, at 96 pixels an inch."""
 
@@ -302,25 +344,6 @@ def test_what_a_choice_does_not_use_is_not_offered(visitor: Any, address: str, c
     assert page.locator(f"#{control}").is_visible()
     page.locator(f"#{chosen}").check()
     assert not page.locator(f"#{control}").is_visible()
-
-
-def test_the_checks_of_a_window_can_fail(visitor: Any) -> None:
-    page = visitor.open("/bias", "weights")
-    page.evaluate("() => { document.querySelector('#weights .tries').style.marginTop = '60rem'; }")
-    assert page.evaluate(BEYOND)
-    page.evaluate("() => document.querySelectorAll('#weights svg text').forEach((e) => e.setAttribute('x', 40))")
-    assert any(found.startswith("over each other") for found in hindrances(page))
-    page.evaluate(
-        """() => { const [curve, name] = [".curve", ".name-end"].map((e) => document.querySelector("#weights "+e));
-          const { x, y } = curve.getPointAtLength(curve.getTotalLength() / 2);
-          name.setAttribute("x", x - 10);
-          name.setAttribute("y", y); }"""
-    )
-    assert any(found.startswith("struck through") for found in hindrances(page))
-    page.locator("#weights .readouts").evaluate("(e) => { e.style.cssText = 'height: 2rem; overflow: auto'; }")
-    assert page.evaluate(HIDDEN)
-    page.evaluate("() => { document.querySelector('#weights .answer').style.marginLeft = '80rem'; }")
-    assert any(found.startswith("beyond the window") for found in hindrances(page))
 
 
 @pytest.mark.slow

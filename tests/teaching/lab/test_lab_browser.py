@@ -48,8 +48,7 @@ def test_a_patch_of_the_picture_is_pointed_at(visitor: Any) -> None:
     page.locator("#picture .matrix .cell").first.click()  # numbers beside it set nothing
     assert page.locator("#picture-at_row").input_value() == "3"
     page.locator("#picture-side-8").check()  # eight rows are left, and the patch stays inside
-    page.locator("#picture-at_column").fill("15")
-    page.locator("#picture-at_column").press("Enter")
+    visitor.write("#picture-at_column", "15")
     visitor.answered("picture", "side=8&at_row=3&at_column=7")
 
 
@@ -91,8 +90,7 @@ def test_break_it(visitor: Any) -> None:
     page.locator("#shuffle-causal").check()
     visitor.answered("shuffle", "encoding=alibi&causal=1")
     assert visitor.readouts("shuffle")["status"] == "changed"
-    page.locator("#shuffle-sentence").fill("a dog  bites me")  # a new sentence starts reversed
-    page.locator("#shuffle-sentence").press("Enter")
+    visitor.write("#shuffle-sentence", "a dog  bites me")  # a new sentence starts reversed
     visitor.answered("shuffle", "sentence=a+dog+bites+me&order=3-2-1-0&encoding=alibi&causal=1")
     assert page.locator("#shuffle .chips").inner_text().split() == ["me", "bites", "dog", "a"]
 
@@ -191,8 +189,7 @@ def test_a_page_that_comes_back_asks_anew(visitor: Any) -> None:
     """A browser may keep a page that was left, and show it again as it was."""
     page = visitor.open("/bias", "weights")
     page.evaluate("() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
-    page.locator("#weights-some").fill("12")
-    page.locator("#weights-some").press("Enter")
+    visitor.write("#weights-some", "12")
     visitor.answered("weights", "some=12")
 
 
@@ -212,7 +209,6 @@ def test_every_guess_hides_the_answer_alone_is_judged_in_words_and_asked_once(
     visitor: Any, room: str, stage: Stage
 ) -> None:
     guess = stage.guess
-    assert guess is not None
     page = visitor.open(f"/{room}", stage.question)
     visitor.answered(stage.question, urlencode(guess.before))
     place = page.locator(f"#{stage.question}")
@@ -400,8 +396,7 @@ def test_a_page_is_laid_out_a_few_times_for_a_step_not_once_for_each_panel(visit
         return int(found["LayoutCount"])
 
     before = layouts()
-    page.locator("#bias-few").fill("7")
-    page.locator("#bias-few").press("Enter")
+    visitor.write("#bias-few", "7")
     visitor.answered("bias", "few=7")
     page.evaluate("() => new Promise(requestAnimationFrame)")
     assert layouts() - before <= 12

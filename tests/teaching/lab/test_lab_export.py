@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from posenc.teaching.lab.rooms import Stage, find
 from posenc.teaching.lessons.card import DECK
 from posenc.teaching.lessons.example import EXAMPLE
 from support.lab import reply
-from support.photographs import reveal, settle
+from support.photographs import reveal
 
 EXPORTED = [stage for _, stage in rooms.stages().values()]
 
@@ -120,31 +119,12 @@ def test_a_stage_that_is_too_much_gives_up_the_stops_that_weigh_most(monkeypatch
     assert len(stops["length"]) < 10
 
 
-def test_the_bundle_defines_every_name_once() -> None:
-    for entry in (page.STATIC / "lab.js", assets.STATIC / "report.js"):
-        script = assets.bundle(entry)
-        names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.M)
-        assert len(names) == len(set(names))
-        assert not re.search(r"^(import|export) ", script, re.M)
-
-
-@pytest.fixture
-def offline(browser: Any) -> Iterator[Any]:
-    """A page on which nothing may go wrong: no error in the console, no request that fails or leaves home."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)
-    page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}"))
-    page.on("request", lambda request: None if OWN.match(request.url) else wrong.append(f"left: {request.url}"))
-    page.on("response", lambda got: wrong.append(f"{got.status}: {got.url}") if got.status >= 400 else None)
-    yield page
-    assert wrong == []
-    context.close()
-
-
-OWN = re.compile("(file|data|blob|about):")
+@pytest.mark.parametrize("entry", [page.STATIC / "lab.js", assets.STATIC / "report.js"], ids=lambda path: path.name)
+def test_the_bundle_defines_every_name_once(entry: Path) -> None:
+    script = assets.bundle(entry)
+    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.M)
+    assert len(names) == len(set(names))
+    assert not re.search(r"^(import|export) ", script, re.M)
 
 
 @pytest.fixture(scope="module")
@@ -161,25 +141,24 @@ def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(offline: Any
     html = written["rotation.html"].read_text("utf-8")
     assert "http://127" not in html
     assert '<a href="../index.html">Docs</a>' in html
-    offline.goto(f"{written['rotation.html'].as_uri()}?m=3#shift-both")
-    settle(offline)
-    assert "−1.100" in offline.locator("#shift-both .readouts").inner_text()
-    assert offline.locator("#shift-both .tip").all_text_contents() == ["dog 3", "man 5"]
-    for link in offline.locator("#shift-both a.try").all():
+    page = offline.open(f"{written['rotation.html'].as_uri()}?m=3", "shift-both")
+    assert "−1.100" in page.locator("#shift-both .readouts").inner_text()
+    assert page.locator("#shift-both .tip").all_text_contents() == ["dog 3", "man 5"]
+    for link in page.locator("#shift-both a.try").all():
         link.click()
-        offline.locator("#shift-both .error").wait_for(state="hidden")
-    offline.locator("#shift-both-m").fill("900")
-    offline.locator("#shift-both-m").press("Enter")
-    offline.locator("#shift-both .tip", has_text="dog 16").wait_for()  # the nearest that it holds
-    assert offline.locator("#shift-both-m").input_value() == "16"
-    assert offline.locator("#shift-both .error").is_hidden()
-    with offline.expect_download() as download:
-        offline.locator('#shift-both button[data-kind="png"]').click()
-    assert download.value.path().read_bytes().startswith(b"\x89PNG")
-    offline.locator("#theme").click()
-    with offline.expect_download() as download:
-        offline.locator('#shift-both button[data-kind="svg"]').click()
-    picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
+        page.locator("#shift-both .error").wait_for(state="hidden")
+    offline.write("#shift-both-m", "900")
+    page.locator("#shift-both .tip", has_text="dog 16").wait_for()  # the nearest that it holds
+    assert page.locator("#shift-both-m").input_value() == "16"
+    assert page.locator("#shift-both .error").is_hidden()
+    page.locator("#theme").click()
+    saved = {}
+    for kind in ("png", "svg"):
+        with page.expect_download() as download:
+            page.locator(f'#shift-both button[data-kind="{kind}"]').click()
+        saved[kind] = download.value.path().read_bytes()
+    assert saved["png"].startswith(b"\x89PNG")
+    picture = ElementTree.fromstring(saved["svg"])
     assert picture.get("data-theme") == "dark", "a picture has the paper that its reader chose"
 
 
@@ -222,19 +201,6 @@ def exported(study: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     return folder, sum(after[2:4]) - sum(before[2:4])
 
 
-@pytest.fixture(scope="module")
-def site(exported: tuple[Path, float]) -> Path:
-    return exported[0]
-
-
-@pytest.mark.slow
-def test_the_export_takes_a_minute_of_a_processor(exported: tuple[Path, float]) -> None:
-    assert exported[1] <= MOST_SECONDS
-
-
-MOST_SECONDS = 60
-
-
 PACKED = export.packed
 
 
@@ -242,21 +208,6 @@ DRAWN = """() => [...document.querySelectorAll(".stage.current .panel :is(.field
   .map((e) => e.checkVisibility() && e.getBoundingClientRect())
   .filter((box) => box && box.width > 40 && box.height > 40).length"""
 """How many pictures the stage on show has drawn."""
-
-
-def shows(page: Any, address: str, stage: Stage) -> None:
-    """Open a stage there: it has its title and its picture, and says nothing of an error."""
-    page.goto("about:blank")
-    page.goto(address)
-    settle(page)
-    state = stage.guess.after if stage.guess and reveal(page) else {}
-    page.locator(f"#{stage.question}.current").wait_for()
-    assert page.locator(".current .error").is_hidden(), (
-        stage.question,
-        page.locator(".current .error").inner_text(),
-    )
-    assert page.locator(".current .answer").inner_text() == stage.answer(state).title
-    assert page.evaluate(DRAWN), stage.question
 
 
 def test_the_card_is_what_a_space_reads_and_pages_say_what_they_show(written: dict[str, Path]) -> None:
@@ -277,7 +228,11 @@ def test_the_card_is_what_a_space_reads_and_pages_say_what_they_show(written: di
 
 
 @pytest.mark.slow
-def test_the_whole_site_is_small_and_so_is_every_first_picture(site: Path) -> None:
+def test_the_whole_site_takes_a_minute_of_a_processor_and_is_small_and_so_is_every_first_picture(
+    exported: tuple[Path, float],
+) -> None:
+    site, seconds = exported
+    assert seconds <= 60
     sizes = {path.relative_to(site).as_posix(): path.stat().st_size for path in site.rglob("*.*")}
     assert sum(sizes.values()) <= 10_000_000
     for room in rooms.ROOMS:
@@ -332,21 +287,29 @@ EVERY_STOP = """async () => {
 
 
 @pytest.mark.slow
-def test_every_stage_and_try_opens_from_a_file_and_every_control_moves(offline: Any, site: Path) -> None:
-    moved, unanswered = 0, {}
+def test_every_stage_and_try_opens_from_a_file_and_every_control_moves(
+    offline: Any, exported: tuple[Path, float]
+) -> None:
+    """A stage has its title and its picture, and says nothing of an error."""
+    moved, unanswered, page, site = 0, {}, offline.page, exported[0].as_uri()
     for room in rooms.ROOMS:
         for stage in room.stages:
-            shows(offline, f"{site.as_uri()}/{room.name}.html#{stage.question}", stage)
-            for link in offline.locator(".current a.try").all():
+            page.goto("about:blank")
+            offline.open(f"{site}/{room.name}.html", stage.question)
+            state = stage.guess.after if stage.guess and reveal(page) else {}
+            page.locator(f"#{stage.question}.current").wait_for()
+            assert page.locator(".current .error").inner_text() == "", stage.question
+            assert page.locator(".current .answer").inner_text() == stage.answer(state).title
+            assert page.evaluate(DRAWN), stage.question
+            for link in page.locator(".current a.try").all():
                 link.click()
-                offline.wait_for_timeout(30)
-                assert offline.locator(".current .error").is_hidden(), (stage.question, link.inner_text())
-            wrong, stops = offline.evaluate(EVERY_STOP)
+                page.wait_for_timeout(30)
+                assert page.locator(".current .error").is_hidden(), (stage.question, link.inner_text())
+            wrong, stops = page.evaluate(EVERY_STOP)
             unanswered |= {stage.question: wrong} if wrong else {}
             moved += stops
     assert unanswered == {}
     assert moved > 1000
-    offline.goto(f"{site.as_uri()}/index.html")
-    settle(offline)
-    offline.goto(f"{site.as_uri()}/check.html")
-    offline.locator("#quiz .card").wait_for()
+    offline.open(f"{site}/index.html")
+    page.goto(f"{site}/check.html")
+    page.locator("#quiz .card").wait_for()

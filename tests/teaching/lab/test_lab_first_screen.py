@@ -3,11 +3,10 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
-from teaching.lab.conftest import Visitor
 
 pytestmark = pytest.mark.browser
 
@@ -36,12 +35,14 @@ def cold() -> Iterator[subprocess.Popen[str]]:
         started.terminate()
 
 
+@pytest.fixture
+def lab(cold: subprocess.Popen[str]) -> str:
+    return f"http://{urlsplit(cold.stdout.readline().split()[4]).netloc}"
+
+
 def test_the_first_screen_paints_and_moves_with_torch_not_imported(
-    cold: subprocess.Popen[str], browser: object
+    cold: subprocess.Popen[str], visitor: Any
 ) -> None:
-    assert cold.stdin is not None
-    assert cold.stdout is not None
-    visitor = Visitor(browser, f"http://{urlsplit(cold.stdout.readline().split()[4]).netloc}")
     page = visitor.open("/")
     assert visitor.readouts("shift-both")["score (rotated q·k)"] == "−1.100"
     page.get_by_role("button", name="position m of “dog”: on by one").click()
@@ -50,5 +51,3 @@ def test_the_first_screen_paints_and_moves_with_torch_not_imported(
     assert page.locator(".tip").all_text_contents() == ["dog 2", "man 4"]
     print(file=cold.stdin, flush=True)
     assert cold.stdout.readline() == "False\n"
-    visitor.context.close()
-    assert visitor.complaints == []

@@ -3,8 +3,9 @@
 import http.client
 import json
 import os
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,18 +26,15 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def drag(netloc: str, seconds: float, bad: list[str], done: list[int]) -> None:
-    """One slider: ask, wait for the answer, ask for the next value."""
-    connection = http.client.HTTPConnection(netloc, timeout=60)
+def drag(netloc: str, seconds: float) -> int:
+    """One slider: ask, wait for the answer, ask for the next value; how many answers came."""
     until, count = time.monotonic() + seconds, 0
-    while time.monotonic() < until:
-        status, body = get(connection, f"/api/heatmap?first={count % 60}&second=2&width=64")
-        count += 1
-        if status != 200 or b'"panels"' not in body:
-            bad.append(f"{status}: {body[:100]!r}")
-            break
-    done.append(count)
-    connection.close()
+    with closing(http.client.HTTPConnection(netloc, timeout=60)) as connection:
+        while time.monotonic() < until:
+            status, body = get(connection, f"/api/heatmap?first={count % 60}&second=2&width=64")
+            assert (status, b'"panels"' in body) == (200, True), body[:100]
+            count += 1
+    return count
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
@@ -48,16 +46,8 @@ def test_fifty_drags_at_once(lab: str, seconds: float) -> None:
         assert get(connection, f"/api/heatmap?first={position}&second=2&width=64")[0] == 200
     connection.close()  # an idle one is closed by the server meanwhile
     before = resident()
-    bad: list[str] = []
-    done: list[int] = []
-    drags = [threading.Thread(target=drag, args=(netloc, seconds, bad, done)) for _ in range(50)]
-    for thread in drags:
-        thread.start()
-    for thread in drags:
-        thread.join()
-    assert bad == []
-    assert len(done) == 50
-    assert min(done) >= 1  # nobody starves
+    with ThreadPoolExecutor(50) as pool:
+        assert min(pool.map(drag, [netloc] * 50, [seconds] * 50)) >= 1  # nobody starves
     # 50 answers of about 10 kB under way with their sockets: far below what 50 views kept alive would hold.
     assert resident() - before < 100 * MEGABYTE
     connection = http.client.HTTPConnection(netloc, timeout=60)

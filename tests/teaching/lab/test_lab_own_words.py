@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import torch
@@ -42,6 +43,7 @@ def saved_page(folder: Path) -> str:
     return f"file://{folder}/order.html"
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_drawn_texts_give_the_librarys_numbers(visitor: Any, count: int) -> None:
     texts = drawn_texts(count)
@@ -52,10 +54,9 @@ def test_drawn_texts_give_the_librarys_numbers(visitor: Any, count: int) -> None
         texts,
     )
     encodings = {name: make(name) for name in COMPUTED}
-    with torch.no_grad():
-        for (words, name, causal), outputs in zip(texts, computed, strict=True):
-            want = attend(words, encodings[name], causal=causal)
-            assert float((torch.tensor(outputs) - want).abs().max()) <= 1e-5, words
+    for (words, name, causal), outputs in zip(texts, computed, strict=True):
+        want = attend(words, encodings[name], causal=causal)
+        assert float((torch.tensor(outputs) - want).abs().max()) <= 1e-5, words
 
 
 @pytest.mark.parametrize(
@@ -68,14 +69,10 @@ def test_drawn_texts_give_the_librarys_numbers(visitor: Any, count: int) -> None
     ],
 )
 def test_a_saved_page_paints_a_sentence_as_the_library_does(
-    browser: Any, tmp_path: Path, state: dict[str, str]
+    offline: Any, tmp_path: Path, state: dict[str, str]
 ) -> None:
-    address = saved_page(tmp_path)
-    opened = browser.new_page(reduced_motion="reduce")
-    wrong: list[str] = []
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    asked = state | {"sentence": "I love you"}
-    opened.goto(f"{address}?{'&'.join(f'{name}={text}' for name, text in asked.items())}")
+    asked, opened = state | {"sentence": "I love you"}, offline.page
+    opened.goto(f"{saved_page(tmp_path)}?{urlencode(asked)}")
     opened.locator("#shuffle .cell").first.wait_for()
     want = find("shuffle").answer(asked)
     assert opened.locator("#shuffle .answer").inner_text() == want.title
@@ -85,20 +82,17 @@ def test_a_saved_page_paints_a_sentence_as_the_library_does(
         cells = [[float(n.replace("−", "-")) for n in row.locator(".number").all_inner_texts()] for row in rows]
         torch.testing.assert_close(torch.tensor(cells), panel.values, atol=5.1e-3, rtol=0)  # type: ignore[union-attr]
     assert opened.locator("#shuffle .readouts .number dd").inner_text() == want.readouts["output values changed"]
-    opened.locator("#shuffle-sentence").fill("a dog bites the man")
-    opened.locator("#shuffle-sentence").press("Enter")
+    offline.write("#shuffle-sentence", "a dog bites the man")
     opened.locator("#shuffle .key", has_text="the").first.wait_for()
-    opened.close()
-    assert wrong == []
 
 
-def test_what_a_saved_page_cannot_compute_is_said(browser: Any, tmp_path: Path) -> None:
-    address = saved_page(tmp_path)
-    opened = browser.new_page()
-    for query, said in (
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
         ("sentence=I+love+you&encoding=cope&remove=0", "posenc lab computes all"),
         ("sentence=alone&order=0", "has 1 words; write 2 to 8"),
-    ):
-        opened.goto(f"{address}?{query}")
-        opened.locator("#shuffle .error", has_text=said).wait_for()
-    opened.close()
+    ],
+)
+def test_what_a_saved_page_cannot_compute_is_said(offline: Any, tmp_path: Path, query: str, said: str) -> None:
+    offline.page.goto(f"{saved_page(tmp_path)}?{query}")
+    offline.page.locator("#shuffle .error", has_text=said).wait_for()

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from posenc.teaching.lab import results
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.lessons.example import EXAMPLE
 from posenc.workbench.run.checkpoint import load_weights
-from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks import TASKS as KNOWN
 from support.blocks import strays
 from support.lab import reply
+from support.studies import runs_in
 from support.views import only
 
 
@@ -28,27 +29,22 @@ def test_the_tasks_offered_are_those_there_are() -> None:
 
 def test_curves_are_the_ledgers_numbers(study: Path) -> None:
     panel = only(results.curves("needle"), Lines)
-    with Ledger(study) as ledger:
-        runs = [run for run in ledger.runs() if run.plan.task == "needle"]
+    runs = {run.plan.encoding: run for run in runs_in(study) if run.plan.task == "needle"}
     for line in panel.lines:
-        (run,) = (run for run in runs if run.plan.encoding == line.encoding)
+        run = runs[line.encoding]
         cells = [run.cell(length, "accuracy") for length in run.plan.lengths]
         assert line.values.tolist() == pytest.approx([cell.value for cell in cells if cell])
         assert line.hollow  # two steps teach nobody
 
 
-def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        StudyError, match=r"has no run of the task 'recent' yet; type: posenc compare --tasks recent"
-    ):
-        find("curves").answer({"task": "recent"})
-
-
-def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(results._shelf, "study", EXAMPLE)
-    with pytest.raises(
-        StudyError, match=r"^the example study has no run of the task 'recent' yet; type: posenc compare"
-    ):
+@pytest.mark.parametrize("example", [False, True])
+def test_what_is_missing_is_said_of_the_example_without_a_path_of_this_machine(
+    example: bool, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(results._shelf, "study", EXAMPLE if example else study)
+    name = "the example study" if example else re.escape(f"{study}")
+    missing = "has no run of the task 'recent' yet; type: posenc compare --tasks recent"
+    with pytest.raises(StudyError, match=f"^.?{name}.? {missing}"):
         find("curves").answer({"task": "recent"})
 
 
@@ -81,8 +77,7 @@ def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it(fol
         path for path in every if folder in path.parents and (folder.name == "twice" or "twice" not in path.parts)
     ]
     files = {str(path.relative_to(folder)) for path in inside}
-    with Ledger(folder) as ledger:
-        runs = ledger.runs()
+    runs = runs_in(folder)
     assert {run.plan.task for run in runs} == tasks
     assert {run.plan.encoding for run in runs} >= {
         "nope",

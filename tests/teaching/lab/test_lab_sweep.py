@@ -1,4 +1,4 @@
-"""Every stop of every control and all corners are answered in what JSON can state."""
+"""All corners of the controls of a stage are answered in what JSON can state."""
 
 import itertools
 import json
@@ -32,10 +32,8 @@ def answered(stage: Stage, state: dict[str, str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.question)
-def test_every_stop_and_every_corner_is_answered(study: Path, stage: Stage) -> None:
-    for control in stage.controls:
-        for text in control.settable:
-            answered(stage, {control.name: text})
+def test_every_corner_is_answered(study: Path, stage: Stage) -> None:
+    """Headlines are tested at every stop of one control alone."""
     names = [control.name for control in stage.controls if control.settable]
     sides = [ends(control)[:: max(1, len(ends(control)) - 1)] for control in stage.controls if control.settable]
     for corner in itertools.product(*sides):

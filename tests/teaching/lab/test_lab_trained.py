@@ -8,11 +8,11 @@ import torch
 from posenc.errors import UnknownName
 from posenc.teaching.lab import trained
 from posenc.teaching.lessons.example import EXAMPLE
-from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import evaluate, task_of
 from posenc.workbench.study.trained_weights import language_models
 from posenc.workbench.tasks.text import load
 from support.blocks import strays
+from support.studies import runs_in
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,7 @@ from support.blocks import strays
 def test_kept_weights_repeat_what_their_ledger_measured(study: Path, length: int) -> None:
     """Weights in 16 bits are off by at most 2^-11 of each, and so are losses of this size; most by 1.1e-4."""
     models = language_models(study)
-    with Ledger(study) as ledger:
-        runs = {run.plan.encoding: run for run in ledger.runs() if run.plan.task == "language"}
+    runs = {run.plan.encoding: run for run in runs_in(study) if run.plan.task == "language"}
     assert models.keys() == runs.keys() == {"nope", "sinusoidal", "learned(past_end=clamp)", "alibi", "rotary"}
     for name, run in runs.items():
         assert run.plan.train_length == length

@@ -20,6 +20,7 @@ from posenc.workbench.tasks.text import Text
 from support.launch_jobs import ASSERT, REASONS, Heard, counting, failing, seeing
 
 MIG = [f"MIG-{number}" for number in range(8)]
+NO_SHARE = "must be a whole number, or a share of a GPU between 0 and 1"
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +66,17 @@ def test_a_job_has_its_threads_text_modules_and_accelerator_and_does_not_hear_ct
     assert sees["deaf"]
 
 
-def test_as_many_workers_as_this_process_may_use_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("quota", "workers"), [("", 4), ("max 100000", 4), ("250000 100000", 3), ("50000 100000", 1)]
+)
+def test_as_many_workers_as_this_process_may_use_cores(
+    quota: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {3, 5, 8, 13}, raising=False)
     monkeypatch.setattr(machine, "QUOTA", tmp_path / "cpu.max")
-    for quota, workers in (("", 4), ("max 100000", 4), ("250000 100000", 3), ("50000 100000", 1)):
-        machine.QUOTA.write_text(f"{quota}\n")
-        assert len(Local().devices) == workers
+    machine.QUOTA.write_text(f"{quota}\n")
+    assert len(Local().devices) == workers
 
 
 @pytest.mark.parametrize(
@@ -135,11 +140,14 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
         check(8, 1, large)
 
 
-@pytest.mark.parametrize("gpus", [-1, 1.5, float("nan"), float("inf")])
-def test_needs_that_no_machine_can_meet_are_refused(gpus: float) -> None:
-    with pytest.raises(InvalidArgument, match="must be a whole number, or a share of a GPU between 0 and 1"):
-        Requirements(gpus=gpus)
-    with pytest.raises(InvalidArgument, match="cpus=0 must be at least 1"):
-        Requirements(cpus=0)
-    with pytest.raises(InvalidArgument, match="workers=-1 must be at least 1"):
-        Local(-1)
+@pytest.mark.parametrize(
+    ("kind", "need", "message"),
+    [
+        *((Requirements, {"gpus": gpus}, NO_SHARE) for gpus in (-1, 1.5, float("nan"), float("inf"))),
+        (Requirements, {"cpus": 0}, "cpus=0 must be at least 1"),
+        (Local, {"workers": -1}, "workers=-1 must be at least 1"),
+    ],
+)
+def test_needs_that_no_machine_can_meet_are_refused(kind: type, need: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        kind(**need)

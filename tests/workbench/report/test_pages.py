@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,27 +40,31 @@ def pages(shared_study: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     }
 
 
+@pytest.fixture
+def page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page with the settings that a test states with ``indirect``."""
+    made = browser.new_page(**{"viewport": {"width": 1280, "height": 800}} | getattr(request, "param", {}))
+    yield made
+    made.close()
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("name", ["compare", "extend"])
-def test_a_page_can_be_read_at_every_width_and_on_dark_paper(
-    pages: dict[str, Path], browser: Any, name: str
-) -> None:
-    page = browser.new_page()
+def test_a_page_can_be_read_at_every_width_and_on_dark_paper(pages: dict[str, Path], page: Any, name: str) -> None:
     for (width, height), paper in [*zip(WINDOWS, ["light"] * 3, strict=True), (WINDOWS[0], "dark")]:
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=paper)
         page.goto(pages[name].as_uri())
         assert hindrances(page) == []
         assert page.evaluate(PAINTED) == page.locator("figure").count() > 0
-    page.close()
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1100, 390])
-def test_the_length_that_decides_is_visible_without_scrolling(browser: Any, tmp_path: Path, width: int) -> None:
+def test_the_length_that_decides_is_visible_without_scrolling(page: Any, tmp_path: Path, width: int) -> None:
     means = {name: [2.0] * 4 + [5.0] * 28 for name in ("none", "ntk", "yarn")}
     found = replace(made(**means, window=[2.5]), length=256)
-    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.set_viewport_size({"width": width, "height": 800})
     page.goto(write_extension(found, tmp_path, "posenc extend x", None).as_uri())
     rows = page.locator("#loss > .wide tr")
     assert rows.locator("th").filter(has_text=re.compile("^256$")).count() == 1
@@ -67,46 +72,42 @@ def test_the_length_that_decides_is_visible_without_scrolling(browser: Any, tmp_
     for row in rows.all():
         box = row.locator("th, td").nth(column).bounding_box()
         assert box["x"] + box["width"] <= width
-    page.close()
 
 
 @pytest.mark.slow
 @pytest.mark.browser
-@pytest.mark.parametrize("paper", ["light", "dark"])
+@pytest.mark.parametrize("page", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True, ids=str)
 @pytest.mark.parametrize("name", ["compare", "extend"])
-def test_axe_finds_nothing(pages: dict[str, Path], browser: Any, name: str, paper: str) -> None:
-    page = browser.new_page(color_scheme=paper, viewport={"width": 1280, "height": 800})
+def test_axe_finds_nothing(pages: dict[str, Path], page: Any, name: str) -> None:
     page.goto(pages[name].as_uri())
     assert violations(page) == []
-    page.close()
+
+
+COLOURS = """() => [...document.querySelector(".matrix canvas").getContext("2d").getImageData(0, 0, 1, 1).data,
+  getComputedStyle(document.querySelector(".curve.encoding-learned")).stroke]"""
+"""Those of a cell and of a curve."""
+DARK_A4 = {"color_scheme": "dark", "viewport": {"width": 672, "height": 1000}}
+"""A4 less its margins."""
 
 
 @pytest.mark.browser
-def test_print_from_a_dark_browser_is_dark_on_white_and_whole(pages: dict[str, Path], browser: Any) -> None:
-    page = browser.new_page(color_scheme="dark", viewport={"width": 672, "height": 1000})  # A4 less its margins
+@pytest.mark.parametrize("page", [DARK_A4], indirect=True, ids=["A4"])
+def test_print_from_a_dark_browser_is_dark_on_white_and_whole(pages: dict[str, Path], page: Any) -> None:
     page.goto(pages["compare"].as_uri())
-    bar = """() => [...document.querySelector(".matrix canvas").getContext("2d").getImageData(0, 0, 1, 1).data]"""
-    ink = "() => getComputedStyle(document.querySelector('.curve.encoding-learned')).stroke"
-    seen = [(page.evaluate(bar), page.evaluate(ink))]
     page.emulate_media(media="print", color_scheme="dark")
-    seen.append((page.evaluate(bar), page.evaluate(ink)))
+    printed = page.evaluate(COLOURS)
     wide, window = page.evaluate(BEYOND)
     assert wide <= window
     assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(29, 31, 35)"
     tables = page.evaluate("() => [...document.querySelectorAll('table')].map(t => t.scrollWidth)")
     assert max(tables) <= window
     page.emulate_media(media="screen", color_scheme="light")
-    seen.append((page.evaluate(bar), page.evaluate(ink)))
-    assert seen[1] == seen[2]
-    page.close()
+    assert page.evaluate(COLOURS) == printed
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", ["compare", "extend"])
-def test_a_figure_tells_what_is_pointed_at_and_is_saved(
-    pages: dict[str, Path], browser: Any, tmp_path: Path, name: str
-) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
+def test_a_figure_tells_what_is_pointed_at_and_is_saved(pages: dict[str, Path], page: Any, name: str) -> None:
     page.goto(pages[name].as_uri())
     figure = page.locator("figure").first
     figure.locator(".field").first.hover()
@@ -116,26 +117,27 @@ def test_a_figure_tells_what_is_pointed_at_and_is_saved(
         with page.expect_download() as download:
             figure.locator(f'button[data-kind="{kind}"]').click()
         assert download.value.path().read_bytes().startswith(begins)
-    page.close()
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("page", [{"java_script_enabled": False}], indirect=True, ids=["without script"])
 @pytest.mark.parametrize("name", ["compare", "extend"])
-def test_without_script_the_numbers_stand_as_tables(pages: dict[str, Path], browser: Any, name: str) -> None:
-    page = browser.new_page(java_script_enabled=False)
+def test_without_script_the_numbers_stand_as_tables(pages: dict[str, Path], page: Any, name: str) -> None:
     page.goto(pages[name].as_uri())
     for figure in page.locator("figure").all():
         assert figure.locator("table").first.is_visible()
         assert figure.locator(".panels").is_hidden()
         assert figure.locator(".save").is_hidden()
-    page.close()
 
 
 def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path) -> None:
     html = pages["compare"].read_text()
-    assert "posenc compare --config study.toml --output study" in html
-    assert 'download="study.toml"' in html
-    assert "Made by posenc " in html
+    for words in (
+        "posenc compare --config study.toml --output study",
+        'download="study.toml"',
+        "Made by posenc ",
+    ):
+        assert words in html
     for asked in (*(preset.study for preset in PRESETS.values()), TINY):
         written = tmp_path / "study.toml"
         written.write_text(as_toml(asked, tmp_path))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from tools.campaign.oracles.rotation import frequencies, rotated
+from tools.campaign.oracles.rotation import ladder, rotated
 
 Array = np.ndarray
 Numbers = Mapping[str, Array]
@@ -288,7 +288,7 @@ def turned(spec: Spec, x: Inputs) -> Inputs:
     D, q_at, k_at = x.q.shape[-1], x.q_positions[0][:, None, :, None], x.k_positions[0][:, None, :, None]
     for part in spec.flat():
         if part.kind == "Rotary":
-            theta, pairing = frequencies(D, part.options.get("base", 1e4)), part.options["pairing"]
+            theta, pairing = np.array(ladder(D, part.options.get("base", 1e4)), float), part.options["pairing"]
             x = replace(x, q=rotated(x.q, q_at * theta, pairing), k=rotated(x.k, k_at * theta, pairing))
     return x
 

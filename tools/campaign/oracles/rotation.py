@@ -10,11 +10,6 @@ Array = np.ndarray
 DIGITS = 40
 
 
-def frequencies(dim: int, base: float) -> Array:
-    """Return θ_i = base^(−2i/dim)."""
-    return np.array([base ** (-2 * i / dim) for i in range(dim // 2)])
-
-
 def polar(x: Array, angles: Array) -> Array:
     """Return softplus of the first channels at these angles: real parts, imaginary parts, then other channels."""
     n = angles.shape[-1]

@@ -18,16 +18,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from posenc.arguments import one_of, parameters_of
 from posenc.encodings.catalogue import ModelShape, build
@@ -37,15 +36,13 @@ from posenc.integrations.doctor.doctor import expected, search
 from posenc.integrations.doctor.search import SHOWN, Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.doctor.signatures import (
     BATCH,
-    FAR,
     HEAD_DIM,
     LATER,
-    MIDWAY,
     MULTIPLES,
     NEAR,
-    NEARER,
     OFFSETS,
     OVERRIDDEN,
+    POSITIONS,
     X_HEADS,
     first,
     meant,
@@ -64,8 +61,10 @@ MAKER = (
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
 """A pattern for the names of functions that make tables."""
-Way = tuple[str, tuple[list[Any], str]]
-"""The order of the axes of x, and tables in several forms with a note."""
+Tables = tuple[list[Any], str]
+"""Tables in several forms (for one row of tokens and for a batch), and a note for the answer."""
+Way = tuple[str, Tables]
+"""The order of the axes of x, and tables."""
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
@@ -122,51 +121,67 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
 
 
-def shortened(table: Any, rows: int) -> Any:
-    """Return the first rows of a table or of a tuple of tables, one row for each position in ``NEAR``."""
-    if isinstance(table, tuple):
-        return tuple(shortened(part, rows) for part in table)
-    axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
-    return table[tuple(axes)] if hasattr(table, "shape") else table
-
-
-def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
+def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected) -> list[Tables]:
     """Return the tables that the file's functions make, or else the model's tables in common layouts.
 
-    Each table is returned as a list of forms (for one row of tokens and for a batch), together with a note for the
-    answer. The note names the table's origin and the functions of the file that were not tested.
+    The notes name the tables' origin, the functions of the file that were not tested, and bases that replace a
+    default. If the function needs no tables, there is one entry without a form.
     """
-    tables, untested = list[tuple[list[Any], str]](), ""
+    takes_tables = takes(target, "cos", "sin", "table")
+    makers = {
+        key: maker
+        for key, maker in names.items()
+        if takes_tables and key != name and inspect.isfunction(maker) and re.match(MAKER, key.lower())
+    }
+    replaced = {
+        f", with {key}={base:.10g} instead of its default {each.default:.10g}"
+        for function in (names[name], *makers.values())
+        for key, each in parameters_of(function).items()
+        for base in values(asked)["base"]
+        if meant(key, "base") and isinstance(each.default, int | float) and each.default != base
+    }
+    tables, notes = list[Tables](), "".join(sorted(replaced))
     rows, scaling = UNSCALED, asked.recipe.get("scaling")
     if isinstance(scaling, LengthScaling):  # the numbers are expected for the longest input
         rows = max(asked.lengths, default=UNSCALED)
     elif hasattr(scaling, "original_length"):  # some code applies the scaling only to longer tables
         rows = scaling.original_length + len(NEAR)
-    first_rows, over = partial(shortened, rows=rows), ("length", *OVERRIDDEN)
-    for name, maker in makers.items():
+
+    def first_rows(table: Any) -> Any:
+        axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
+        return table[tuple(axes)] if hasattr(table, "shape") else table
+
+    for maker_name, maker in makers.items():
         errors: list[Exception] = []
-        known = [
-            values(asked) | {"positions": [at, rows], "length": [rows]} for at in (NEAR, NEAR.expand(BATCH, -1))
+        forms = [
+            table
+            for at in (NEAR, NEAR.expand(BATCH, -1))
+            for table in first(
+                maker,
+                values(asked) | {"positions": [at, rows], "length": [rows]},
+                errors,
+                partial(tree_map, first_rows),
+                ("length", *OVERRIDDEN),
+            )
         ]
-        if forms := [table for each in known for table in first(maker, each, errors, first_rows, over)]:
-            tables.append((forms, f", with {name}"))
+        if forms:
+            tables.append((forms, f", with {maker_name}"))
         else:
-            untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}"
-    if not tables and asked.recipe.name == "rotary":
+            notes += f"; {maker_name} was not tested: {str(errors[0]).partition(';')[0]}"
+    if takes_tables and not tables and asked.recipe.name == "rotary":
         longest = next(reversed(asked.lengths), None)
         rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=longest))
-        at = NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR
-        turns = torch.complex(*rotary.tables(at))
+        turns = torch.complex(*rotary.tables(NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR))
         wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
         layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
         tables = [(forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)]
-    return [(forms, note + untested) for forms, note in tables]
+    return [(forms, note + notes) for forms, note in tables or [([], "")]]
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """Return a ``Search`` for every layout and table with which the function works.
+    """Return a ``Search`` for every layout and table with which the function works, at positions that it accepts.
 
-    Positions are those that the function accepts.
+    If queries are right with some layouts and tables, the others are left out.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
@@ -174,65 +189,44 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     if inspect.isclass(target):
         made = first(target, values(asked), errors)
         target = next((getattr(module, "forward", module) for module in made), target)
-    makers = {
-        key: maker
-        for key, maker in names.items()
-        if key != name and inspect.isfunction(maker) and re.match(MAKER, key.lower())
-    }
-    tables = (takes(target, "cos", "sin", "table") and tables_of(makers, asked)) or [([], "")]
-    ways = list(itertools.product(LAYOUTS if takes(target, "vector") else ("",), tables))
-    sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": asked.recipe.get("head_dim")}
-    axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
-    grid = [torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
-    wanted = (*grid, FAR, MIDWAY, NEARER, NEAR) if takes(target, "positions") else (NEAR,)
-
-    replaced = {
-        f", with {key}={base:.10g} instead of its default {each.default:.10g}"
-        for function in (names[name], *(makers.values() if takes(target, "cos", "sin", "table") else ()))
-        for key, each in parameters_of(function).items()
-        for base in values(asked)["base"]
-        if meant(key, "base") and isinstance(each.default, int | float) and each.default != base
-    }
+    sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": channels}
     largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
 
-    def found(asked: Expected, at: Tensor, ways: Iterable[Way]) -> Iterator[tuple[Way, Search]]:
-        heads = set[tuple[str, bytes]]()
+    def found(asked: Expected, at: Tensor, ways: Iterable[Way]) -> dict[bytes, tuple[Way, list[Search]]]:
+        worked = dict[bytes, tuple[Way, list[Search]]]()
         for layout, (forms, whose) in ways:
-            order = [axis for axis in sizes if axis in layout]
-            x = largest[tuple(slice(None) if axis in layout else 0 for axis in sizes)] if layout else None
-            x = x.permute([order.index(axis) for axis in layout]).contiguous() if x is not None else None
-            note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + "".join((whose, *sorted(replaced)))
-            for each in first(target, values(asked, x, at, forms), errors, partial(_search, asked, x, at, note)):
-                head = each.rows[0]["y"][: len(NEAR)].tobytes()
-                if (each.part, head) not in heads:  # other layouts give the same numbers if no axis is mistaken
-                    yield (layout, (forms, whose)), each
-                heads.add((each.part, head))
+            selected = largest[tuple(slice(None) if axis in layout else 0 for axis in sizes)]
+            order = "".join(axis for axis in sizes if axis in layout)
+            x = torch.einsum(f"{order}->{layout}", selected).contiguous()
+            made = partial(results, asked, x, at, f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose)
+            for parts in first(target, values(asked, x, at, forms), errors, made):
+                head = parts[0].rows[0]["y"][: len(NEAR)].tobytes()  # layouts differ only if axes are mistaken
+                worked.setdefault(head, ((layout, (forms, whose)), parts))
+        return worked
 
-    tried = ((at, list(found(asked, at, ways))) for at in wanted)
+    axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
+    grid = [torch.stack([POSITIONS[0].roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
+    wanted = (*grid, *POSITIONS) if takes(target, "positions") else (NEAR,)
+    layouts = LAYOUTS if takes(target, "vector") else ("",)
+    ways = list(itertools.product(layouts, tables_of(names, name, target, asked)))
+    tried = ((at, list(found(asked, at, ways).values())) for at in wanted)
     at, compared = next(((at, worked) for at, worked in tried if worked), (NEAR, []))
     if not compared:
         raise errors[0]
-    for way, each in compared:
+    compared = [(way, parts) for way, parts in compared if parts[0].fits({})] or compared
+    for way, parts in compared:
         if at.max() < wanted[0].max() and not way[1][0]:  # given tables are short
-            each.note += (
-                f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
-            )
-    right = [port for port in compared if port[1].fits({})]
-    if right and takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
+            farther = f"positions up to {wanted[0].max():,} raise an error"
+            parts[0].note += f", at positions up to {at.max():,} only; {farther}"
+        if takes(target, "start", needs=False) and not takes(target, "positions"):
+            for _, later in found(asked, LATER, [way]).values():  # one answer must explain both starts
+                parts[0].rows += later[0].rows
+    if takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
         brief = replace(asked, lengths=(*asked.lengths, len(NEAR)))
-        shorter = found(brief, NEAR, [way for way, _ in right])
-        compared = [port for port in shorter if not port[1].fits({})] or compared
-    elif takes(target, "start", needs=False) and not takes(target, "positions"):
-        compared = right or [port for port in compared if port[1].fitting(1)] or compared
-        for way, each in compared:
-            for _, other in found(asked, LATER, [way]):  # one answer must explain both starts
-                each.rows += other.rows
-    turned = [
-        way for way in compared if not np.array_equal(way[1].rows[0].get("x", np.empty(0)), way[1].rows[0]["y"])
-    ]
-    compared = turned or compared  # a wrong order of axes may leave too few tokens to rotate
-    later = [each for _, each in compared if each.part in ("keys", "values")]  # the queries are right
-    return later or [each for _, each in compared]
+        right = [way for way, parts in compared if parts[0].fits({})]
+        shorter = found(brief, NEAR, right).values()
+        compared = [(way, parts) for way, parts in shorter if not parts[0].fits({})] or compared
+    return [next((part for part in parts if not part.fits({})), parts[0]) for _, parts in compared]
 
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
@@ -244,14 +238,14 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
     functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
     if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):
         return {"": searches(names, name, asked)}
-    groups = defaultdict[tuple[bool, bytes], list[int]](list)
-    tried = dict[int, list[Search]]()
+    groups = dict[tuple[bool, bytes], tuple[list[int], list[Search]]]()
     for i in (*asked.unrotated, *asked.indices):
         rotates = i in asked.indices
-        tried[i] = searches(names, name, replace(asked, indices=(i,), rotates=rotates))
-        if rotates or not any(each.fits({}) for each in tried[i]):
-            groups[rotates, tried[i][0].rows[0]["y"].tobytes()].append(i)
-    return {f"layer{'s' * (len(layers) > 1)} {in_ranges(layers)}": tried[layers[0]] for layers in groups.values()}
+        tried = searches(names, name, replace(asked, indices=(i,), rotates=rotates))
+        if rotates or not any(each.fits({}) for each in tried):
+            layers, _ = groups.setdefault((rotates, tried[0].rows[0]["y"].tobytes()), ([], tried))
+            layers.append(i)
+    return {f"layer{'s' * (len(layers) > 1)} {in_ranges(layers)}": tried for layers, tried in groups.values()}
 
 
 def in_ranges(numbers: Sequence[int]) -> str:
@@ -273,35 +267,30 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
     )
 
 
-def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """Return the ``Search`` for a port's return value, whose meaning is recognised from its shape."""
+def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) -> list[Search]:
+    """Return a ``Search`` for every part of a port's return value, whose meaning is recognised from its shape."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
-    array, *others = (torch.as_tensor(part).detach() for part in parts)
-    if x is not None and array.shape == x.shape:
-        vectors = [other for other in (array, *others) if other.shape == x.shape]
-        by_part = dict(zip(MULTIPLES, vectors, strict=False))
-        if torch.equal(by_part.get("keys", array), 2 * array):  # keys are written wherever queries are
+    arrays = [torch.as_tensor(part).detach() for part in parts]
+    vectors = dict(zip(MULTIPLES, (array for array in arrays if array.shape == x.shape), strict=False))
+    if x.ndim and arrays[0].shape == x.shape:
+        if torch.equal(vectors.get("keys", arrays[0]), 2 * arrays[0]):  # keys are written wherever queries are
             asked = replace(asked, free=asked.free | {"written"})
-            by_part.pop("keys", None)
-        searched = list[Search]()
-        for part, rotated in by_part.items():
-            expectation = replace(asked, rotates=asked.rotates and part != "values")
-            numbers = {"positions": at, "x": MULTIPLES[part] * x, "rotated": rotated}
-            searched.append(
-                search(expectation, numbers, note, part if "keys" in by_part or part == "values" else "")
+            vectors.pop("keys", None)
+        return [
+            search(
+                replace(asked, rotates=asked.rotates and part != "values"),
+                {"positions": at, "x": MULTIPLES[part] * x, "rotated": rotated},
+                f", of the {part}{note}" if "keys" in vectors or part == "values" else note,
             )
-            if not searched[-1].fits({}):
-                return searched[-1]
-        return searched[-1 if "values" not in by_part else -2]
-    if asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
-        cos, sin = (array, *others) if others else (array.real, array.imag)
-        numbers = {"positions": at, "cos": cos, "sin": sin}
-    else:
-        array = array[0] if array.ndim > 1 and len(array) == 1 else array
-        numbers = {RETURNED.get((asked.recipe.name, array.ndim), "result"): array}
-        numbers |= {"offsets": OFFSETS} if "buckets" in numbers else {}
-    return search(asked, numbers, note)
+            for part, rotated in vectors.items()
+        ]
+    if asked.recipe.name == "rotary" and (len(arrays) == 2 or arrays[0].is_complex()):
+        cos, sin = arrays if len(arrays) == 2 else (arrays[0].real, arrays[0].imag)
+        return [search(asked, {"positions": at, "cos": cos, "sin": sin}, note)]
+    array = arrays[0][0] if arrays[0].ndim > 1 and len(arrays[0]) == 1 else arrays[0]
+    meaning = RETURNED.get((asked.recipe.name, array.ndim), "result")
+    return [search(asked, {meaning: array} | ({"offsets": OFFSETS} if meaning == "buckets" else {}), note)]
 
 
 def main(path: str, name: str, out: str, seconds: str) -> None:

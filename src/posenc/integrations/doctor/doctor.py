@@ -51,7 +51,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
     return diagnosed([search(asked, numbers)])
 
 
-def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: str = "") -> Search:
+def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
     """Return the ``Search`` for a port's arrays, which may have any type."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)] if asked.rotates else UNTURNED
     if "table" in numbers:
@@ -71,7 +71,7 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "", part: st
         note += ", for text; pictures were not tried, because positions are equal on all axes"
     if isinstance(asked.recipe.get("scaling"), LengthScaling):
         note += f", for inputs of {asked.lengths[-1]:,} tokens" * bool(asked.lengths)
-    return Search(kind, asked, arrays, note, part)
+    return Search(kind, asked, arrays, note)
 
 
 def expected(model: ModelPositions | str) -> dict[str, Expected]:
@@ -83,19 +83,26 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
         free = frozenset(name for name, _ in recipe.settings if name in choices and stated.get(name) is None)
         return {"": Expected(recipe, free)}
     table, types = position_table.of(model), list(model.layer_types)
-    searched = [name for name in dict.fromkeys(types) if model.recipes[name].name in KINDS]
-    if not searched:
+    recipes = {
+        name: canonical(model.recipes[name], full=True) for name in types if model.recipes[name].name in KINDS
+    }
+    if not recipes:
         raise InvalidArgument(
             f"model_type {model.model_type!r} has no layers whose encoding is {' or '.join(KINDS)}"
         )
     ladders = {name: (other.base, other.frequencies) for name, other in table.layers.items() if other.base}
     lengths = tuple(filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length)))
-    recipes = {name: canonical(model.recipes[name], full=True) for name in searched}
-    layers = {name: tuple(i for i, kind in enumerate(types) if kind == name) for name in recipes}
-    unrotated = tuple(i for i, kind in enumerate(types) if model.recipes[kind].name == "nope")
+    unrotated = tuple(i for i, name in enumerate(types) if model.recipes[name].name == "nope")
     return {
-        name: Expected(recipe, frozenset(), ladders, lengths, name, layers[name], unrotated)
-        for name, recipe in recipes.items()
+        layer_type: Expected(
+            recipe,
+            ladders=ladders,
+            lengths=lengths,
+            layer_type=layer_type,
+            indices=tuple(i for i, name in enumerate(types) if name == layer_type),
+            unrotated=unrotated,
+        )
+        for layer_type, recipe in recipes.items()
     }
 
 

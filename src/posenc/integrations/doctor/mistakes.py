@@ -79,8 +79,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             precision=[(low, *names) for names in ROUNDED for low in LOW],
         ),
         *({"multiple": multiple, "rounded_down": True} for multiple in slower[:3]),
-        *(change for seen in vectors for change in _positions(right, seen, expected.lengths)),
-        *(change for seen in vectors for change in _measured(right, seen)),
+        *(change for seen in vectors for change in _of_vectors(right, seen, expected.lengths)),
     ]
 
 
@@ -103,18 +102,18 @@ def _channels(right: Rotation) -> list[Change]:
     ]
 
 
-def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
-    """Yield changes to bases, factors, shifts and ends of tables. The values are measured in every layout of
-    channels in which all pairs keep their lengths.
+def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator[Change]:
+    """Yield changes to positions and axes, and measured changes to bases, factors, shifts and ends of tables.
 
-    Positions are measured with the first pair whose period exceeds 2,000, and with the first pair whose period
-    exceeds twice the last position. A lag is a position minus the position that the port used instead. If a port
-    clamps positions, the lag is the distance beyond the end of the table. If a port restarts positions, the lag is
-    a multiple of the period.
+    Values are measured in every layout of channels in which all pairs keep their lengths. Positions are measured
+    with the first pair whose period exceeds 2,000, and with the first pair whose period exceeds twice the last
+    position. A lag is a position minus the position that the port used instead. If a port clamps positions, the lag
+    is the distance beyond the end of the table. If a port restarts positions, the lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
     slow = [pair for reach in reaches for pair in np.flatnonzero((theta > 0) & (theta * reach < math.pi))[:1]]
+    ends = {2**k for k in range(8, 31)} | set(lengths)
     for port in (right, *(replace(right, **dict(change)) for change in _channels(right))):
         with suppress(InvalidArgument, IndexError), np.errstate(all="ignore"):  # if the head has too few channels
             (a, b), (c, d) = port.both_channels
@@ -123,30 +122,41 @@ def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
             if np.abs(np.abs(turns) / factor - 1).max() < 0.02:
                 ahead = np.angle(turns[:, slow] * np.exp(-1j * right.angles(rows)[0][:, slow])) / theta[slow]
                 late = -np.rint(ahead).astype(int)
-                rows_of_table = (int(at.max()) - late[at.argmax()]).tolist()
+                ends.update((int(at.max()) - late[at.argmax()]).tolist())
                 if len(np.unique(late[late > 0])) > 1:  # every restart explains a single lag
-                    rows_of_table += np.gcd.reduce(late).tolist()
+                    ends.update(np.gcd.reduce(late).tolist())
                 for i, j in np.argwhere(at - at[:, None] == 1)[:1]:
                     yield from _ladders(right, np.abs(np.angle(turns[j] / turns[i])))
                 yield from each(
                     factor=[float(f"{factor:.{digits}g}") for digits in (3, 4, 8)],
                     shift=(-late[at.argmin()]).tolist(),
                 )
-                yield from _ends(rows_of_table, at.max())
+    periods = sorted(n for n in ends if 0 < n <= seen["position"].max())
+    yield from each(
+        last=[n for n in sorted({n - 1 for n in periods} | set(periods)) if n < seen["position"].max()],
+        period=periods,
+        counted=[name for name in COUNTED if seen["head"].any() or name not in ("head", "split", "joined")],
+        axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
+        lists=other_lists(right.axes, right.lists) if any(right.axes) else (),
+    )
 
 
-def _ladders(right: Rotation, theta: Array) -> Iterator[Change]:
-    """Yield bases and exponents that explain measured frequencies, over the rotating channels or over all
-    channels."""
-    best = int((np.arange(len(theta)) * theta * (theta < 1)).argmax())
-    if not best or not theta[best]:
-        return
-    for span in dict.fromkeys((right.span, 2 * right.turning, right.head_dim)):
-        base = theta[best] ** (-span / (2 * best))
-        if 1 < base < 1e12:  # the last one finds bases such as 65536
-            yield from each(base=(*(float(f"{base:.{n}g}") for n in (1, 2, 3, 4)), float(round(min(base, 1e6)))))
-    span = round(-2 * best * math.log(right.base) / math.log(theta[best]))
-    yield from each(span=[span] if 0 < span <= 4 * right.head_dim else [])
+@np.errstate(all="ignore")  # the first frequency determines no base
+def _ladders(right: Rotation, theta: Array) -> list[Change]:
+    """Return bases and exponents that explain measured frequencies, over the rotating channels or over all
+    channels.
+    """
+    best = (np.arange(len(theta)) * theta * (theta < 1)).argmax()
+    bases = theta[best] ** (-np.array((right.span, 2 * right.turning, right.head_dim)) / (2 * best))
+    bases = bases[(bases > 1) & (bases < 1e12)]
+    span = -2 * best * math.log(right.base) / np.log(theta[best])
+    return each(
+        base=[
+            *(float(f"{base:.{n}g}") for base in bases for n in (1, 2, 3, 4)),
+            *np.round(bases[bases < 1e6]).tolist(),  # such as 65536
+        ],
+        span=[round(span)] if 0.5 < span <= 4 * right.head_dim else [],
+    )
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
@@ -168,24 +178,6 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
             scaling = method(**fields)
             own = scaling.frequencies(right.span, right.base).attention_factor
             yield from ({"scaling": scaling}, {"scaling": scaling, "factor": own})
-
-
-def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Change]:
-    """Return mistakes in the positions of tokens and the axes of pairs."""
-    return [
-        *_ends({2**k for k in range(8, 31)} | set(lengths), rows["position"].max()),
-        *each(
-            counted=[name for name in COUNTED if rows["head"].any() or name not in ("head", "split", "joined")],
-            axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
-            lists=other_lists(right.axes, right.lists) if any(right.axes) else (),
-        ),
-    ]
-
-
-def _ends(lengths: Iterable[int], last: float) -> list[Change]:
-    """Return mistakes in which a table ends or restarts at one of these lengths, before the last position."""
-    shorter = sorted(n for n in lengths if 0 < n <= last)
-    return each(last=sorted({n - 1 for n in shorter} | set(shorter)), period=shorter)
 
 
 def other_lists(axes: tuple[int, ...], right: AxisMap | None) -> dict[AxisMap | None, str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -19,10 +19,8 @@ Layout = tuple[int, int, int]
 ``(0, 1, D/2)``, and interleaved pairs are ``(0, 2, 1)``. With stride 1, the distance is at least the number of
 pairs."""
 
-LENGTHENED = 0.03
-"""The relative tolerance for the length of a pair. Six roundings to bfloat16 change a length by at most 0.024."""
-
-SERIES: Mapping[str, tuple[str, type[Scaling], Callable[["Rotation", Array, Array], Array]]] = {
+SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Array]]] = {
+    "": ("its frequencies are the model's", Scaling, lambda port, theta, plain: theta),
     "all 1": (
         "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
         Scaling,
@@ -63,11 +61,7 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[["Rotation", Array, Arra
         "its beta_fast and beta_slow are swapped, so its ramp is a step: slow pairs are scaled, others kept",
         YaRN,
         lambda port, theta, plain: (
-            replace(
-                port,
-                scaling=replace(cast(YaRN, port.scaling), beta_fast=cast(YaRN, port.scaling).beta_slow),
-                series="",
-            ).theta
+            replace(port, scaling=replace(port.scaling, beta_fast=port.scaling.beta_slow), series="").theta
         ),
     ),
     "ramp kept": (
@@ -80,7 +74,7 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[["Rotation", Array, Arra
         ),
     ),
     "blend reversed": (
-        "its low_freq_factor and high_freq_factor are swapped: the pairs between them are blended in reverse",
+        "its blend between low_freq_factor and high_freq_factor is reversed: smooth and 1 − smooth are exchanged",
         Llama3,
         lambda port, theta, plain: np.where(
             np.isclose(theta, plain, atol=0) | np.isclose(theta * port.slower, plain, atol=0),
@@ -160,8 +154,7 @@ COUNTED: Mapping[str, str] = {
     "first": "every token has the position of the first",
     "last": "every token has the position of the last",
 }
-"""What a port may count as the position of a token, in words. ``split`` and ``joined`` are positions of other
-tokens."""
+"""What a port may count as a token's position, in words. ``split`` and ``joined`` are positions of other tokens."""
 
 
 @dataclass(frozen=True)
@@ -278,13 +271,14 @@ class Rotation:
     @property
     def theta(self) -> Array:
         """The inverse frequency of every pair."""
-        ladder = (self.turning, self.span, self.base, self.lists)
-        theta = np.array(self.ladder[2]) if self.ladder else frequencies(self.scaling, *ladder)
-        if self.series and not self.ladder:
-            _, scaled, changed = SERIES[self.series]
-            if isinstance(self.scaling, scaled):
-                theta = changed(self, theta, frequencies(Default(), *ladder))
-        return fill(theta, self.pairs)
+        if self.ladder:
+            return fill(np.array(self.ladder[2]), self.pairs)
+        theta, plain = (
+            frequencies(scaling, self.turning, self.span, self.base, self.lists)
+            for scaling in (self.scaling, Default())
+        )
+        _, scaled, changed = SERIES[self.series]
+        return fill(changed(self, theta, plain) if isinstance(self.scaling, scaled) else theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
         """Round values to 16 bits if ``precision`` lists their name, ``what``. Round them to float32 if it lists
@@ -302,15 +296,6 @@ class Rotation:
         sides = UNEVEN[self.uneven][1](self, axes, self.rounded(self.theta, "frequencies"))
         return self.rounded(np.stack([where[:, axes] * theta for axes, theta in sides]), "angles")
 
-    def keeps_lengths(self, rows: Rows) -> bool:
-        """Return whether a rotation could produce these rows: only the factor may change the length of a pair."""
-        if "pair" in rows or self.uneven or self.products not in ("", "exchanged"):
-            return True
-        (a, b), (c, d) = self.both_channels
-        before = self.factor * np.hypot(rows["x"][:, a], rows["x"][:, b])
-        after = np.hypot(rows["y"][:, c], rows["y"][:, d])
-        return not (np.abs(after - before) > LENGTHENED * before + 1e-12).any()  # a length may be NaN
-
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         """Predict frequencies if there is a row per pair, and rotated x otherwise."""
         (a, b), (c, d) = self.both_channels
@@ -318,9 +303,7 @@ class Rotation:
             theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]
             return theta, (CLOSE + rows["step"]) * np.abs(theta)
         x, angles = rows["x"], self.angles(rows)
-        cos, sin = (
-            self.factor * self.rounded(turned, "cos and sin") for turned in (np.cos(angles), np.sin(angles))
-        )
+        cos, sin = (self.factor * self.rounded(part(angles), "cos and sin") for part in (np.cos, np.sin))
         wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
         if "cos and sin" in self.precision:  # an error of float32 in the angle may round to the next 16-bit number
             errors = (angles + sign * CLOSE * (1 + np.abs(angles)) for sign in (-1.0, 1.0))
@@ -332,12 +315,6 @@ class Rotation:
         ours[:, c], ours[:, d] = first[0], second[-1]
         room[:, c], room[:, d] = room_of_pair[0], room_of_pair[-1]
         return ours, room
-
-
-def in_words(start: int, stride: int, distance: int) -> str:
-    """Return the channels of a pair in words."""
-    i = f"{start} + " * bool(start) + "2" * (stride == 2) + "i"
-    return f"({i}, {i}+{distance})"
 
 
 def fill(values: Array, count: int) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes, other_lists
-from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVEN, Rotation, by_pair, in_words
+from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVEN, Rotation, by_pair
 from posenc.integrations.doctor.search import BASES, Array, Kind, Rows, step
 from posenc.integrations.position_table import briefly
 from posenc.integrations.words import axes_in_words
@@ -76,6 +76,11 @@ def probe(right: Rotation) -> Rows:
     return vectors(right, PROBED + 3 * np.arange(8)[:, None] * (PROBED > 2), x, x)
 
 
+def _channels(start: int, stride: int, distance: int) -> str:
+    i = f"{start} + " * bool(start) + "2" * (stride == 2) + "i"
+    return f"({i}, {i}+{distance})"
+
+
 def _scalings(scaling: Scaling, right: Scaling) -> str:
     if isinstance(scaling, PerPair) and isinstance(right, PerPair):
         starts = (f"{first:.4g}, {second:.4g} …" for first, second, *_ in (scaling.factors, right.factors))
@@ -106,7 +111,9 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "turning": lambda port, right: (
         f"rotates {2 * port.turning} of {right.head_dim} channels instead of {2 * right.turning}"
     ),
-    "layout": lambda port, right: f"rotates channels {in_words(*port.layout)} instead of {in_words(*right.layout)}",
+    "layout": lambda port, right: (
+        f"rotates channels {_channels(*port.layout)} instead of {_channels(*right.layout)}"
+    ),
     "span": lambda port, right: (
         f"its exponent is divided by {port.span // port.parts} instead of {right.span // right.parts}"
     ),
@@ -128,7 +135,10 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
     "products": lambda port, right: PRODUCTS[port.products][0],
     "uneven": lambda port, right: UNEVEN[port.uneven][0],
-    "axes": lambda port, right: f"its pairs use {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}",
+    "axes": lambda port, right: (
+        f"its pairs use {axes_in_words(port.axes)} instead of "
+        + axes_in_words(right.axes, ordered=list(port.axes) != sorted(port.axes))
+    ),
     "lists": lambda port, right: (
         f"its pairs have {_lists(port.lists, right)} instead of {_lists(right.lists, right)}"
     ),
@@ -148,7 +158,7 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         f"its {', '.join(port.precision[1:])} are rounded to {port.precision[0]}, 16 bits"
     ),
     "written": lambda port, right: (
-        f"writes a rotated pair to channels {in_words(*port.written)}: scores stay right if queries and keys both "
+        f"writes a rotated pair to channels {_channels(*port.written)}: scores stay right if queries and keys both "
         "do"
     ),
 }
@@ -159,8 +169,6 @@ ROTARY = Kind(
     probe=probe,
     mistakes=mistakes,
     phrases=PHRASES,
-    outer=frozenset(("layout", "written", "turning", "factor", "products", "uneven")),
-    possible=Rotation.keeps_lengths,
     wanted="Pass positions 0, 1, 2 and some beyond the trained length, with all channels.",
     free={
         "base": ("base", lambda base, right: base in BASES),

@@ -101,8 +101,6 @@ class Kind:
         wanted: what else to pass if the numbers fit several mistakes.
         free: settings that a port may choose if the encoding's string omits them: the field, and a function that
             returns whether its value is allowed, given the value and the right description.
-        outer, possible: fields, and a quick test of whether a description that differs in these fields can give
-            the numbers for some values of its other fields.
     """
 
     right: Callable[[Expected, Mapping[str, Array]], Any]
@@ -112,8 +110,6 @@ class Kind:
     phrases: Mapping[str, Callable[[Any, Any], str]]
     wanted: str
     free: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = field(default_factory=dict)
-    outer: frozenset[str] = frozenset()
-    possible: Callable[[Any, Rows], bool] = lambda right, rows: True
 
 
 def each(**values: Iterable[Any]) -> list[Change]:
@@ -128,29 +124,19 @@ class Search:
         expected: the encoding.
         numbers: the port's numbers in float64, by name.
         note: a remark for answers, such as the order of axes.
-        part: ``queries``, ``keys`` or ``values`` if a port returns several of these and only one is searched; else
-            empty.
     """
 
-    def __init__(
-        self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "", part: str = ""
-    ) -> None:
-        self.kind, self.expected, self.part = kind, expected, part
-        self.note = f", of the {part}" * bool(part) + note
+    def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
+        self.kind, self.expected, self.note = kind, expected, note
         self.right = kind.right(expected, numbers)
+        self.probe = kind.probe(self.right)
         self.rows = [
             rows(self.right, *map(numbers.__getitem__, names))
             for names, rows in kind.forms.items()
             if numbers.keys() >= set(names)
         ]
-        self.passed = dict[tuple[Any, ...], bool]()
-
-    @cached_property
-    def sketch(self) -> list[Rows]:
-        """A few rows of the port, from the first to the last."""
-        return [
-            {name: values[np.linspace(0, len(values) - 1, 4).astype(int)] for name, values in rows.items()}
-            for rows in self.rows
+        self.sketch = [
+            {name: values[[len(values) // 2, -1]] for name, values in rows.items()} for rows in self.rows
         ]
 
     @cached_property
@@ -164,40 +150,34 @@ class Search:
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """Return the differences from the numbers of a port with this change, and which exceed the tolerance."""
-        ours, room = replace(self.right, **change).predict(rows)
+        ours, room = type(self.right)(**vars(self.right) | change).predict(rows)  # faster than replace
         apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
         return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
-        """Return whether a port with this change reproduces the numbers. A few rows refute most changes, so they
+        """Return whether a port with this change reproduces the numbers. Two rows refute most changes, so they
         are tried first.
         """
-        outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
-            if outer not in self.passed:
-                port = replace(self.right, **dict(outer))
-                self.passed[outer] = all(self.kind.possible(port, rows) for rows in self.sketch)
-            if self.passed[outer]:
-                return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
+            return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def fitting(self, mistakes: int) -> list[Change]:
-        """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers."""
+        """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers.
+
+        None of them contains another one.
+        """
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
         disjoint = (fields for changes, fields in merged if len(fields) == sum(map(len, changes)))
-        return list(filter(self.fits, disjoint))
-
-    def minimal(self, change: Change) -> bool:
-        """Return whether the change needs all its fields to explain the numbers."""
-        return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
+        fits = list(filter(self.fits, disjoint))
+        return [change for change in fits if not any(other.items() < change.items() for other in fits)]
 
     def same(self, change: Change, other: Change) -> bool:
         """Return whether two changes give the same function or differ only in measured values."""
-        ports = (replace(self.right, **fields) for fields in (change, other))
-        ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
-        return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-7).all())
+        ours, theirs = (replace(self.right, **fields).predict(self.probe)[0] for fields in (change, other))
+        return change | UNMEASURED == other | UNMEASURED or np.allclose(ours, theirs, rtol=0, atol=1e-7)
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
         """Return the first change for each distinct function, but at most ``SHOWN`` + 1 changes."""
@@ -221,7 +201,7 @@ class Search:
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int) -> Diagnosis | None:
         """Return the answer if descriptions with this many mistakes give the numbers, or else None."""
-        fitting = list(filter(self.minimal, self.fitting(mistakes)))
+        fitting = self.fitting(mistakes)
         right = list(filter(self.is_right, fitting))[:1]
         chosen = right or self.distinct(fitting)
         causes = tuple(map(self.words, chosen))

@@ -19,16 +19,17 @@ BATCH, X_HEADS, HEADS = 2, 5, 12
 broadcast. HEADS is the number of heads for functions that compute a number per head. It is not a power of two,
 because ALiBi has a simpler formula for powers of two.
 """
-FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
-"""The positions that are passed to functions with an argument for positions. Other functions are tested at
-positions 0, 1, 2 …
+NEAR = torch.arange(11)
+"""The positions at which functions without an argument for positions are tested."""
+POSITIONS = (
+    torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000)),
+    torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 30_000)),
+    torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000)),
+    NEAR,
+)
+"""The positions that are passed to functions with an argument for positions. Later ones are for functions that fail
+at earlier ones, usually because their table ends.
 """
-MIDWAY = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 30_000))
-NEARER = torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000))
-"""The positions that are passed to functions that fail at the positions in ``FAR``, usually because their table
-ends.
-"""
-NEAR = torch.arange(len(FAR))
 LATER = 7 + NEAR
 """Positions for functions that take the first position as an integer, which are called with 0 and with 7."""
 OFFSETS = torch.arange(-300, 301)
@@ -51,10 +52,10 @@ NAMES = {
     "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
 }
 """Patterns for the names of arguments in ports, by the meaning of the argument."""
-KEYS, VALUES = r"^(x?k(_|$)|key)", r"^(x?v(_|$)|value)"
 MULTIPLES = {"queries": 1, "keys": 2, "values": 3}
-"""Arguments whose names match the patterns of keys or values are passed as multiples of the queries, to reveal
-ports that confuse queries and keys."""
+"""Keys and values are passed as multiples of the queries, to reveal ports that confuse queries and keys."""
+PARTS = {r"^(x?k(_|$)|key)": "keys", r"^(x?v(_|$)|value)": "values", "": "queries"}
+"""Patterns for the names of arguments that are keys, values or queries."""
 OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 
@@ -117,7 +118,7 @@ def first(
         )
     }
     for name in [name for name in wanted if meant(name, "vector")][1:]:
-        part = "keys" if re.match(KEYS, name.lower()) else "values" if re.match(VALUES, name.lower()) else "queries"
+        part = next(part for pattern, part in PARTS.items() if re.match(pattern, name.lower()))
         wanted[name] = [MULTIPLES[part] * x for x in wanted[name]]
     if unknown := [name for name, values in wanted.items() if not values]:
         errors.append(

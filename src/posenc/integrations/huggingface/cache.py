@@ -5,12 +5,12 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from posenc.arguments import as_integer
+from posenc.clock import check_positions
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
 from posenc.encodings.rerotate import rerotate
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
-from posenc.positions.limits import check
 
 
 class MovableCache(Cache):
@@ -54,7 +54,7 @@ class MovableCache(Cache):
             InvalidArgument, PositionOutOfRange: the slots are invalid.
         """
         length = self.get_seq_length()
-        check(slots, "slots", length)
+        check_positions(slots, "slots", length)
         if slots.dim() != 1:
             raise InvalidArgument(f"slots has shape {tuple(slots.shape)}; expected (N,), the same for all rows")
         self.dropped |= len(slots.unique()) < length
@@ -98,21 +98,17 @@ class MovableLayer(DynamicLayer):
         self.encoding = NoPE() if encoding.remapped else encoding  # attention to remapped positions needs raw keys
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        """Append new keys and values, and return all keys, rotated, and all values."""
+        """Append new keys and values, and return the keys, rotated, and values that queries see."""
         past, new = self.get_seq_length(), key_states.shape[-2]
-        self.add(key_states, value_states, past)
-        return self.rotated(past + new), self.values
-
-    def add(self, keys: Tensor, values: Tensor, past: int) -> None:
-        """Append keys that were rotated at consecutive positions from ``past`` on."""
-        at = arange(keys.shape[-2], offset=past, device=keys.device)
-        super().update(rerotate(keys, at, self.encoding, NoPE()), values)
-
-    def rotated(self, end: int) -> Tensor:
-        """Return all keys, rotated at consecutive positions up to ``end`` − 1."""
+        at = arange(new, offset=past, device=key_states.device)
+        super().update(rerotate(key_states, at, self.encoding, NoPE()), value_states)
+        self.drop_unseen(new)
         count = self.keys.shape[-2]
-        at = arange(count, offset=end - count, device=self.keys.device)
-        return rerotate(self.keys, at, NoPE(), self.encoding)
+        at = arange(count, offset=past + new - count, device=self.keys.device)
+        return rerotate(self.keys, at, NoPE(), self.encoding), self.values
+
+    def drop_unseen(self, new: int) -> None:
+        """Drop the keys that no query of a pass of ``new`` tokens sees; here, queries see all keys."""
 
     def select(self, slots: Tensor) -> None:
         """Keep these slots, in this order."""
@@ -180,16 +176,16 @@ class RingLayer(MovableLayer):
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Append new keys and values, and return the keys and values that queries see, in order."""
-        past, new = self.get_seq_length(), key_states.shape[-2]
-        seen = self._seen(new)
-        self.add(key_states, value_states, past)
-        self.cumulative_length += new
-        self._drop(seen)
-        keys, values = self.rotated(past + new), self.values
+        keys, values = super().update(key_states, value_states)
+        self.cumulative_length += key_states.shape[-2]
         self._drop(self.cache.slots)
-        if self.cache.wrap is not None and past + new >= self.cache.wrap:
+        if self.cache.wrap is not None and self.get_seq_length() >= self.cache.wrap:
             self.moved = self.cumulative_length - self.cache.slots
         return keys, values
+
+    def drop_unseen(self, new: int) -> None:
+        """Drop the keys between the sinks and the keys that queries see."""
+        self._drop(self._seen(new))
 
     def _seen(self, new: int) -> int:
         """Return how many keys queries see in a pass of ``new`` tokens: all if ``new`` exceeds slots − sinks."""

@@ -38,22 +38,7 @@ def cached(output: Any) -> dict[str, Any]:
     return {key: value for key, value in output.items() if isinstance(value, Cache)}
 
 
-def language(model: nn.Module) -> dict[str, nn.Module]:
-    """Return the modules of the language model by name: all modules except those of a part with another config.
-
-    A module without a config belongs to the language model if its submodules do. If a module has only the config
-    of the whole model, the module is shared or belongs to another tower.
-    """
-    outer: Any = model.config
-    kind = type(text_config(outer))
-    around = {type(None), type(outer)} - {kind}
-    inside: dict[str, bool] = {}
-    for name, module in model.named_modules():
-        config = getattr(module, "config", None)
-        if config is None or config is outer:
-            kinds = {type(getattr(child, "config", None)) for child in module.modules()} - around
-            above = inside.get(name.rpartition(".")[0], True)
-            inside[name] = above and (kind in kinds if kinds else config is None)
-        else:
-            inside[name] = type(config) is kind
-    return {name: module for name, module in model.named_modules() if inside[name]}
+def language(model: Any) -> dict[str, nn.Module]:
+    """Return the modules of the language model by name: all modules of a model without other parts."""
+    is_whole = text_config(model.config) is model.config
+    return dict((model if is_whole else model.get_decoder()).named_modules())

@@ -203,6 +203,7 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
             f"rope_parameters has {sorted(parameters)}, but layer_types has {sorted(set(types))}; every layer type "
             "needs its own entry"
         )
+    _check_lists(reader.stated, [parameters.get(key) or {} for key in types])
     wide, recipes = {FULL: reader.full_head_dim()}, {}
     for key, value in used.items():
         if value and value.get("truncate") is False:
@@ -212,6 +213,26 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
             value = {**value, "truncate": True}
         recipes[key] = reader.rotary(value, wide.get(key)) if value else NOPE
     return recipes, types
+
+
+def _check_lists(stated: Mapping[str, Any], entries: list[Mapping[str, Any]]) -> None:
+    """Refuse lists with a value per layer, as in Step 3.5, if transformers' class gets other values from them.
+
+    The class takes the values of the first layer of each type, and applies rope_scaling to full layers. Its lists
+    may continue with layers for additional prediction.
+    """
+    for key, name in (("rope_theta", "rope_theta"), ("partial_rotary_factors", "partial_rotary_factor")):
+        values = stated.get(key)
+        if isinstance(values, list) and values[: len(entries)] != [entry.get(name) for entry in entries]:
+            raise InvalidArgument(
+                f"{key} must have one value for each layer, the same for all layers of a type, because "
+                "transformers uses the value of the first layer of each type; correct the list"
+            )
+    if stated.get("yarn_only_types") not in (None, [FULL]):
+        raise InvalidArgument(
+            f"yarn_only_types={stated['yarn_only_types']} has no effect, because transformers' class scales layers "
+            f"of type {FULL!r}; correct the list"
+        )
 
 
 def _has_types(model_type: str) -> bool:

@@ -234,7 +234,7 @@ class Reader(ConfigValues):
         ]
         for key in sorted({self.family.base, "rope_theta"} - {self.family.local_base}):
             outer = self.stated.get(key)
-            if outer is None or outer in (wide or [base]):
+            if outer is None or isinstance(outer, list) or outer in (wide or [base]):
                 continue
             if not self.stated_rope:
                 raise InvalidArgument(

@@ -83,7 +83,10 @@ KEYS: dict[str, Values] = {
     **SHAPES,
     **_of(LENGTH, "max_position_embeddings model_max_length n_positions max_seq_len seq_length"),
     **_of(LENGTH, "original_max_position_embeddings original_max_length local_attention attention_chunk_size"),
-    **_of(POSITIVE, "rope_theta rotary_emb_base global_rope_theta compress_rope_theta"),
+    **_of(POSITIVE, "rotary_emb_base global_rope_theta compress_rope_theta"),
+    "rope_theta": Values(
+        "a number above 0 and below 10^18", lambda value: POSITIVE.holds(value) or listed(POSITIVE).holds(value)
+    ),
     **_of(POSITIVE, "rope_local_base_freq local_rope_theta swa_rope_theta"),
     **_of(POSITIVE, "alibi_bias_max attn_scale floor_scale llama_4_scaling_beta position_id_per_seconds"),
     **_of(SHARE, "partial_rotary_factor rotary_pct"),
@@ -153,6 +156,8 @@ RARE: dict[str, Values] = {
         "a name, or a list of names", lambda value: TEXT.holds(value) or listed(TEXT).holds(value)
     ),
     "full_attn_idxs": listed(LAYER),
+    "partial_rotary_factors": listed(SHARE),
+    "yarn_only_types": listed(TEXT),
 }
 """Keys of a few families, mostly towers, that have no effect in other models."""
 

@@ -13,7 +13,6 @@ from functools import reduce
 from operator import getitem
 from typing import Any
 
-from posenc.arguments import one_of
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
@@ -23,37 +22,13 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
+from posenc.integrations.program_tables import ProgramReader
 from posenc.integrations.rope_dictionaries import sharpening, with_mscales, with_pair
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
 TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
 TRANSFORMERS_5_19 = "transformers==5.19.0"
 PLAN = "use scaling.plan(total_length), which is fixed"
-
-
-@dataclass(frozen=True)
-class Releases:
-    """The tested releases of a program.
-
-    Args:
-        package: the name of the wheel.
-        versions: the tested versions, in ascending order.
-        files: prefixes of the names of Python files to extract from each wheel; an empty prefix extracts every
-            file.
-        requirements: exact versions of packages that these files import, installed into a separate environment.
-        under: for each version, the release of transformers with which the model files are run, and its
-            requirements. With other releases of transformers, the tests would find false differences.
-    """
-
-    package: str
-    versions: tuple[str, ...]
-    files: tuple[str, ...] = ()
-    requirements: tuple[str, ...] = ()
-    under: tuple[str, ...] = ()
-
-    def chosen(self, version: str | None) -> str:
-        """Return the given version, or the newest version if it is None. Raise an error for an untested version."""
-        return one_of(f"version of {self.package}", version or self.versions[-1], self.versions)
 
 
 @dataclass(frozen=True)
@@ -73,7 +48,7 @@ class Line:
     file: str = ""
 
 
-PROVED = ("axes", "encoding", "query_scale")
+PROVED = ("axes", "encoding", "head_dim", "query_scale")
 """Fields that must match in addition to the fields that change cos or scores."""
 
 
@@ -84,23 +59,17 @@ def different(positions: ModelPositions, table: PositionTable) -> list[str]:
     return [str(one) for one in every if one.errors or one.what in PROVED]
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program, with a function that reads its configs and a function that writes its position keys.
+@dataclass(frozen=True, kw_only=True)
+class Program(ProgramReader):
+    """A program: how it reads configs, and the keys that make it compute a model's positional encoding.
 
     Args:
-        title: the program's name in sentences.
-        releases: the tested releases.
         line: how the keys of ``write`` are passed to the program.
-        read: a function of (config, version) that returns the table that the program computes.
         spell: a function of (positions, scaling, max_length, version) that returns the program's keys for these
             settings, and raises an error if there are none.
     """
 
-    title: str
-    releases: Releases
     line: Line
-    read: Callable[[object, str | None], PositionTable]
     spell: Callable[[ModelPositions, Scaling | LengthScaling | None, int | None, str], dict[str, Any]]
 
     def write(
@@ -214,16 +183,6 @@ def overrides(
     longest, kind = config[family.length], entry["rope_type"]
     if family.axes and family.axes.map == "strided":
         entry["mrope_interleaved"] = True
-    if kind == "proportional":
-        raise InvalidArgument(
-            f"{program} does not compute {now} for rope_type {kind!r}; use Linear, Llama3 or YaRN"
-        )
-    whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
-    if kind == "longrope" and not whole_halves:
-        raise InvalidArgument(
-            f"{program} supports lists of factors only if pairing='half' and all channels rotate; "
-            "use Linear, Llama3 or YaRN"
-        )
     if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
         raise InvalidArgument(
             f"max_length={longest} must be at most factor={now.factor:g} times "

@@ -4,20 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.position_table import PositionTable
-from posenc.integrations.program_tables import defaults, table_of
-from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of
+from posenc.integrations.program_tables import Releases
+from posenc.integrations.programs import PLAN, Line, Program, config_of
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, sharpening, with_factor, with_stated_share
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
 
 
-def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that ExLlamaV3 computes from this config.json.
+def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a rope dictionary as ExLlamaV3 reads it.
 
     If the config gives the original length, YaRN's factor is max_position_embeddings divided by this length, and a
     factor in the config is ignored. YaRN's attention factor is attention_factor, or else 1 with
@@ -28,53 +26,35 @@ def read(config: object, version: str | None = None) -> PositionTable:
     that rotate is read from the rope dictionary. ``exllamav3/util/rope.py`` and ``model/config.py`` were run to
     check these rules.
 
-    Args:
-        config, version: as in ``vllm.read``.
-
     Raises:
-        InvalidArgument: ExLlamaV3 does not read this model_type with ``read_rope_settings_default`` alone, or the
-            scaling is dynamic, which ExLlamaV3 does not support.
+        InvalidArgument: the scaling is dynamic, which ExLlamaV3 does not support.
     """
-    version, part = RELEASES.chosen(version), language_part(config)[0]
-    model_type, rope = str(part.get("model_type")), rope_dictionary(part)
-    if model_type not in defaults("exllamav3"):
-        raise InvalidArgument(
-            f"model_type {model_type!r} was not checked in ExLlamaV3 {version}; compare its numbers with the "
-            "output of posenc vectors"
-        )
+    kind, longest = kind_of(entry), config["max_position_embeddings"]
+    original = entry.get(ORIGINAL) or config.get(ORIGINAL) or longest
+    if kind == "dynamic":
+        raise InvalidArgument(f"ExLlamaV3 {version} has no rope_type 'dynamic'; {PLAN}")
+    if config.get("rope_theta"):
+        entry["rope_theta"] = config["rope_theta"]
+    if kind == "yarn":
+        stated = entry.get(ORIGINAL)
+        entry |= {"factor": longest / stated if stated else entry["factor"], ORIGINAL: stated or longest}
+    if kind == "longrope" and longest > original:
+        entry = {key: value for key, value in entry.items() if key != "long_mscale"}
+        entry["short_factor"] = entry["long_factor"]
+    return with_factor(entry, config, _yarn)
 
-    def yarn(entry: Mapping[str, Any], latent: bool) -> float:
-        default = 1.0 if entry.get("llama_4_scaling_beta") else sharpening(entry["factor"])
-        stated = entry.get("attention_factor")
-        return default if stated is None else float(stated)
 
-    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        kind, longest = kind_of(entry), config["max_position_embeddings"]
-        original = entry.get(ORIGINAL) or config.get(ORIGINAL) or longest
-        if kind == "dynamic":
-            raise InvalidArgument(f"ExLlamaV3 {version} has no rope_type 'dynamic'; {PLAN}")
-        if config.get("rope_theta"):
-            entry["rope_theta"] = config["rope_theta"]
-        if kind == "yarn":
-            stated = entry.get(ORIGINAL)
-            entry |= {"factor": longest / stated if stated else entry["factor"], ORIGINAL: stated or longest}
-        if kind == "longrope" and longest > original:
-            entry = {key: value for key, value in entry.items() if key != "long_mscale"}
-            entry["short_factor"] = entry["long_factor"]
-        return with_factor(entry, config, yarn)
+def _yarn(entry: Mapping[str, Any], latent: bool) -> float:
+    """Return YaRN's attention factor."""
+    default = 1.0 if entry.get("llama_4_scaling_beta") else sharpening(entry["factor"])
+    stated = entry.get("attention_factor")
+    return default if stated is None else float(stated)
 
-    outside = kind_of(rope) == "longrope" and ORIGINAL not in rope
-    return table_of(
-        "exllamav3",
-        "ExLlamaV3",
-        version,
-        config,
-        "exllamav3",
-        change,
-        unread=() if outside else (ORIGINAL,),
-        rotated=with_stated_share,
-        long_list="for every request",
-    )
+
+def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
+    """Return the key of the original length outside the rope dictionary, except for LongRoPE without one inside."""
+    rope = rope_dictionary(part)
+    return () if kind_of(rope) == "longrope" and ORIGINAL not in rope else (ORIGINAL,)
 
 
 def spell(
@@ -85,5 +65,18 @@ def spell(
     return {**config, "rope_theta": entry["rope_theta"]}
 
 
-PROGRAM = Program("ExLlamaV3", RELEASES, Line("", file="config.json"), read, spell)
-write = PROGRAM.write
+PROGRAM = Program(
+    module="exllamav3",
+    title="ExLlamaV3",
+    releases=RELEASES,
+    change=change,
+    takes="exllamav3",
+    unknown="model_type {model_type!r} was not checked in {program}; compare its numbers with the output of posenc "
+    "vectors",
+    unread=_unread,
+    rotated=with_stated_share,
+    long_list="for every request",
+    line=Line("", file="config.json"),
+    spell=spell,
+)
+read, write = PROGRAM.read, PROGRAM.write

@@ -14,13 +14,12 @@ from torch import Tensor
 from posenc.arguments import one_of
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.program_tables import defaults, table_of
-from posenc.integrations.programs import Releases, config_of
+from posenc.integrations.program_tables import ProgramReader, Releases
+from posenc.integrations.programs import config_of
 from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, sharpening
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 
@@ -88,43 +87,50 @@ def fields(path: Path) -> Fields:
 def read(config: object, version: str | None = None) -> PositionTable:
     """Return the table that llama.cpp computes from a GGUF file, or from a config after conversion by llama.cpp.
 
-    For architecture llama, the converter keeps only YaRN's factor and original length. The converter reads Llama
-    3's original length outside the rope dictionary and uses 8,192 if it is missing. A factor without a scaling type
-    means linear scaling.
-
     Args:
         config: ``Fields``, the path of a .gguf file, or, for families of architecture llama, a config as in
             ``huggingface.read``.
-        version: as in ``vllm.read``.
+        version: a version in ``RELEASES.versions``. The default is the newest.
 
     Raises:
         InvalidArgument: the config belongs to another family or uses LongRoPE (``write`` makes its fields), or the
             file has unsupported fields: per-layer windows, sections, or yarn_log_multiplier.
     """
-    program = f"llama.cpp in xllamacpp {RELEASES.chosen(version)}"
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
-        return _table(config if isinstance(config, Fields) else fields(Path(str(config))), program)
-    model_type = language_part(config)[0].get("model_type")
-    if model_type not in defaults("llama_cpp"):
+        file = config if isinstance(config, Fields) else fields(Path(str(config)))
+        return _table(file, f"{CONVERTER.title} {RELEASES.chosen(version)}")
+    return CONVERTER.read(config, version)
+
+
+def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a rope dictionary as llama.cpp's converter keeps it for architecture llama.
+
+    The converter keeps only YaRN's factor and original length. It reads Llama 3's original length outside the rope
+    dictionary and uses 8,192 if it is missing. A factor without a scaling type means linear scaling.
+    """
+    kind = kind_of(entry)
+    if kind == "longrope":
         raise InvalidArgument(
-            f"the conversion of model_type {model_type!r} was not checked; convert the model and pass the GGUF file"
+            f"llama.cpp's converter writes no lists of factors for {config['model_type']!r}; use llama_cpp.write"
         )
+    dropped = {"yarn": (*MAGNITUDE, "beta_fast", "beta_slow", "truncate"), "dynamic": ("factor",)}.get(kind, ())
+    other = {key: value for key, value in entry.items() if key not in dropped}
+    fixed: dict[str, Any] = {
+        "dynamic": {"rope_type": "default"},
+        "llama3": {ORIGINAL: config.get(ORIGINAL) or 8192},
+    }
+    return {**other, **fixed.get(kind, {})}
 
-    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        kind = kind_of(entry)
-        if kind == "longrope":
-            raise InvalidArgument(
-                f"llama.cpp's converter writes no lists of factors for {model_type!r}; use llama_cpp.write"
-            )
-        dropped = {"yarn": (*MAGNITUDE, "beta_fast", "beta_slow", "truncate"), "dynamic": ("factor",)}.get(kind, ())
-        other = {key: value for key, value in entry.items() if key not in dropped}
-        fixed: dict[str, Any] = {
-            "dynamic": {"rope_type": "default"},
-            "llama3": {ORIGINAL: config.get(ORIGINAL) or 8192},
-        }
-        return {**other, **fixed.get(kind, {})}
 
-    return table_of("llama_cpp", "llama.cpp in xllamacpp", RELEASES.chosen(version), config, "llama_cpp", change)
+CONVERTER = ProgramReader(
+    module="llama_cpp",
+    title="llama.cpp in xllamacpp",
+    releases=RELEASES,
+    change=change,
+    takes="llama_cpp",
+    unknown="the conversion of model_type {model_type!r} was not checked; convert the model and pass the GGUF file",
+)
+"""How llama.cpp's converter reads a config."""
 
 
 def positions_of(file: Fields) -> ModelPositions:

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.position_table import LayerTable, PositionTable
-from posenc.integrations.program_tables import defaults, table_of
-from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of
+from posenc.integrations.position_table import LayerTable
+from posenc.integrations.program_tables import Releases, defaults
+from posenc.integrations.programs import PLAN, Line, Program, config_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
@@ -36,8 +34,8 @@ LOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 and the types that they accept."""
 
 
-def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that mlx-lm computes from this config.json.
+def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a rope dictionary, for all layers or for one layer type, as mlx-lm reads it.
 
     Most models of mlx-lm read only ``rope_theta`` and ``rope_scaling``. If a config has ``rope_parameters``, these
     models use their default base and no scaling. YaRN's attention factor is computed from mscale and
@@ -45,54 +43,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
     long list at every length, an attention factor computed from its lengths, and half pairs in every family.
     Sections (M-RoPE) are ignored. Windows are read from the config.
 
-    Args:
-        config, version: as in ``vllm.read``.
-
     Raises:
-        InvalidArgument: mlx-lm does not have the model_type, or its model does not use mlx-lm's ``rope_utils``; the
-            scaling is dynamic and the version is 0.28.4; or mlx-lm does not read the config's base.
+        InvalidArgument: the scaling is dynamic and the version is 0.28.4, or the model does not load this scaling.
     """
-    version = RELEASES.chosen(version)
-    part = language_part(config)[0]
-    model_type = str(part.get("model_type"))
-    taken = f"mlx-lm {version}"
-    if model_type not in defaults(taken):
-        raise InvalidArgument(
-            f"mlx-lm {version} has no model_type {model_type!r} that rotates with its rope_utils; compare its "
-            "numbers with the output of posenc vectors"
-        )
-
-    known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
-    if not known["rope_parameters"] and part.get(base) is None and base not in known:
-        raise InvalidArgument(
-            f"mlx-lm {version} cannot run this config: for model_type {model_type!r} it does not read "
-            f"rope_parameters and has no default base; add {base!r} beside rope_parameters"
-        )
-    unread = tuple(form for form in BOTH_FORMS if not known[form])
-    unread += () if model_type in PHI else (ORIGINAL,)  # only inside the dictionary
-    return table_of(
-        "mlx",
-        "mlx-lm",
-        version,
-        config,
-        taken,
-        partial(_entry, version),
-        unread=unread,
-        long_list="for every request",
-    ).with_layers(_in_halves)
-
-
-def _in_halves(layer: LayerTable) -> LayerTable:
-    """Return the layer with one axis, and with half pairs if its scaling is LongRoPE."""
-    return replace(
-        layer,
-        axes=(0,) * len(layer.axes),
-        pairing="half" if str(layer.scaling).startswith("longrope") else layer.pairing,
-    )
-
-
-def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rope dictionary, for all layers or for one layer type, as a release of mlx-lm reads it."""
     kind, model_type = kind_of(entry), config["model_type"]
     only_base = model_type == "exaone_moe" and not config.get("rope_scaling")  # exaone_moe.py:49
     if only_base or (model_type, kind) == ("mellum", "linear"):  # mellum.py:41
@@ -116,6 +69,33 @@ def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> di
     if model_type != "phimoe":
         entry.pop("long_mscale", None)  # the layer has this argument, but no other model passes it
     return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
+
+
+def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
+    """Return the spellings of rope dictionaries that a model of mlx-lm does not know, and the original length
+    outside them.
+
+    Raises:
+        InvalidArgument: mlx-lm does not read the config's base.
+    """
+    model_type = str(part.get("model_type"))
+    known, base = defaults(f"mlx-lm {version}")[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
+    if not known["rope_parameters"] and part.get(base) is None and base not in known:
+        raise InvalidArgument(
+            f"mlx-lm {version} cannot run this config: for model_type {model_type!r} it does not read "
+            f"rope_parameters and has no default base; add {base!r} beside rope_parameters"
+        )
+    outside = () if model_type in PHI else (ORIGINAL,)
+    return (*(form for form in BOTH_FORMS if not known[form]), *outside)
+
+
+def _in_halves(layer: LayerTable) -> LayerTable:
+    """Return the layer with one axis, and with half pairs if its scaling is LongRoPE."""
+    return replace(
+        layer,
+        axes=(0,) * len(layer.axes),
+        pairing="half" if str(layer.scaling).startswith("longrope") else layer.pairing,
+    )
 
 
 def spell(
@@ -160,5 +140,18 @@ def spell(
     return {**config, "rope_parameters" if newer else "rope_scaling": entry or None}
 
 
-PROGRAM = Program("mlx-lm", RELEASES, Line("mlx_lm.generate --model {model}", file="config.json"), read, spell)
-write = PROGRAM.write
+PROGRAM = Program(
+    module="mlx",
+    title="mlx-lm",
+    releases=RELEASES,
+    change=change,
+    takes="mlx-lm {version}",
+    unknown="{program} has no model_type {model_type!r} that rotates with its rope_utils; compare its numbers with "
+    "the output of posenc vectors",
+    unread=_unread,
+    long_list="for every request",
+    finished=lambda table: table.with_layers(_in_halves),
+    line=Line("mlx_lm.generate --model {model}", file="config.json"),
+    spell=spell,
+)
+read, write = PROGRAM.read, PROGRAM.write

@@ -4,31 +4,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config import language_part, mapping_of
 from posenc.integrations.huggingface.config_class import class_keys
 from posenc.integrations.huggingface.families import READ_AS, SKIPS_SHARE
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
-from posenc.integrations.position_table import PositionTable
-from posenc.integrations.program_tables import table_of
+from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import (
     TRANSFORMERS_5_12,
     TRANSFORMERS_5_19,
     Line,
     Program,
-    Releases,
     nested,
     overrides,
 )
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
+    as_served,
     as_yarn,
     kind_of,
     pair_ratio,
     sharpening,
     with_factor,
-    with_served_axes,
     without_unread_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -38,8 +35,8 @@ FILLED = ("llama3", "longrope", "yarn")
 RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
 
 
-def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that SGLang computes from this config, with the longest input that it allows by default.
+def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a rope dictionary as SGLang reads it.
 
     YaRN's attention factor is attn_factor times the ratio from mscale and mscale_all_dim, or times 0.1·ln s + 1 if
     these keys are missing. SGLang 0.5.15 uses the ratio only for the DeepSeek families. attention_factor is read
@@ -48,45 +45,36 @@ def read(config: object, version: str | None = None) -> PositionTable:
     An original length outside the rope dictionary is read only if the class has this key, as Phi-3's does. If there
     is no original length, linear and dynamic scaling multiply the longest input by the factor, and other types use
     the longest input as the original length.
-
-    Args:
-        config, version: as in ``vllm.read``.
     """
-    version, config = RELEASES.chosen(version), mapping_of(config)
-    model_type = str(language_part(config)[0].get("model_type"))
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
         both = latent or (version != "0.5.15" and None not in map(entry.get, PAIR))
         return float((pair_ratio(entry) if both else sharpening(entry["factor"])) * entry.get("attn_factor", 1))
 
-    def admitted(positions: ModelPositions, entry: Mapping[str, Any]) -> int:
-        fixed = ORIGINAL in entry or kind_of(entry) in FILLED or len(positions.rotary_recipes) > 1
-        return int(positions.max_length * (1 if fixed else entry.get("factor") or 1))
+    if config["model_type"] == "laguna" and "attention_factor" in entry and version != "0.5.15":
+        entry = {key: value for key, value in entry.items() if key not in PAIR} | {
+            "attn_factor": entry["attention_factor"] / sharpening(entry.get("factor") or 1)
+        }
+    if kind_of(entry) == "proportional" and config["model_type"] in SKIPS_SHARE:
+        entry = {key: entry[key] for key in ("rope_theta",) if key in entry}  # its rotary_dim is the whole head
+    read_as = as_yarn(entry, config)
+    if read_as is not entry or kind_of(entry) in FILLED:
+        read_as = {ORIGINAL: config["max_position_embeddings"], **read_as}
+    return with_factor(without_unread_factor(read_as), config, yarn)
 
-    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        if config["model_type"] == "laguna" and "attention_factor" in entry and version != "0.5.15":
-            entry = {key: value for key, value in entry.items() if key not in PAIR} | {
-                "attn_factor": entry["attention_factor"] / sharpening(entry.get("factor") or 1)
-            }
-        if kind_of(entry) == "proportional" and config["model_type"] in SKIPS_SHARE:
-            entry = {key: entry[key] for key in ("rope_theta",) if key in entry}  # its rotary_dim is the whole head
-        read_as = as_yarn(entry, config)
-        if read_as is not entry or kind_of(entry) in FILLED:
-            read_as = {ORIGINAL: config["max_position_embeddings"], **read_as}
-        return with_factor(without_unread_factor(read_as), config, yarn)
 
-    return table_of(
-        "sglang",
-        "SGLang",
-        version,
-        config,
-        "transformers5",
-        change,
-        admitted,
-        unread=() if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,),
-        rotated=with_served_axes,
-        long_list="for every request of a batch if one of them is longer than the original length",
-    )
+def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
+    """Return the key of the original length outside the rope dictionary, unless the class has this key, and for
+    Mixtral head_dim (``sglang/srt/models/mixtral.py:151``)."""
+    model_type = str(part.get("model_type"))
+    outside = () if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,)
+    return (*outside, "head_dim") if model_type == "mixtral" else outside
+
+
+def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:
+    """Return the longest input that SGLang allows by default."""
+    fixed = ORIGINAL in entry or kind_of(entry) in FILLED or len(positions.rotary_recipes) > 1
+    return int(positions.max_length * (1 if fixed else entry.get("factor") or 1))
 
 
 def spell(
@@ -126,6 +114,18 @@ def spell(
     return nested(positions, longest, entry)
 
 
-LINE = Line("python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length")
-PROGRAM = Program("SGLang", RELEASES, LINE, read, spell)
-write = PROGRAM.write
+PROGRAM = Program(
+    module="sglang",
+    title="SGLang",
+    releases=RELEASES,
+    change=change,
+    unread=_unread,
+    rotated=as_served,
+    admitted=_admitted,
+    long_list="for every request of a batch if one of them is longer than the original length",
+    line=Line(
+        "python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length"
+    ),
+    spell=spell,
+)
+read, write = PROGRAM.read, PROGRAM.write

@@ -2,31 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.position_table import PositionTable
-from posenc.integrations.program_tables import table_of
+from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import (
     TRANSFORMERS_5_12,
     TRANSFORMERS_5_19,
     Line,
     Program,
-    Releases,
     nested,
     overrides,
 )
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
+    as_served,
     as_yarn,
     kind_of,
     pair_ratio,
     sharpening,
     with_factor,
-    with_served_axes,
     with_stated_share,
     without_unread_factor,
 )
@@ -41,22 +38,20 @@ RELEASES = Releases(
 """The last release that reads attn_factor, and the newest release. Releases since 0.30 read attention_factor."""
 
 
-def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that vLLM computes from this config.
+def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a rope dictionary as vLLM reads it.
 
-    The table includes the longest input that vLLM allows by default. In 0.29, YaRN's attention factor is
-    attn_factor·(0.1·ln s + 1), and other factors in the config are ignored. In 0.33, YaRN's attention factor is
-    attention_factor, or else the ratio from mscale and mscale_all_dim, or else 0.1·ln s + 1. LongRoPE's attention
-    factor is long_mscale if the config has it; otherwise it is computed from LongRoPE's two lengths. LongRoPE's
-    long list is used only if inputs may be longer than the original length. Dynamic scaling changes only the
-    longest input. Dynamic and linear scaling multiply the longest input by their factor. In 0.29, YaRN sets the
-    longest input to factor × original length. See ``model_files`` for vLLM's model files.
+    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), and other factors in the config are ignored. In
+    0.33, YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else
+    0.1·ln s + 1. LongRoPE's attention factor is long_mscale if the config has it; otherwise it is computed from
+    LongRoPE's two lengths. LongRoPE's long list is used only if inputs may be longer than the original length.
+    Dynamic scaling changes only the longest input. Dynamic and linear scaling multiply the longest input by their
+    factor. In 0.29, YaRN sets the longest input to factor × original length. See ``model_files`` for vLLM's model
+    files.
 
-    Args:
-        config: as in ``huggingface.read``.
-        version: a version in ``RELEASES.versions``. The default is the newest.
+    Raises:
+        InvalidArgument: a DeepSeek model has a scaling without the original length, for which vLLM fails.
     """
-    version = RELEASES.chosen(version)
     older = version == "0.29.0"
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
@@ -66,43 +61,29 @@ def read(config: object, version: str | None = None) -> PositionTable:
         default = sharpening(entry["factor"])
         return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
 
-    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        read_as = as_yarn(entry, config)
-        if read_as is not entry and ORIGINAL not in read_as:
-            raise InvalidArgument(
-                f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
-                f"{ORIGINAL}; add this key, or use YaRN"
-            )
-        entry = without_unread_factor(read_as)
-        if kind_of(entry) == "dynamic" and not entry.get("alpha"):
-            # its base is computed for the unmultiplied length
-            return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
-        changed = with_factor(entry, config, yarn)
-        unscored = not older and entry.get("attention_factor") == 1  # vLLM detects the Llama form by it
-        return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
-
-    table = table_of(
-        "vllm",
-        "vLLM",
-        version,
-        config,
-        "transformers5",
-        change,
-        partial(_admitted, older=older),
-        rotated=lambda positions, entry: with_stated_share(with_served_axes(positions, entry), entry),
-        long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
-    )
-    return replace(table, short=None)  # the list is chosen once for all requests
+    read_as = as_yarn(entry, config)
+    if read_as is not entry and ORIGINAL not in read_as:
+        raise InvalidArgument(
+            f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
+            f"{ORIGINAL}; add this key, or use YaRN"
+        )
+    entry = without_unread_factor(read_as)
+    if kind_of(entry) == "dynamic" and not entry.get("alpha"):
+        # its base is computed for the unmultiplied length
+        return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
+    changed = with_factor(entry, config, yarn)
+    unscored = not older and entry.get("attention_factor") == 1  # vLLM detects the Llama form by it
+    return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
 
 
-def _admitted(positions: ModelPositions, entry: Mapping[str, Any], *, older: bool) -> int:
+def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:
     """Return the longest input that vLLM allows by default."""
     longest = positions.max_length
     if kind_of(entry) == "longrope":
         return int(positions.source.get(ORIGINAL) or longest)
     if kind_of(entry) == "yarn":
         original = positions.source.get(ORIGINAL) or entry[ORIGINAL]
-        return int(original * entry["factor"]) if older else longest
+        return int(original * entry["factor"]) if version == "0.29.0" else longest
     entries = [one for one in entry.values() if isinstance(one, Mapping)] or [entry]
     scaled = [one for one in entries if kind_of(one) in ("linear", "dynamic", "proportional")]
     factors = [one["factor"] for one in scaled if one.get("factor")]
@@ -123,9 +104,8 @@ def spell(
 
     Raises:
         InvalidArgument: the scaling is dynamic, because vLLM fixes the base once for all requests; no pair rotates;
-            a list of factors is for interleaved pairs or only a part of the head; inputs are longer than YaRN's
-            factor × original length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would
-            compute something else.
+            a list of factors is for interleaved pairs; inputs are longer than YaRN's factor × original length; the
+            scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something else.
     """
     entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's
@@ -133,5 +113,17 @@ def spell(
     return nested(positions, longest, entry)
 
 
-PROGRAM = Program("vLLM", RELEASES, Line("vllm serve {model}", "--hf-overrides", "--max-model-len"), read, spell)
-write = PROGRAM.write
+PROGRAM = Program(
+    module="vllm",
+    title="vLLM",
+    releases=RELEASES,
+    change=change,
+    unread=lambda part, version: ("head_dim",) if part.get("model_type") == "qwen2" else (),  # qwen2.py:149
+    rotated=lambda positions, entry: with_stated_share(as_served(positions, entry), entry),
+    admitted=_admitted,
+    long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
+    finished=lambda table: replace(table, short=None),  # the list is chosen once for all requests
+    line=Line("vllm serve {model}", "--hf-overrides", "--max-model-len"),
+    spell=spell,
+)
+read, write = PROGRAM.read, PROGRAM.write

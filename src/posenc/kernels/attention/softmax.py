@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from posenc.errors import InvalidArgument
 
@@ -159,37 +158,6 @@ def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
         and min(q.numel(), k.numel()) > 0
         and torch.backends.cuda.flash_sdp_enabled()  # false inside sdpa_kernel(MATH)
     )
-
-
-def attended(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    scale: float,
-    mask: Tensor | None = None,
-    is_causal: bool = False,
-    dropout: float = 0.0,
-) -> Float[Tensor, "B H T V"]:
-    """Compute attention with one call to torch's attention, with grouped queries.
-
-    If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
-    product reads their keys once. In bfloat16, this product takes a tenth of the time of matrix–vector products.
-    """
-    heads, groups = q.shape[1], k.shape[1]
-    # Branches, since torch does not accept a symbolic flag from a compiler.
-    if heads == groups:
-        return sdpa(q, k, v, mask, dropout, is_causal, scale=scale)
-    if q.shape[2] != 1:
-        return sdpa(q, k, v, mask, dropout, is_causal, scale=scale, enable_gqa=True)
-    if mask is not None and mask.shape[1] != 1:
-        mask = mask.reshape(mask.shape[0], groups, heads // groups, mask.shape[3])
-    y = sdpa(q.reshape(q.shape[0], groups, heads // groups, q.shape[3]), k, v, mask, dropout, scale=scale)
-    return y.reshape(q.shape[0], heads, 1, v.shape[3])
-
-
-def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Make the last axis of tensors contiguous, as torch's CPU kernel requires."""
-    return tuple([x if x.stride(-1) == 1 else x.contiguous() for x in tensors])
 
 
 def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Block:

@@ -10,7 +10,6 @@ from torch.autograd import forward_ad
 
 from posenc.kernels import native
 from posenc.kernels.backend import by_name
-from posenc.kernels.memory import is_concrete, is_recorded
 from posenc.kernels.native import Job
 from posenc.kernels.rotary.specification import Pairing, rotate
 
@@ -71,16 +70,7 @@ class Step:
         """Rotate q and k into new tensors. Return None if the step was not prepared for tensors like q and k, or
         if they are recorded or traced.
         """
-        if (
-            _kind(q, k) != self.kind
-            or q.is_neg()
-            or k.is_neg()
-            or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
-            or torch._C._are_functorch_transforms_active()
-            or torch._C._is_tracing()
-            or torch._C._len_torch_dispatch_stack()
-            or forward_ad._current_level >= 0
-        ):
+        if _kind(q, k) != self.kind or _is_seen(q, k):
             return None
         q_rotated, k_rotated = torch.empty_like(q), torch.empty_like(k)
         refused = self.run(*self.orders, q.data_ptr(), q_rotated.data_ptr(), k.data_ptr(), k_rotated.data_ptr())
@@ -92,10 +82,12 @@ def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str, backend
     """Prepare a step for tensors like q and k; return None if another backend serves them, if their gradients or
     those of the tables are recorded, or if the kernel cannot read such tensors directly.
     """
-    if not is_concrete(q, k) or is_recorded(q, k) or by_name(backend, q.device.type) != "native":
-        return None
-    learned = [x for x in (*q_pair, *k_pair) if x.requires_grad]
-    if learned or not _fits(q, *q_pair) or not _fits(k, *k_pair):
+    if (
+        _is_seen(q, k)
+        or by_name(backend, q.device.type) != "native"
+        or not _fits(q, *q_pair)
+        or not _fits(k, *k_pair)
+    ):
         return None
     kind = _kind(q, k)
     tables = tuple([(cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair)])
@@ -120,14 +112,32 @@ def _jobs(
     return (Job * 2)(*jobs)
 
 
+def _is_seen(q: Tensor, k: Tensor) -> bool:
+    """Return whether something other than the kernel must see this rotation: autograd, a function transform, a
+    tracer, a dispatch mode, or the flag by which a tensor is negated.
+    """
+    return bool(
+        q.is_neg()
+        or k.is_neg()
+        or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._is_tracing()
+        or torch._C._len_torch_dispatch_stack()
+        or forward_ad._current_level >= 0
+    )
+
+
 def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
     return type(q), type(k), q.dtype, k.dtype, q.is_cpu, k.is_cpu, q.shape, k.shape, q.stride(), k.stride()
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Return whether the kernel can read these tables directly, for x of this dtype."""
+    """Return whether the kernel can read these tables directly, for x of this dtype, and need not differentiate
+    them.
+    """
     return (
         {type(x), type(cos), type(sin)} <= PLAIN
+        and not (cos.requires_grad or sin.requires_grad)
         and not (x.is_neg() or cos.is_neg() or sin.is_neg())  # their sign is a flag, not in memory
         and x.is_cpu
         and cos.is_cpu

@@ -3,7 +3,7 @@ call or two, and handles ``out``.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -64,8 +64,7 @@ def rotate_both(
         results = _rotate_into([(x, at, place) for x, at, place in triples if x is not None], pairing, served)
         return None if q is None else results[0], None if k is None else results[-1]
     if served != "torch" and q is not None and k is not None and _go_together(q, k, q_tables, k_tables):
-        q, k = apply(ENGINES[served], (q, k), *q_tables, pairing)
-        return q, k
+        return cast(Rotated, apply(ENGINES[served], (q, k), *q_tables, pairing))
     return (
         None if q is None else _rotated(q, q_tables, pairing, served),
         None if k is None else _rotated(k, k_tables, pairing, served),

@@ -12,7 +12,7 @@ from operator import sub
 
 from posenc.teaching.claims import training
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim
-from posenc.workbench.run.training import teach
+from posenc.workbench.run.training import train_and_test
 from posenc.workbench.study.statistics import Interval, over_seeds
 from posenc.workbench.tasks.text import load
 
@@ -31,9 +31,10 @@ def losses(encoding: str, trained: int = AT) -> dict[int, list[float]]:
     """Return losses in nats per byte by test length, one per seed; all models are trained on the same number of
     bytes."""
     plan = replace(PLAN, encoding=encoding, train_length=trained, batch=PLAN.batch * AT // trained)
-    runs = [teach(replace(plan, seed=seed), load()).cells for seed in SEEDS]
+    runs = [train_and_test(replace(plan, seed=seed), load())[1] for seed in SEEDS]
     return {
-        n: [c.value for cells in runs for c in cells if (c.measure, c.length) == ("loss", n)] for n in PLAN.lengths
+        n: [c.value for run in runs for c in run.cells if (c.measure, c.length) == ("loss", n)]
+        for n in PLAN.lengths
     }
 
 

@@ -8,8 +8,9 @@ import torch
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim
 from posenc.workbench.extension.methods import methods
 from posenc.workbench.extension.models import StudyModel
-from posenc.workbench.run.plan import Plan
-from posenc.workbench.run.training import Taught, teach
+from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.run.training import task_of, train_and_test
+from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks.language import TARGETS
 from posenc.workbench.tasks.text import load
 
@@ -27,14 +28,14 @@ PLAN = Plan(
 
 
 @cache
-def trained_model(encoding: str) -> Taught:
+def trained_model(encoding: str) -> tuple[Transformer, Run]:
     """Train a model with this encoding on windows of 128 bytes, and test it at the lengths in ``PLAN``."""
-    return teach(replace(PLAN, encoding=encoding), load())
+    return train_and_test(replace(PLAN, encoding=encoding), load())
 
 
 def losses(encoding: str) -> tuple[float, float]:
     """Return the losses in nats per byte on the same targets with 128 and with 1024 bytes of context."""
-    by_length = {c.length: c.value for c in trained_model(encoding).cells if c.measure == "loss"}
+    by_length = {c.length: c.value for c in trained_model(encoding)[1].cells if c.measure == "loss"}
     return by_length[PLAN.lengths[0]], by_length[PLAN.lengths[-1]]
 
 
@@ -66,7 +67,7 @@ def past_the_trained_length() -> Evidence:
 )
 def flat_perplexity_is_no_proof() -> Evidence:
     near, far = losses("alibi")
-    lost = lost_to_noise(trained_model("alibi"))
+    lost = lost_to_noise(trained_model("alibi")[0])
     return (
         below("change of the loss from 128 to 1024 (nats)", abs(far - near), 0.10),
         below("nats lost when distant text is noise", lost, 0.05),
@@ -74,17 +75,17 @@ def flat_perplexity_is_no_proof() -> Evidence:
 
 
 @torch.inference_mode()
-def lost_to_noise(pupil: Taught) -> float:
+def lost_to_noise(model: Transformer) -> float:
     """Return the increase of the loss in nats if all bytes more than 256 positions before the targets are
     random."""
     generator = torch.Generator().manual_seed(0)
     real: list[torch.Tensor] = []
     noise: list[torch.Tensor] = []
-    for batch in pupil.task.test_batches(1024, PLAN.test_count):
+    for batch in task_of(PLAN, load()).test_batches(1024, PLAN.test_count):
         scrambled = batch.tokens.clone()
         scrambled[:, : 1024 - 256 - TARGETS] = torch.randint(32, 127, (1024 - 256 - TARGETS,), generator=generator)
         for tokens, losses in ((batch.tokens, real), (scrambled, noise)):
-            outputs = pupil.model(tokens)[:, -TARGETS:]
+            outputs = model(tokens)[:, -TARGETS:]
             targets = batch.targets[:, -TARGETS:]
             losses.append(torch.nn.functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1))
     return float(torch.cat(noise).mean() - torch.cat(real).mean())
@@ -101,7 +102,7 @@ def stretched(name: str) -> tuple[float, float]:
     ``name`` is a method of ``extend``, or ``alone``, which reads the last 128 bytes as a separate text.
     """
     trained, length = PLAN.lengths
-    model = StudyModel(trained_model("rotary").model, "", trained, "a small model")
+    model = StudyModel(trained_model("rotary")[0], "", trained, "a small model")
     held_out = load().validation.long()
     method = methods((name if name != "alone" else "none",), model.scaling, trained, length / trained)[-1]
     losses = []

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim
-from posenc.workbench.run.training import teach
+from posenc.workbench.run.training import train_and_test
 from posenc.workbench.study.presets import PRESETS
 
 
@@ -14,8 +14,8 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
     asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
     text, shares = asked.source.load(), []
     for plan in asked.plans(text):
-        cells = teach(plan, text).cells
-        shares.append(next(c.value for c in cells if (c.length, c.measure) == (plan.lengths[-1], "accuracy")))
+        _, run = train_and_test(plan, text)
+        shares.append(next(c.value for c in run.cells if (c.length, c.measure) == (plan.lengths[-1], "accuracy")))
     return tuple(shares)
 
 

@@ -70,14 +70,15 @@ def table(task: str = "ordering") -> "View":
     from posenc.workbench.study.trained_weights import newest_table
 
     study = shown(_shelf["study"])
-    trained_table = newest_table(study, task)
-    if trained_table is None:
+    newest = newest_table(study, task)
+    if newest is None:
         raise StudyError(
             f"{_named(study)} has no learned table for the task {task!r}; to train one, type: "
             f"posenc compare --tasks {task} --encodings learned --output {_shelf['study']}"
         )
-    view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps")
-    return _labelled(replace(view, python=TABLE_PYTHON.format(where=_python(study), run=trained_table.plan.id)))
+    plan, before, after = newest
+    view = trained(before, after, f"after {plan.steps} steps")
+    return _labelled(replace(view, python=TABLE_PYTHON.format(where=_python(study), run=plan.id)))
 
 
 def _python(study: Path) -> str:
@@ -113,13 +114,13 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
 
     study = shown(_shelf["study"])
     with Ledger(study) as ledger:
-        newest_runs = newest(ledger.runs(), task)
-    if newest_runs is None:
+        runs = [run for run in ledger.runs() if run.plan.task == task]
+    if not runs:
         raise StudyError(
             f"{_named(study)} has no run of the task {task!r} yet; type: posenc compare --tasks {task} "
             f"--output {_shelf['study']}"
         )
-    view = chart(newest_runs)
+    view = chart(newest(runs))
     if view is None:
         raise StudyError(f"the runs of {task!r} in this study have no accuracy by depth; run posenc compare again")
     return _labelled(replace(view, python=PYTHON.format(where=_python(study), task=task)))

@@ -41,25 +41,20 @@ SHORT = 4096
 """The number of tokens in a short context, if the evaluator's trained length is at least four times as large."""
 
 
-@dataclass(frozen=True)
 class Evaluator:
-    """The model that picks key tokens, and its settings. Compare LongPPL only between results with the same
-    evaluator."""
+    """A model that picks key tokens. Compare LongPPL only between results with the same evaluator.
 
-    model: LanguageModel
+    A long context has at most ``long`` tokens. ``method`` is the method with which the model reads, and ``rule``
+    holds the lengths of the contexts and the thresholds for key tokens.
+    """
 
-    @property
-    def long(self) -> int:
-        """The largest number of tokens in a long context."""
-        return self.model.original_length
-
-    @property
-    def short(self) -> int:
-        return max(1, min(SHORT, self.long // 4))
-
-    @property
-    def stride(self) -> int:
-        return max(1, self.short // 4)
+    def __init__(self, model: LanguageModel) -> None:
+        self.model, self.long = model, model.original_length
+        self.short = max(1, min(SHORT, self.long // 4))
+        self.stride = max(1, self.short // 4)
+        self.method = Method("key tokens", "key tokens", model.scaling)
+        lengths = {"long": self.long, "short": self.short, "stride": self.stride}
+        self.rule: dict[str, float] = {**lengths, "gain": GAIN, "likely": LIKELY}
 
     def windows(self, n: int) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
         """Return windows over n tokens with long and with short contexts, each as a triple of start, first target
@@ -84,17 +79,6 @@ class Evaluator:
                     row[first:end] = read[first - end :]
         long, short = losses
         return (short - long > GAIN) & (-long > LIKELY)  # False if a loss was not measured
-
-    @property
-    def method(self) -> Method:
-        """The method that the evaluator uses to read the text."""
-        return Method("key tokens", "key tokens", self.model.scaling)
-
-    @property
-    def rule(self) -> dict[str, float]:
-        """The lengths of the contexts, and the thresholds for key tokens."""
-        lengths = {"long": self.long, "short": self.short, "stride": self.stride}
-        return {**lengths, "gain": GAIN, "likely": LIKELY}
 
     def as_json(self) -> dict[str, Any]:
         """Return the model's name and identity and the rule, as JSON."""
@@ -173,8 +157,9 @@ def jobs(
             length=evaluator.work(len(ids)),  # in tokens read, the unit of progress
             buckets=plan.length,
         )
-        scored = partial(rows, **cut)
-        jobs.append(ScoringJob(plan=each, folder=folder, model=theirs, method=evaluator.method, rows=scored))
+        jobs.append(
+            ScoringJob(plan=each, folder=folder, model=theirs, method=evaluator.method, rows=partial(rows, **cut))
+        )
     return jobs
 
 

@@ -27,6 +27,7 @@ from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell
+from posenc.workbench.study.study import check_device
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
@@ -50,6 +51,7 @@ class Request:
         positions: how positions are set in a fine-tune: ``"counted"`` for windows of up to four trained lengths at
             positions 0, 1, 2, …, or ``"pose"`` for windows of one trained length with positions drawn below
             ``length``.
+        seed: seed of the windows of a fine-tune and of drawn positions.
 
     Raises:
         InvalidArgument: a value is out of range for every model.
@@ -62,8 +64,10 @@ class Request:
     dtype: str = "float32"
     device: str = "cpu"
     positions: str = "counted"
+    seed: int = 0
 
     def __post_init__(self) -> None:
+        check_device(self.device)
         one_of("dtype", self.dtype, ("float32", "bfloat16"))
         one_of("positions", self.positions, ("counted", "pose"))
         if self.documents < 1:
@@ -102,7 +106,8 @@ def measure(
     _check(model, request, width, length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
-    grid = _Grid(model, text, request, ledger, length, width, documents, evaluator is not None)
+    folder = ledger.folder.resolve() / FOLDER
+    grid = _Grid(model, text, request, folder, length, width, documents, evaluator is not None)
     alike: dict[str, Method] = {}
     shot = [(m, alike.setdefault(m.frequencies(length), m)) for m in request.methods if m.scaling is not None]
     tuned = request.methods if request.finetune else ()
@@ -189,22 +194,21 @@ def scored(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The jobs of an extension, for every method and every document. With ``by_token``, the loss of each token is
-    stored."""
+    """The jobs of an extension, for every method and every document.
+
+    Args:
+        folder: the folder of training states and tuned weights.
+        by_token: whether the loss of each token is stored.
+    """
 
     model: LanguageModel
     text: Text
     request: Request
-    ledger: Ledger
+    folder: Path
     length: int
     width: int
     documents: list[Tensor]
     by_token: bool
-
-    @property
-    def folder(self) -> Path:
-        """The folder of training states and tuned weights."""
-        return self.ledger.folder.resolve() / FOLDER
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
         """Create a method's candidate from its losses on whole and, if measured, on truncated documents."""
@@ -229,6 +233,7 @@ class _Grid:
             span=min(self.length, longest) if steps else 0,
             positions=self.request.positions if steps else "counted",
             cut=self.model.original_length if steps else 0,
+            seed=self.request.seed if steps else 0,
         )
 
     def job(self, method: Method, document: int) -> ScoringJob:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument, StudyError
+from posenc.errors import StudyError
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import Transformer
@@ -56,10 +56,7 @@ class StudyModel:
     def __init__(
         self, model: Transformer, identity: str, original_length: int, name: str, learning_rate: float = 1e-3
     ) -> None:
-        if model.encoding.scaling is None:
-            raise InvalidArgument(
-                f"{name} uses the encoding {model.encoding.name}, but only rotary encodings can be scaled"
-            )
+        assert model.encoding.scaling is not None
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
         self.pretrained_length, self.learning_rate = original_length, learning_rate
         self.scaling: Scaling | LengthScaling = model.encoding.scaling
@@ -147,7 +144,7 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
     part of a study's text, or the whole text for other models.
     """
     is_study = (path / "ledger.sqlite").exists()
-    read = load(source_of(path).path if is_study and text is None else text)
+    read = load(source_of(path).text if is_study and text is None else text)
     if is_study:
         model = study_model(path, read, device)
         return model, bytes(read.validation.to(torch.uint8).numpy()), read

@@ -15,11 +15,12 @@ from posenc.errors import StudyError
 from posenc.positions import pose
 from posenc.workbench.extension.methods import Method
 from posenc.workbench.extension.models import LanguageModel, Tick
+from posenc.workbench.launch.launcher import carry_out
 from posenc.workbench.run.checkpoint import complete, load_weights, save_weights
 from posenc.workbench.run.job import Job, Launcher, Progress, Report, ignore_progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware, versions
-from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
+from posenc.workbench.run.plan import Cell, Identified, Run
 from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import train
 
@@ -49,6 +50,7 @@ class Scoring(Identified):
         positions: how positions are set in the fine-tune: ``"counted"``, or ``"pose"`` for positions drawn below
             ``length``.
         cut: tokens of context when the tuned model scores the last targets again; 0 without a fine-tune.
+        seed: seed of the windows of the fine-tune and of drawn positions; 0 without a fine-tune.
     """
 
     kind: ClassVar[str] = "scoring"
@@ -65,7 +67,7 @@ class Scoring(Identified):
     span: int = 0
     positions: str = "counted"
     cut: int = 0
-    numerics: int = NUMERICS
+    seed: int = 0
 
     @property
     def contexts(self) -> tuple[int, ...]:
@@ -156,7 +158,7 @@ class ScoringJob(Job):
                 run=plan.id,
                 steps=plan.steps,
                 learning_rate=model.learning_rate,
-                seed=0,
+                seed=plan.seed,
                 path=state,
                 work=rows * span,
             )
@@ -179,7 +181,7 @@ def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, 
     missing = [job for job in jobs if job.plan.id not in known or not job.complete]
     read(sum(job.plan.work for job in jobs if job not in missing))
 
-    failures = ledger.carry_out(missing, launcher, lambda progress: read(progress.work))
+    failures = carry_out(missing, launcher, ledger, lambda progress: read(progress.work))
     if failures:
         raise StudyError(f"{failures[0].plan.name}: {failures[0].reason}; finished scores are kept")
     return {job.plan: run for job in jobs if (run := ledger.find(job.plan)) is not None}

@@ -3,7 +3,6 @@
 import multiprocessing as mp
 import os
 import signal
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,9 +21,6 @@ from posenc.workbench.run.job import (
 )
 from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
-
-LOOK_EVERY = 0.25
-"""The interval in seconds at which Windows checks for Ctrl-C while it waits for runs."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """The glibc settings that make runs keep freed memory, which avoids page faults in every step."""
@@ -63,13 +59,11 @@ class Local:
                 while waiting and free:
                     job, trial = waiting.popleft()
                     try:
-                        started = _Running(job, trial, free[0], self.requirements.cpus)
+                        running.append(_Running(job, trial, free[0], self.requirements.cpus))
+                        free.pop(0)
                     except Exception as error:  # the job cannot be pickled
                         done(Failure.of(job.plan, error))
-                        continue
-                    free.pop(0)
-                    running.append(started)
-                ready = wait([run.messages for run in running], LOOK_EVERY)
+                ready = wait([run.messages for run in running])
                 for run in [run for run in running if run.messages in ready]:
                     message = run.take()
                     if isinstance(message, Progress):
@@ -95,11 +89,8 @@ class _Running:
 
     def __init__(self, job: Job, trial: int, device: str, threads: int) -> None:
         os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
-        if sys.platform == "win32":
-            context = mp.get_context("spawn")
-        else:
-            context = mp.get_context("forkserver")
-            context.set_forkserver_preload(["posenc.workbench.run.training"])
+        context = mp.get_context("forkserver")
+        context.set_forkserver_preload(["posenc.workbench.run.training"])
         self.job, self.trial, self.device = job, trial, device
         self.messages, theirs = context.Pipe(duplex=False)
         work = (attempt, job, device, threads, theirs)
@@ -151,8 +142,7 @@ def _work(
     attempt: Callable[[Job, Report], Run | Failure], job: Job, device: str, threads: int, messages: Connection
 ) -> None:
     """Run a job in its process, which ignores Ctrl-C and ends when its parent process ends."""
-    if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     _end_with_parent()
     if device:
         os.environ["CUDA_VISIBLE_DEVICES"] = device

@@ -54,7 +54,7 @@ class Ray:
             cpus, progress = self.requirements.cpus, _queue()
             task = ray.remote(num_cpus=cpus, num_gpus=self.requirements.gpus)(_run)
             sources = {job.source for job in jobs if job.source}
-            texts = {source: _Stored(text=ray.put(source.load())) for source in sources}
+            texts = {source: _Stored(stored=ray.put(source.load())) for source in sources}
             waiting, running = deque(jobs), dict[Any, Job]()
             while waiting or running:
                 while waiting and len(running) < max(1, self._room()):  # a job may contain a model
@@ -102,16 +102,16 @@ class Ray:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Stored(Source):
     """The source of a text that is stored in Ray's object store."""
 
-    text: Any = None
+    stored: Any = None
 
     def load(self, say: Callable[[str], object] = str) -> Text:
         import ray
 
-        text: Text = ray.get(self.text)
+        text: Text = ray.get(self.stored)
         return text
 
 

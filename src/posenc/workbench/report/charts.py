@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
@@ -47,9 +48,8 @@ def over_positions(result: TaskResult) -> View | None:
     """Draw the loss at every position of the longest windows."""
     lines = []
     for row in result.rows:
-        cells = [c for r in row.runs if (c := r.cell(result.longest, "loss_by_position"))]
-        if cells:
-            mean = torch.tensor([c.detail for c in cells]).mean(0)
+        mean = _mean(row, result.longest, "loss_by_position")
+        if mean is not None:
             lines.append(Line(label(row), mean, row.encoding, hollow=not row.ranked))
     if not lines:
         return None
@@ -65,8 +65,8 @@ def by_depth(result: TaskResult) -> View | None:
     """Draw accuracy by depth of the answer and length of the sequence, with one panel per encoding."""
     panels = []
     for row in result.rows:
-        cells = {n: [c for r in row.runs if (c := r.cell(n, "accuracy_by_depth"))] for n in result.lengths}
-        shares = {n: torch.tensor([c.detail for c in seeds]).mean(0) for n, seeds in cells.items() if seeds}
+        means = {n: _mean(row, n, "accuracy_by_depth") for n in result.lengths}
+        shares = {n: mean for n, mean in means.items() if mean is not None}
         if not shares:
             continue
         values = torch.stack([*shares.values()])
@@ -90,6 +90,12 @@ def by_depth(result: TaskResult) -> View | None:
     return View(
         f"{heading(result.name)}: found at every depth by {together(found or ['none'])}{rest}", tuple(panels)
     )
+
+
+def _mean(row: Row, length: int, measure: str) -> Tensor | None:
+    """Return the details of a measure, averaged over seeds; None if no run has them."""
+    details = [cell.detail for run in row.runs if (cell := run.cell(length, measure))]
+    return torch.tensor(details).mean(0) if details else None
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:

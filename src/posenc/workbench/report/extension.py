@@ -104,13 +104,15 @@ def lengths(extension: Extension) -> str:
     """Describe the effective lengths of the chosen method and of the unchanged model."""
     named = dict.fromkeys(c for c in (extension.chosen, extension.unchanged) if not c.cut)
     reach = "; ".join(f"{extension.effective_length(c)} with {c.label}" for c in named)
-    text = (
-        f"Effective length in {extension.unit}s (loss within {MARGIN:g} nats of the unchanged model's at "
-        f"{count(extension.original_length)}): {reach}."
+    caution = (
+        f"To decide it, score at least {FEW} documents; {_remedy(extension)}."
+        if len(extension.window) < FEW
+        else "Each length is measured on other targets, so easy or hard text moves it within its interval."
     )
-    if len(extension.window) < FEW:
-        text += f" To decide it, score at least {FEW} documents; {_remedy(extension)}."
-    return text
+    return (
+        f"Effective length in {extension.unit}s (loss within {MARGIN:g} nats of the unchanged model's at "
+        f"{count(extension.original_length)}): {reach}. {caution}"
+    )
 
 
 def as_json(extension: Extension) -> dict[str, Any]:

@@ -32,9 +32,9 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
     environment.filters |= {"address": _address, "titles": _titles}
-    context |= {"style": style(STYLE), "script": bundle(STATIC / "report.js"), "tones": tones()}
-    context |= {"versions": json.loads(ran or versions()), "date": datetime.now(UTC).date()}
-    return environment.get_template(template).render(command=command, **context)
+    page = {"style": style(STYLE), "script": bundle(STATIC / "report.js"), "tones": tones(), "command": command}
+    machine = {"versions": json.loads(ran or versions()), "date": datetime.now(UTC).date()}
+    return environment.get_template(template).render(page | machine | context)
 
 
 def picture(view: View, name: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from posenc.workbench.report import words
-from posenc.workbench.study.results import TaskResult, holds
+from posenc.workbench.study.results import TaskResult
 
 LINE_EVERY = 60.0
 """The number of seconds between two lines of progress if the output is not a terminal."""
@@ -113,7 +113,7 @@ def table(result: TaskResult) -> Table:
     for row in result.rows:
         numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]
         style = "bold" if row is best else "" if row.ranked else "dim"
-        verdict = Text(result.verdict(row), style="green" if holds(result, row) else "")
+        verdict = Text(result.verdict(row), style="green" if result.standing(row) == "holds" else "")
         name = f"{words.label(row)} ({words.at(row.at)})" if row.at else words.label(row)
         rows.add_row(name, *numbers, verdict, style=style)
     return rows

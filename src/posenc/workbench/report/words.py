@@ -3,16 +3,18 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from posenc.pictures.numbers import fixed, plain, short, signed
 from posenc.pictures.palette import style
 from posenc.workbench.run.plan import Plan, Run
-from posenc.workbench.study.results import Row, TaskResult, differing, effective_length, holds, undecided
+from posenc.workbench.study.results import Row, TaskResult, differing, effective_length
 from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
 
 NOTHING = "–"
+THREE_DECIMALS = partial(plain, digits=3)
 NEAR = 0.1
 """An encoding counts as good if its difference from the best encoding at the trained length is at most this
 large."""
@@ -84,11 +86,13 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
 
     The text is empty for a single number.
     """
-    if interval is None or math.isnan(interval.low):
-        return ""
-    number = perplexity if result.task.measure == "loss" else "{:.3f}".format
-    ends, sign = (interval.seeds, " and ") if interval.seeds else ((interval.low, interval.high), "–")
-    return sign.join(map(number, ends))
+    return _seeds_or_ends(interval, perplexity if result.task.measure == "loss" else "{:.3f}".format)
+
+
+def _seeds_or_ends(interval: Interval | None, show: Callable[[float], str]) -> str:
+    if interval and interval.seeds:
+        return " and ".join(map(show, interval.seeds))
+    return ends(interval, show)
 
 
 def below(result: TaskResult) -> str:
@@ -96,11 +100,11 @@ def below(result: TaskResult) -> str:
     return "both seeds" if len({run.plan.seed for run in result.runs}) == 2 else "95% intervals"
 
 
-def ends(interval: Interval | None, digits: int = 3) -> str:
+def ends(interval: Interval | None, show: Callable[[float], str] = THREE_DECIMALS) -> str:
     """Return an interval as ``low … high``; empty for a single number."""
     if interval is None or math.isnan(interval.low):
         return ""
-    return f"{plain(interval.low, digits)} … {plain(interval.high, digits)}"
+    return f"{show(interval.low)} … {show(interval.high)}"
 
 
 def difference(row: Row) -> tuple[str, str]:
@@ -109,11 +113,7 @@ def difference(row: Row) -> tuple[str, str]:
     Differences of losses are in nats, and those of accuracies are shares of right answers.
     """
     gap = row.to_best
-    if gap is None:
-        return NOTHING, ""
-    if gap.seeds:
-        return signed(gap.mean), " and ".join(map(signed, gap.seeds))
-    return signed(gap.mean), "" if math.isnan(gap.low) else f"{signed(gap.low)} to {signed(gap.high)}"
+    return (NOTHING, "") if gap is None else (signed(gap.mean), _seeds_or_ends(gap, signed))
 
 
 def effective(result: TaskResult, row: Row) -> tuple[str, str]:
@@ -167,11 +167,11 @@ def verdict(result: TaskResult) -> str:
     if not ranked:
         some = any(row.converged[0] for row in result.rows)
         return f"none passed the gate{' in every run' * some} ({_nearest(result)})"
-    keep = [row for row in ranked if holds(result, row)]
+    keep = [row for row in ranked if result.standing(row) == "holds"]
     good = [label(row) for row in keep if _reads_well(result, row)]
     flat = [row for row in keep if not _reads_well(result, row)]
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
-    unsure = [label(row) for row in ranked if undecided(result, row)]
+    unsure = [label(row) for row in ranked if result.standing(row) == "undecided"]
     parts += [f"{together(unsure)} {'is' if len(unsure) == 1 else 'are'} undecided"] if unsure else []
     parts += [f"{label(row)} holds at a worse value ({_at_trained(result, row)})" for row in flat]
     judged = f" that converged ({len(ranked)} of {len(result.rows)})" if len(ranked) < len(result.rows) else ""

@@ -149,8 +149,9 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterato
 def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
     """Yield one row for each task, encoding and combination of axis values, with losses in nats.
 
-    ``best`` is True for the row with the axis values that are best at the trained length, which the page compares
-    with other encodings. ``change`` has, by length, how much worse the measure is than at the trained length.
+    ``at_best_values`` is True for an encoding's row at the axis values that are best at the trained length, which
+    the page compares with other encodings. ``change`` has, by length, how much worse the measure is than at the
+    trained length.
     """
     for result in results:
         for row in result.grid or result.rows:
@@ -162,7 +163,7 @@ def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
                 **row.at,
                 "measure": result.task.measure,
                 "verdict": result.verdict(row),
-                "best": compared,
+                "at_best_values": compared,
                 "seeds": len(row.runs),
                 "converged": row.converged[0],
                 "values": _by_length(row.values),

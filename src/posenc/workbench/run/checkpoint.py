@@ -24,55 +24,51 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
     )
 
 
-class State:
-    """The saved state of a run, in the file ``path``. If ``path`` is None, nothing is stored.
+def load_state(
+    path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
+) -> LossCurve:
+    """Restore a run's model, optimiser and generator from its state file, and return the losses so far.
 
-    An unreadable file counts as missing, and so does a file from another version of torch or posenc, because a run
-    must not mix the numbers of two versions.
+    Without a state, the curve is empty. An unreadable file counts as missing, and so does a file from another
+    version of torch or posenc, because a run must not mix the numbers of two versions.
     """
-
-    def __init__(
-        self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
-    ) -> None:
-        self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
-
-    def load(self) -> LossCurve:
-        """Restore the model, the optimiser and the generator, and return the losses so far.
-
-        Without a saved state, the curve is empty.
-        """
-        if self.path is None:
+    if path is None:
+        return LossCurve()
+    for partial in path.parent.glob(f"{path.stem}*{PARTIAL}"):  # left by a process that was killed
+        partial.unlink(missing_ok=True)
+    try:
+        values: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        curve = LossCurve(**values["curve"])
+        if values["versions"] != versions():
             return LossCurve()
-        for partial in self.path.parent.glob(f"{self.path.stem}*{PARTIAL}"):  # left by a process that was killed
-            partial.unlink(missing_ok=True)
-        try:
-            values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
-            curve = LossCurve(**values["curve"])
-            if values["versions"] != versions():
-                return LossCurve()
-        except Exception:  # missing, truncated or older files, for which torch raises many types
-            return LossCurve()
-        self.model.load_state_dict(values["model"])
-        self.optimiser.load_state_dict(values["optimiser"])
-        self.generator.set_state(values["generator"])
-        return curve
+    except Exception:  # missing, truncated or older files, for which torch raises many types
+        return LossCurve()
+    model.load_state_dict(values["model"])
+    optimiser.load_state_dict(values["optimiser"])
+    generator.set_state(values["generator"])
+    return curve
 
-    def save(self, curve: LossCurve) -> None:
-        """Write the state of the training, with the losses in ``curve``."""
-        if self.path is None:
-            return
-        values = {
-            "model": self.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "generator": self.generator.get_state(),
-            "curve": vars(curve),
-            "versions": versions(),
-        }
-        try:
-            with write_atomically(self.path) as partial:
-                torch.save(values, partial)
-        except (OSError, RuntimeError) as error:
-            raise unwritten("the state of a run", self.path, error) from error
+
+def save_state(
+    path: Path,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    generator: torch.Generator,
+    curve: LossCurve,
+) -> None:
+    """Write the state of a run, with the losses in ``curve``."""
+    values = {
+        "model": model.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "generator": generator.get_state(),
+        "curve": vars(curve),
+        "versions": versions(),
+    }
+    try:
+        with write_atomically(path) as partial:
+            torch.save(values, partial)
+    except (OSError, RuntimeError) as error:
+        raise unwritten("the state of a run", path, error) from error
 
 
 def path_of(study: Path, plan: Identified) -> Path:

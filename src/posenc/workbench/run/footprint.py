@@ -2,13 +2,11 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
@@ -42,7 +40,7 @@ class Footprint:
 
 def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
     """Compute the bytes that one run of a plan needs. Parameters are counted on the meta device."""
-    with torch.device("meta"), _Undrawn():
+    with torch.device("meta"):
         count = sum(p.numel() for p in untrained(plan, task, encoding).parameters())
     size = BYTES[plan.dtype]
     moving = size if plan.autocast == "none" else BYTES[plan.autocast]
@@ -50,18 +48,6 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
     tokens = plan.batch * plan.train_length
     activations = tokens * (plan.layers * of_layer * moving + 3 * 4 * task.outputs)
     return Footprint(count, 4 * count * size + activations, count * size)  # gradients, and AdamW's two moments
-
-
-class _Undrawn(TorchFunctionMode):
-    """Skips random draws on meta tensors, because torch would import its compiler for them."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        keywords = {**(kwargs or {})}
-        if func.__name__ == "normal_":
-            return args[0] if args else keywords["tensor"]
-        return func(*args, **keywords)
 
 
 def check_room(

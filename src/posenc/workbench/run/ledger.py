@@ -20,11 +20,11 @@ import math
 import shutil
 import sqlite3
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime
-from itertools import chain, zip_longest
+from itertools import chain, starmap, zip_longest
 from os import W_OK, access
 from pathlib import Path
 from typing import Any
@@ -32,26 +32,27 @@ from typing import Any
 from posenc.errors import PosencError, StudyError
 from posenc.workbench.files import as_json, lock, write_atomically
 from posenc.workbench.run.checkpoint import FILES, FOLDER
-from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, ignore_progress
+from posenc.workbench.run.job import Progress
 from posenc.workbench.run.plan import Cell, Identified, LossCurve, Plan, Run
 
 VERSION = 3
 RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict"
-SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE runs (
+SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
     id TEXT PRIMARY KEY, plan TEXT NOT NULL, seconds REAL NOT NULL, parameters INTEGER NOT NULL,
     final_loss REAL NOT NULL, created TEXT NOT NULL, versions TEXT NOT NULL, hardware TEXT NOT NULL,
     verdict TEXT NOT NULL DEFAULT ''
 );
-CREATE TABLE cells (
+CREATE TABLE IF NOT EXISTS cells (
     run TEXT NOT NULL REFERENCES runs(id), length INTEGER NOT NULL, measure TEXT NOT NULL, value REAL,
     count INTEGER NOT NULL, detail TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (run, length, measure)
 );
-CREATE TABLE steps (
+CREATE TABLE IF NOT EXISTS steps (
     run TEXT NOT NULL, first INTEGER NOT NULL, losses BLOB NOT NULL, tokens INTEGER NOT NULL, seconds REAL NOT NULL,
     norms BLOB NOT NULL, validation BLOB NOT NULL, PRIMARY KEY (run, first)
-)
+);
+INSERT OR IGNORE INTO meta VALUES ('version', '{VERSION}')
 """
 MERGE = f"""
 DELETE FROM steps WHERE run IN (SELECT id FROM other.runs) AND run NOT IN (SELECT id FROM runs);
@@ -105,27 +106,34 @@ class Ledger(AbstractContextManager["Ledger"]):
             raise StudyError(f"{str(folder)!r} is a URL, not a folder; copy its files into a local folder first")
         self.folder = folder
         self.path = folder / "ledger.sqlite"
-        if not write and not self.path.exists():
-            raise self._none()
+        if not write and not (self.path.exists() and self.path.stat().st_size):
+            raise StudyError(f"no ledger in {str(folder)!r}; create it with: posenc compare --output {folder}")
         self.new = write and not folder.exists()
         with ExitStack() as opened, self._explained():
             if write:
                 folder.mkdir(parents=True, exist_ok=True)
-                try:
-                    opened.enter_context(lock(folder / "lock.sqlite"))
-                except sqlite3.OperationalError as error:
-                    raise StudyError(
-                        f"another process is writing to {str(folder)!r}; wait for it, or use another folder"
-                    ) from error
+                self._lock(opened)
             self.address = f"{self.path.absolute().as_uri()}?{'mode=rwc' if write else self._reading()}"
             self._db = sqlite3.connect(self.address, uri=True, isolation_level=None, check_same_thread=False)
             opened.callback(self._db.close)
             if write:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
-            self._open(write)
-            self._make_views(write)
+            self._prepare(write)
             self._opened = opened.pop_all()  # from here on close() closes both connections
+
+    def _lock(self, opened: ExitStack) -> None:
+        path = self.folder / "lock.sqlite"
+        try:
+            opened.enter_context(lock(path))
+        except sqlite3.DatabaseError as error:
+            busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+            problem = (
+                f"another process is writing to {str(self.folder)!r}; wait for it"
+                if busy
+                else (f"{str(path)!r} cannot be locked ({error}); delete this file, which has no results")
+            )
+            raise StudyError(f"{problem}, or use another folder") from error
 
     def add(self, run: Run) -> None:
         """Write a finished run in one transaction, and replace an earlier run of the same plan."""
@@ -135,34 +143,9 @@ class Ledger(AbstractContextManager["Ledger"]):
         cells = [(plan.id, c.length, c.measure, c.value, c.count, as_json(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
-            self._db.execute("DELETE FROM runs WHERE id = ?", (plan.id,))
-            into = f"INSERT INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            into = f"INSERT OR REPLACE INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             self._db.execute(into, (*head, *origin))
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
-
-    def carry_out(
-        self,
-        jobs: Sequence[Job],
-        launcher: Launcher,
-        report: Report = ignore_progress,
-        finished: Callable[[Run | Failure], None] = lambda result: None,
-    ) -> list[Failure]:
-        """Launch jobs, write their losses and runs as they arrive, and return the failures."""
-        failures = list[Failure]()
-
-        def reported(progress: Progress) -> None:
-            self.note(progress)
-            report(progress)
-
-        def done(result: Run | Failure) -> None:
-            if isinstance(result, Failure):
-                failures.append(result)
-            else:
-                self.add(result)
-            finished(result)
-
-        launcher(jobs, done, reported)
-        return failures
 
     def note(self, progress: Progress) -> None:
         """Write the losses of a running job. Losses that the job reports again replace earlier losses.
@@ -252,7 +235,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         rows = self._db.execute(
             f"SELECT {RUNS} FROM runs WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", (Plan.kind,)
         ).fetchall()
-        return [self._run(row, Plan.from_json(row[1], row[0])) for row in rows if ids is None or row[0] in ids]
+        return [self._run(row) for row in rows if ids is None or row[0] in ids]
 
     def find(self, plan: Identified) -> Run | None:
         """Return the run of this plan, or None if the run has not finished."""
@@ -276,14 +259,17 @@ class Ledger(AbstractContextManager["Ledger"]):
             with self._explained():
                 raise error
 
-    def _run(self, row: tuple[Any, ...], plan: Identified) -> Run:
+    def _run(self, row: tuple[Any, ...], plan: Identified | None = None) -> Run:
+        """Return the run in a row of the table ``runs``. Without ``plan``, the plan is restored from the row."""
         columns = "length, measure, value, count, detail, note"
-        rows = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
-        cells = (
-            Cell(length, measure, math.nan if value is None else value, count, _numbers(detail), note)
-            for length, measure, value, count, detail, note in rows
-        )
-        return Run(plan, tuple(cells), *row[2:])
+        cells = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
+        try:
+            return Run(plan or Plan.from_json(row[1], row[0]), tuple(starmap(_cell, cells)), *row[2:])
+        except (ValueError, TypeError, KeyError) as error:
+            raise StudyError(
+                f"{str(self.path)!r}: the run {row[0]} has a value that posenc did not write ({error}); restore a "
+                "copy, or use another folder"
+            ) from error
 
     def _reading(self) -> str:
         """Return the SQLite mode in which a reader creates no files.
@@ -296,35 +282,26 @@ class Ledger(AbstractContextManager["Ledger"]):
         left = self.path.with_name(f"{self.path.name}-wal")
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
-    def _open(self, write: bool) -> None:
-        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
-            if not write:
-                raise self._none()
-            with self._transaction():
-                for statement in SCHEMA.split(";"):
-                    self._db.execute(statement)
-                self._db.execute("INSERT INTO meta VALUES ('version', ?)", (str(VERSION),))
-        versions = [version for (version,) in self._db.execute("SELECT value FROM meta WHERE key = 'version'")]
-        if versions != [str(VERSION)]:
-            raise StudyError(
-                f"{str(self.path)!r} has ledger version {', '.join(versions) or 'unknown'}, but this posenc reads "
-                f"version {VERSION}; upgrade posenc, or use another folder"
-            )
+    def _prepare(self, write: bool) -> None:
+        """Create missing tables and the views, or temporary views if the ledger is only read.
 
-    def _make_views(self, write: bool) -> None:
-        """Create the views in the file for other programs, or temporary views if the ledger is only read."""
+        A ledger of another version is refused and not changed.
+        """
+        place = "main" if write else "temp"
         with self._transaction():
+            for statement in SCHEMA.split(";") if write else ():
+                self._db.execute(statement)
+            versions = [version for (version,) in self._db.execute("SELECT value FROM meta WHERE key = 'version'")]
+            if versions != [str(VERSION)]:
+                raise StudyError(
+                    f"{str(self.path)!r} has ledger version {', '.join(versions) or 'unknown'}, but this posenc "
+                    f"reads version {VERSION}; upgrade posenc, or use another folder"
+                )
             for name, select in VIEWS.items():
-                if write:
-                    self._db.execute(f"DROP VIEW IF EXISTS {name}")
-                self._db.execute(f"CREATE {'' if write else 'TEMP'} VIEW {name} AS {select}")
+                self._db.execute(f"DROP VIEW IF EXISTS {place}.{name}")
+                self._db.execute(f"CREATE VIEW {place}.{name} AS {select}")
         if not write:
             self._db.execute("PRAGMA query_only = ON")
-
-    def _none(self) -> StudyError:
-        return StudyError(
-            f"no ledger in {str(self.folder)!r}; create it with: posenc compare --output {self.folder}"
-        )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -353,5 +330,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             raise StudyError(f"{str(self.folder)!r}: {error.strerror}; use another folder") from error
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(math.nan if value is None else value for value in json.loads(text))
+def _cell(length: int, measure: str, value: float | None, count: int, detail: str, note: str) -> Cell:
+    """Create a cell from a row of the table ``cells``, in which null stands for NaN."""
+    number, *others = (math.nan if each is None else float(each) for each in (value, *json.loads(detail)))
+    return Cell(length, measure, number, count, tuple(others), note)

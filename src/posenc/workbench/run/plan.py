@@ -18,6 +18,7 @@ NUMERICS = 4
 default changes."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Identified(ABC):
     """The base class of plans. It computes a plan's id, which is a hash of all values, and its JSON for ledgers."""
 
@@ -36,7 +37,7 @@ class Identified(ABC):
         The hash omits fields with their default value, so a new or removed field changes no id. If a default
         changes, ``NUMERICS`` must be raised.
         """
-        defaults = {each.name: each.default for each in fields(self)}  # type: ignore[arg-type]
+        defaults = {each.name: each.default for each in fields(self)}
         differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
         identity = json.dumps({**differing, "numerics": self.numerics}, sort_keys=True)
         return hashlib.sha256(identity.encode()).hexdigest()[:16]
@@ -46,7 +47,7 @@ class Identified(ABC):
 
     def _values(self) -> dict[str, Any]:
         """Return the kind of the plan and the value of every field."""
-        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+        return {"kind": self.kind, **asdict(self)}
 
 
 def custom_classes(encoding: str, task: str) -> tuple[str, ...]:
@@ -70,7 +71,6 @@ class Plan(Identified, Model, Training):
         text_sha256: hash of the text; empty if the task reads no text.
         tokenizer: ``bytes``, or the hash of a tokenizer; empty if the task reads no text.
         source: hash of the files of custom classes; empty without custom classes.
-        numerics: see ``NUMERICS``.
 
     All further settings come from ``Model`` and ``Training``.
     """
@@ -89,7 +89,6 @@ class Plan(Identified, Model, Training):
     text_sha256: str = ""
     tokenizer: str = ""
     source: str = ""
-    numerics: int = NUMERICS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoding", canonical_text(self.encoding))
@@ -169,8 +168,7 @@ class LossCurve:
         """The mean loss of the last tenth of the steps; infinite if training was stopped early."""
         if self.verdict:
             return math.inf
-        tail = self.losses[-max(1, len(self.losses) // 10) :]
-        return fmean(tail)
+        return fmean(self.losses[-max(1, len(self.losses) // 10) :])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encodings.encoding import Encoding
-from posenc.workbench.run.checkpoint import State
+from posenc.workbench.run.checkpoint import load_state, save_state
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.run.settings import Training
@@ -61,16 +61,14 @@ def train(
     device = parameters[0].device
     optimiser = _optimiser(model, how, learning_rate)
     generator = torch.Generator().manual_seed(seed)
-    state = State(path, model, optimiser, generator)
 
     def tell(first: int, curve: LossCurve) -> None:
         report(Progress(run, len(curve.losses) * work, first, curve))
 
-    watch = _Watch(tell, state.load())
+    watch = _Watch(tell, load_state(path, model, optimiser, generator))
     for step in range(len(watch.curve.losses), steps):
-        rate = learning_rate * factor(step, steps, how)
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = learning_rate * factor(step, steps, how)
         model.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=device), 0
         for _ in range(how.accumulate):
@@ -86,8 +84,8 @@ def train(
         if validate and (step + 1) * VALIDATIONS // steps > step * VALIDATIONS // steps:
             with torch.no_grad(), _autocast(how, device):
                 watch.validation.append((step, validate()))
-        if watch.look():
-            state.save(watch.curve)
+        if watch.look() and path:
+            save_state(path, model, optimiser, generator, watch.curve)
         if watch.curve.verdict:
             break
     watch.report()
@@ -116,8 +114,9 @@ def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.o
     decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
-    betas = (how.beta1, how.beta2)
-    return torch.optim.AdamW(groups, learning_rate, betas, weight_decay=how.weight_decay, fused=True)
+    return torch.optim.AdamW(
+        groups, learning_rate, (how.beta1, how.beta2), weight_decay=how.weight_decay, fused=True
+    )
 
 
 def _autocast(how: Training, device: torch.device) -> torch.autocast:

@@ -44,51 +44,38 @@ class TrainingJob(Job):
 
     def run(self, report: Report = ignore_progress) -> Run:
         """Train and test the model in this process, and write its weights to ``folder/<plan id>.safetensors``."""
-        started, plan = time.perf_counter(), self.plan
         text = self.source.load() if self.source else None
-        if text and text.sha256 != plan.text_sha256:
+        if text and text.sha256 != self.plan.text_sha256:
             raise StudyError(f"text {text.name!r} has changed since the study began; run the command again")
-        state = self.folder / f"{plan.id}.state"
-        taught = teach(plan, text, report, state)
-        save_weights(taught.model, self.folder / f"{plan.id}.safetensors")
+        state = self.folder / f"{self.plan.id}.state"
+        model, run = train_and_test(self.plan, text, report, state)
+        save_weights(model, state.with_suffix(".safetensors"))
         state.unlink(missing_ok=True)
-        parameters = sum(p.numel() for p in taught.model.parameters())
-        return Run(
-            plan,
-            taught.cells,
-            time.perf_counter() - started,
-            parameters,
-            taught.curve.final_loss,
-            versions=versions(),
-            hardware=hardware(plan.device),
-            verdict=taught.curve.verdict,
-        )
+        return run
 
 
-@dataclass(frozen=True)
-class Taught:
-    """The trained model of a plan, with its losses and test results.
+def train_and_test(
+    plan: Plan, text: Text | None, report: Report = ignore_progress, state: Path | None = None
+) -> tuple[Transformer, Run]:
+    """Build the transformer of a plan, train it on the plan's task and test it, without writing weights.
 
-    Args:
-        task: the task on which the model was trained.
-        model: the model in evaluation mode.
-        curve: the losses of its training.
-        cells: the results of the tests; empty if training was stopped early.
+    The model is returned in evaluation mode. A run that was stopped early is not tested.
     """
-
-    task: Task
-    model: Transformer
-    curve: LossCurve
-    cells: tuple[Cell, ...]
-
-
-def teach(plan: Plan, text: Text | None, report: Report = ignore_progress, state: Path | None = None) -> Taught:
-    """Build the transformer of a plan, train it on the plan's task and test it, without writing weights."""
-    task = task_of(plan, text)
+    started, task = time.perf_counter(), task_of(plan, text)
     model = build(plan, task)
     curve = learn(model, task, plan, report, state)
     cells = () if curve.verdict else evaluate(model.eval(), task, plan.lengths, plan.test_count)
-    return Taught(task, model.eval(), curve, cells)
+    run = Run(
+        plan,
+        cells,
+        time.perf_counter() - started,
+        sum(p.numel() for p in model.parameters()),
+        curve.final_loss,
+        versions=versions(),
+        hardware=hardware(plan.device),
+        verdict=curve.verdict,
+    )
+    return model.eval(), run
 
 
 def task_of(plan: Plan, text: Text | None) -> Task:

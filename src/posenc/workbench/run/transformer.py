@@ -107,7 +107,8 @@ class Transformer(nn.Module):
         self.config, self.causal = config, causal
         self.tied = config.tied and outputs in (None, vocabulary)
         self.encoding = for_layers(encoding, config.layers)
-        self.embedding = nn.Embedding(vocabulary, config.width)
+        # ``nn.Embedding(…)`` would draw weights, for which torch imports its compiler on the meta device.
+        self.embedding = nn.Embedding.from_pretrained(torch.empty(vocabulary, config.width), freeze=False)
         self.layers = [Block(config) for _ in range(config.layers)]
         self.blocks = nn.ModuleList(self.layers)
         self.norm = _norm(config)

@@ -7,6 +7,7 @@ import torch
 
 from posenc.encodings.text import parse
 from posenc.workbench.custom_code import one_sentence
+from posenc.workbench.launch.launcher import carry_out
 from posenc.workbench.run.checkpoint import FOLDER, complete, path_of
 from posenc.workbench.run.footprint import check_room, footprint
 from posenc.workbench.run.job import Failure, Launcher, Report, ignore_progress
@@ -94,7 +95,7 @@ class Comparison:
         self.check(getattr(launcher, "devices", ()))
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source
         jobs = [TrainingJob(plan=p, folder=folder, source=source if p.text_sha256 else None) for p in self.missing]
-        return self.outcome(self.ledger.carry_out(jobs, launcher, report, finished))
+        return self.outcome(carry_out(jobs, launcher, self.ledger, report, finished))
 
     def outcome(self, failures: Sequence[Failure] = ()) -> Outcome:
         """Return the results in the ledger so far, with the losses of unfinished runs."""

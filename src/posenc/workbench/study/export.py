@@ -150,7 +150,6 @@ def _gpt_neox(plan: Plan, model: Transformer, encoding: Rotary) -> tuple[dict[st
         "hidden_dropout": 0.0,
         "attention_dropout": 0.0,
     }
-    weights: dict[str, Tensor] = {}
     modules: dict[str, torch.nn.Module] = {"gpt_neox.final_layer_norm": model.norm}
     for i, block in enumerate(model.layers):
         layer = f"gpt_neox.layers.{i}"
@@ -162,10 +161,11 @@ def _gpt_neox(plan: Plan, model: Transformer, encoding: Rotary) -> tuple[dict[st
             f"{layer}.mlp.dense_4h_to_h": block.feedforward.outer,
             f"{layer}.attention.query_key_value": block.attention.qkv,
         }
-    for name, module in modules.items():
-        zeros = {"bias": torch.zeros(len(module.weight))}  # type: ignore[arg-type]
-        for part, tensor in {**zeros, **dict(module.named_parameters())}.items():
-            if name.endswith("query_key_value"):  # queries, keys and values of each head are adjacent
-                tensor = tensor.unflatten(0, (3, plan.heads, -1)).transpose(0, 1).flatten(0, 2)
-            weights[f"{name}.{part}"] = tensor
+    # transformers starts biases at 0, which is right for those that this model lacks
+    weights: dict[str, Tensor] = {
+        f"{name}.{part}": tensor for name, module in modules.items() for part, tensor in module.named_parameters()
+    }
+    for name, tensor in weights.items():
+        if "query_key_value" in name:  # queries, keys and values of each head are adjacent
+            weights[name] = tensor.unflatten(0, (3, plan.heads, -1)).transpose(0, 1).flatten(0, 2)
     return config, weights

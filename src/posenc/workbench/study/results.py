@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any
 
+from posenc.errors import StudyError
 from posenc.pictures.numbers import fixed
 from posenc.workbench.run.plan import Cell, Plan, Run
 from posenc.workbench.run.settings import Model, Training, declared
@@ -19,9 +20,7 @@ from posenc.workbench.study.statistics import (
     finite,
     longest_within,
     over_answers,
-    over_blocks,
     over_seeds,
-    paired,
     perplexity,
     together,
 )
@@ -117,13 +116,26 @@ class TaskResult:
             return f"not converged in {row.converged[1] - row.converged[0]} of {row.converged[1]} runs"
         if self.longest not in row.values:
             return f"no value past {max(row.values)}"
-        if holds(self, row):
+        standing, loss = self.standing(row), self.task.measure == "loss"
+        if standing == "holds":
             return f"holds, best at {self.longest}" if self.best(self.longest) is row else "holds"
-        word, loss = "undecided" if undecided(self, row) else "worse", self.task.measure == "loss"
         value = row.lost[self.longest] if loss else row.values[self.longest]
         seeds = [f"×{fixed(perplexity(v), 2)}" if loss else f"{v:.2f}" for v in value.seeds or (value.mean,)]
         # equal values only once
-        return f"{word}, {'perplexity' if loss else 'at'} {' and '.join(dict.fromkeys(seeds))}"
+        return f"{standing}, {'perplexity' if loss else 'at'} {' and '.join(dict.fromkeys(seeds))}"
+
+    def standing(self, row: Row) -> str:
+        """Return "holds", "worse" or "undecided", by the change from the trained to the longest length.
+
+        For "holds", the whole interval of the change must be within the limit, because a mean over few blocks or
+        seeds may be within it by chance. The text is empty if the row is not ranked or its change is not known.
+        """
+        change = NO_CHANGE if len(self.lengths) == 1 else row.lost.get(self.longest)
+        if change is None or not row.ranked or row.not_finite:
+            return ""
+        if change.high <= self.limit(row):
+            return "holds"
+        return "worse" if change.low > self.limit(row) else "undecided"
 
     def limit(self, row: Row) -> float:
         """Return how much worse the measure of a row may get if the row is to hold.
@@ -141,7 +153,8 @@ class TaskResult:
         ranked = [row for row in self.rows if row.ranked and length in row.values]
         ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
         gaps = [_gap(self.task, row, ranked[0], length, len(self.rows)) for row in ranked]
-        worse = [gap is not None and _worse(self.task, gap).low > 0 for gap in gaps]
+        loss = self.task.measure == "loss"
+        worse = [gap is not None and (gap.low if loss else -gap.high) > 0 for gap in gaps]
         return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
 
     def best(self, length: int) -> Row | None:
@@ -151,25 +164,6 @@ class TaskResult:
         """
         leaders = self.leaders(length)
         return leaders[0] if len(leaders) == 1 and sum(row.ranked for row in self.rows) > 1 else None
-
-
-def holds(result: TaskResult, row: Row) -> bool:
-    """Return whether a row's measure worsens by at most ``LOST`` from the trained to the longest length.
-
-    The whole interval of the change must be within this limit, because a mean over few blocks or seeds may be
-    within it by chance.
-    """
-    return _judged(result, row) and row.lost[result.longest].high <= result.limit(row)
-
-
-def undecided(result: TaskResult, row: Row) -> bool:
-    """Return whether the interval of a row's change contains the limit, or the change has no interval."""
-    return _judged(result, row) and not holds(result, row) and not row.lost[result.longest].low > result.limit(row)
-
-
-def _judged(result: TaskResult, row: Row) -> bool:
-    """Return whether a row is ranked and its change at the longest length is known."""
-    return row.ranked and not row.not_finite and result.longest in row.lost
 
 
 def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
@@ -200,6 +194,12 @@ def differing(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
 
 def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskResult:
     """Summarise the runs of one task, which differ in encoding, seed and axis values."""
+    sizes = {(cell.length, cell.measure): len(cell.detail) for run in runs for cell in run.cells}
+    if any(len(cell.detail) != sizes[cell.length, cell.measure] for run in runs for cell in run.cells):
+        raise StudyError(
+            f"runs of {criteria.name} have details of different lengths, so they were not tested on the same "
+            "sequences; restore a copy of the ledger, or use another folder"
+        )
     axes = [axis for axis in AXES if len({getattr(run.plan, axis) for run in runs}) > 1]
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
@@ -218,21 +218,18 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     for row in sorted(grid, key=lambda row: rank(row, lengths[0])):
         rows.setdefault(row.encoding, row)
     order = sorted(rows.values(), key=lambda row: rank(row, lengths[-1]))
-    gaps = [_gap(criteria, row, order[0], lengths[-1], len(order)) for row in order]
-    compared = tuple(replace(row, to_best=gap) for row, gap in zip(order, gaps, strict=True))
+    compared = tuple(replace(row, to_best=_gap(criteria, row, order[0], lengths[-1], len(order))) for row in order)
     places = {row.encoding: place for place, row in enumerate(order)}
     grid.sort(key=lambda row: places[row.encoding])
     return TaskResult(criteria, lengths, compared, tuple(grid) if axes else (), tuple(runs), name or criteria.name)
 
 
-def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
-    """Summarise a task's newest run and the runs that can be compared with it; see ``alike``.
+def newest(runs: Sequence[Run]) -> TaskResult:
+    """Summarise the newest of a task's runs and the runs that can be compared with it; see ``alike``.
 
-    The chance level and the gate are those stored in these runs. Return None if the task has no run.
+    The chance level and the gate are those stored in these runs.
     """
-    group = alike([run for run in runs if run.plan.task == name])
-    if not group:
-        return None
+    group, name = alike(runs), runs[-1].plan.task
     trained = group[0].plan.lengths[0]
     cells = {cell.measure: cell.value for run in group for cell in run.cells if cell.length == trained}
     chance, gate = (cells.get(measure, math.nan) for measure in ("chance", "gate"))  # missing if all diverged
@@ -263,44 +260,36 @@ def _row(
 ) -> Row:
     values = {n: v for n in lengths if (v := _interval(criteria, runs, n, criteria.measure))}
     windows = {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))}
-    passed = sum(criteria.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], criteria.measure)))
+    trained = [cell.value for run in runs if (cell := run.cell(lengths[0], criteria.measure))]
     notes = [cell.note for run in runs for cell in run.cells if cell.note]
-    diverged = sum(bool(run.verdict) for run in runs)
     broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
     past = [length for length in lengths[1:] if {lengths[0], length} <= values.keys()]
     return Row(
         encoding,
         values,
         windows,
-        converged=(passed, len(runs)),
+        converged=(sum(map(criteria.passes, trained)), len(runs)),
         refusal=notes[0] if notes else "",
-        diverged=diverged,
+        diverged=sum(bool(run.verdict) for run in runs),
         not_finite=broken,
-        lost={length: _worse(criteria, _change(criteria, runs, lengths[0], length)) for length in past},
+        lost={length: _worsening(criteria, runs, lengths[0], length) for length in past},
         at=at,
         runs=tuple(runs),
     )
 
 
-def _worse(criteria: Criteria, change: Interval) -> Interval:
-    """Return a change of the measure, with its sign chosen so that a positive change is worse."""
-    return change if criteria.measure == "loss" else change.negative
-
-
-def _change(criteria: Criteria, runs: list[Run], trained: int, length: int) -> Interval:
+def _worsening(criteria: Criteria, runs: list[Run], trained: int, length: int) -> Interval:
+    """Return how much worse the measure is than at the trained length."""
     cells = [(run.cell(trained, criteria.measure), run.cell(length, criteria.measure)) for run in runs]
     pairs = [(start, end) for start, end in cells if start and end]
     if criteria.measure == "loss":
         return _differences([(end, start) for start, end in pairs])
-    by_seed = over_seeds([end.value - start.value for start, end in pairs])
-    of_answers = between_shares(*(_means([pair[i] for pair in pairs]) for i in (0, 1)))
-    return of_answers if len(pairs) == 1 else together(by_seed, of_answers)
+    by_seed = over_seeds([start.value - end.value for start, end in pairs])
+    return together(by_seed, between_shares(*(_means([pair[i] for pair in pairs]) for i in (1, 0))))
 
 
 def _differences(pairs: Sequence[tuple[Cell, Cell]], level: float = LEVEL) -> Interval:
     """Return the mean difference of pairs of cells (first minus second) on the same blocks or answers."""
-    if len(pairs) == 1:
-        return paired(pairs[0][0].detail, pairs[0][1].detail, level)
     return crossed([[a - b for a, b in zip(x.detail, y.detail, strict=True)] for x, y in pairs], level)
 
 
@@ -314,12 +303,9 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):
         return None
-    loss, by_seed = criteria.measure == "loss", over_seeds([cell.value for cell in cells])
-    if len(cells) == 1:
-        return over_blocks(cells[0].detail) if loss else over_answers(cells[0].detail)
-    if loss:
+    if criteria.measure == "loss":
         return crossed([cell.detail for cell in cells])
-    spread = together(by_seed, over_answers(_means(cells)))
+    spread = together(over_seeds([cell.value for cell in cells]), over_answers(_means(cells)))
     return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # keep shares within 0 … 1
 
 

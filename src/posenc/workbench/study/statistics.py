@@ -32,11 +32,6 @@ class Interval:
     the distance between them.
     """
 
-    @property
-    def negative(self) -> "Interval":
-        """The interval of the negated mean."""
-        return Interval(-self.mean, -self.high, -self.low, self.of, tuple(-value for value in self.seeds))
-
     def as_json(self) -> dict[str, Any]:
         """Return the mean and the ends of the interval for JSON, with None for NaN and infinity."""
         return {"mean": number(self.mean), "interval": None if math.isnan(self.low) else [self.low, self.high]}
@@ -79,11 +74,6 @@ def perplexity(loss: float) -> float:
     return math.inf if loss > 709 else math.exp(loss)
 
 
-def over_blocks(blocks: Sequence[float]) -> Interval:
-    """Return the mean over blocks of text, which are treated as independent."""
-    return _over(blocks, "blocks")
-
-
 def over_answers(shares: Sequence[float]) -> Interval:
     """Return the share of right answers; a sequence with several answers counts as one sample."""
     return Interval(fmean(shares), *wilson(sum(shares), len(shares)), "answers")
@@ -105,7 +95,7 @@ def over_seeds(means: Sequence[float], level: float = LEVEL) -> Interval:
 def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interval:
     """Return the mean over runs on the same blocks, with an interval over both seeds and blocks; see ``together``.
 
-    ``of_seeds`` has one row per seed and one column per block.
+    ``of_seeds`` has one row per seed and one column per block. For one seed, the interval is over blocks.
     """
     blocks = [fmean(column) for column in zip(*of_seeds, strict=True)]
     return together(over_seeds([fmean(row) for row in of_seeds], level), _over(blocks, "blocks", level))
@@ -116,10 +106,12 @@ def together(one: Interval, other: Interval) -> Interval:
 
     If the upper ends of the two intervals lie a and b above their means, the upper end of the result lies √(a² +
     b²) above its mean; lower ends likewise. The joint variation of seeds and blocks is counted twice, so the
-    interval of ``crossed`` is slightly too wide. If ``other`` has no spread, ``one`` is returned.
+    interval of ``crossed`` is slightly too wide. If one of them has no spread, the other is returned.
     """
     if math.isnan(other.low):
         return one
+    if math.isnan(one.low):
+        return other
     low = math.hypot(one.mean - one.low, other.mean - other.low)
     high = math.hypot(one.high - one.mean, other.high - other.mean)
     return Interval(one.mean, one.mean - low, one.mean + high, f"{one.of} and {other.of}", one.seeds)

@@ -91,7 +91,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     @property
     def source(self) -> Source:
         """The source of the text."""
-        return Source(self.text, self.tokenizer, self.vocabulary)
+        return Source(text=self.text, tokenizer=self.tokenizer, vocabulary=self.vocabulary)
 
     def of(self, name: str, task: str) -> Any:
         """Return the value of a setting for one task; None if the study has no value for it."""
@@ -165,14 +165,11 @@ def check_device(device: str) -> None:
 
 
 def source_of(folder: Path) -> Source:
-    """Return the source of the text that a study's ``study.toml`` names, or of the default text if it names none.
-
-    Encodings are not parsed, so that no custom class is imported.
-    """
+    """Return the source of the text that a study's ``study.toml`` names, or else of the default text."""
     config = folder / "study.toml"
     settings = settings_of(config) if config.exists() else {}
-    stated = {name: settings[name] for name in ("text", "tokenizer", "vocabulary") if name in settings}
-    return replace(Study(), **stated).source
+    known = declared(TextSettings).items()
+    return Source(**{name: setting.check(name, settings[name]) for name, setting in known if name in settings})
 
 
 def settings_of(config: Path) -> dict[str, Any]:

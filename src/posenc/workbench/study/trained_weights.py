@@ -1,6 +1,5 @@
 """Loads the trained weights of runs as language models, or as learned tables before and after training."""
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,19 +13,10 @@ from posenc.errors import StudyError
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
-from posenc.workbench.run.training import build, encoding, task_of
+from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import Transformer, draw_parameters
 from posenc.workbench.study.study import source_of
 from posenc.workbench.tasks import Text
-
-
-@dataclass(frozen=True)
-class TrainedTable:
-    """The learned table of a run, ``before`` and ``after`` training."""
-
-    plan: Plan
-    before: Float[Tensor, "P C"]
-    after: Float[Tensor, "P C"]
 
 
 def language_plans(study: Path) -> list[Plan]:
@@ -46,8 +36,10 @@ def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> T
             f"{plan.name} of {str(study)!r} was not trained on the current content of {text.name!r}; restore "
             "the text on which it was trained"
         )
-    model = build(replace(plan, device=device), task_of(plan, text))
-    model.load_state_dict(load_weights(study, plan))
+    weights = load_weights(study, plan)
+    vocabulary, outputs = len(weights["embedding.weight"]), len(weights["head.weight"])
+    model = Transformer(plan, encoding(plan), vocabulary, outputs).to(device, getattr(torch, plan.dtype))
+    model.load_state_dict(weights)
     return model.eval()
 
 
@@ -57,8 +49,9 @@ def language_models(study: Path) -> dict[str, Transformer]:
     return {plan.encoding: trained_model(study, plan, text) for plan in language_plans(study)}
 
 
-def newest_table(study: Path, name: str) -> TrainedTable | None:
-    """Return the learned table from a task's newest run with such a table, or None if there is none."""
+def newest_table(study: Path, name: str) -> tuple[Plan, Float[Tensor, "P C"], Float[Tensor, "P C"]] | None:
+    """Return the plan of a task's newest run with a learned table, and this table before and after training; None
+    if there is no such run."""
     with Ledger(study) as ledger:
         plans = [r.plan for r in ledger.runs() if r.plan.task == name and _has_table(r.plan.encoding)]
     if not plans:
@@ -67,7 +60,7 @@ def newest_table(study: Path, name: str) -> TrainedTable | None:
     table = encoding(plan)
     draw_parameters(table, plan.seed)
     fresh = table.get_parameter("weight").to(getattr(torch, plan.dtype))
-    return TrainedTable(plan, fresh, load_weights(study, plan)["encoding.weight"])
+    return plan, fresh, load_weights(study, plan)["encoding.weight"]
 
 
 def _has_table(text: str) -> bool:

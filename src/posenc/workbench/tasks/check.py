@@ -22,48 +22,39 @@ SURE = 4.0
 cases."""
 
 
-class Subject:
-    """A task with its training and test sequences at the trained length."""
-
-    def __init__(self, task: Task) -> None:
-        self.task, self.length = task, task.train_length
-
-    def draw(self, seed: int, rows: int) -> Batch:
-        """Draw training sequences. For a ``DrawnTask``, they are as long as the test sequences."""
-        generator = torch.Generator().manual_seed(seed)
-        if isinstance(self.task, DrawnTask):
-            return self.task.draw(generator, rows, self.length)
-        return self.task.train_batch(generator, rows)
-
-    def tests(self, length: int, count: int = TESTS) -> list[Batch]:
-        return list(self.task.test_batches(length, count))
-
-    def answers(self, targets: Int[Tensor, "N T"]) -> Int[Tensor, " N"]:
-        """Draw one scored answer per row, so that the answers are independent."""
-        if not self.task.scores_every_answer:
-            return targets[:, -1]
-        chosen = torch.multinomial((targets != IGNORE).float(), 1, generator=torch.Generator().manual_seed(0))
-        return targets.gather(1, chosen)[:, 0]
+def _draw(task: Task, seed: int, rows: int) -> Batch:
+    """Draw training sequences. For a ``DrawnTask``, they are as long as the test sequences."""
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(task, DrawnTask):
+        return task.draw(generator, rows, task.train_length)
+    return task.train_batch(generator, rows)
 
 
-def _unsuited(subject: Subject) -> str:
+def _answers(task: Task, targets: Int[Tensor, "N T"]) -> Int[Tensor, " N"]:
+    """Draw one scored answer per row, so that the answers are independent."""
+    if not task.scores_every_answer:
+        return targets[:, -1]
+    chosen = torch.multinomial((targets != IGNORE).float(), 1, generator=torch.Generator().manual_seed(0))
+    return targets.gather(1, chosen)[:, 0]
+
+
+def _unsuited(task: Task) -> str:
     """Return the reason if ``guessing_stays_at_chance`` does not apply to the task, else an empty string."""
-    return "it measures a loss, not a share of answers" if subject.task.measure == "loss" else ""
+    return "it measures a loss, not a share of answers" if task.measure == "loss" else ""
 
 
 @law()
-def well_formed(subject: Subject) -> None:
+def well_formed(task: Task) -> None:
     """Tokens, targets and lengths match the task's attributes, and tests can be longer than the trained length.
 
     Tokens must be between 0 and vocabulary − 1. Targets must be between 0 and outputs − 1, or IGNORE. Tokens and
     targets must be int64 tensors of the same shape, with an answer in every row. A batch must have the requested
     number of rows, and at most the requested number of tokens.
     """
-    task, length = subject.task, subject.length
-    generator = torch.Generator().manual_seed(0)
+    length, generator = task.train_length, torch.Generator().manual_seed(0)
     _check("train_batch(generator, 8)", task, [task.train_batch(generator, 8)], length)
-    _check(f"test_batches({length}, 8)", task, subject.tests(length, 8), length)
-    longer = subject.tests(2 * length, 8)
+    _check(f"test_batches({length}, 8)", task, list(task.test_batches(length, 8)), length)
+    longer = list(task.test_batches(2 * length, 8))
     _check(f"test_batches({2 * length}, 8)", task, longer, 2 * length)
     shortest = min(batch.tokens.shape[1] for batch in longer)
     owed(
@@ -95,15 +86,15 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
 
 
 @law()
-def repeats(subject: Subject) -> None:
+def repeats(task: Task) -> None:
     """Generators in the same state draw the same batch, and a test is the same on every call.
 
     Draw only from the generator that is passed; torch's global generator would give every encoding different
     batches.
     """
     for what, one, two in (
-        ("two generators of one seed", [subject.draw(1, 8)], [subject.draw(1, 8)]),
-        ("two calls of test_batches", subject.tests(subject.length, 8), subject.tests(subject.length, 8)),
+        ("two generators of one seed", [_draw(task, 1, 8)], [_draw(task, 1, 8)]),
+        ("two calls of test_batches", *(list(task.test_batches(task.train_length, 8)) for _ in range(2))),
     ):
         for name in ("tokens", "targets"):
             equal = all(torch.equal(getattr(a, name), getattr(b, name)) for a, b in zip(one, two, strict=True))
@@ -111,26 +102,26 @@ def repeats(subject: Subject) -> None:
 
 
 @law()
-def follows_the_seed(subject: Subject) -> None:
+def follows_the_seed(task: Task) -> None:
     """Different seeds draw different tokens and different answers.
 
     Draw the answers at random; a model could memorise fixed answers without reading the tokens.
     """
-    one, two = subject.draw(1, 64), subject.draw(2, 64)
+    one, two = _draw(task, 1, 64), _draw(task, 2, 64)
     for name in ("tokens", "targets"):
         equal = torch.equal(getattr(one, name), getattr(two, name))
         owed(not equal, f"seeds 1 and 2 draw the same {name}")
 
 
 @law(_unsuited)
-def guessing_stays_at_chance(subject: Subject) -> None:
+def guessing_stays_at_chance(task: Task) -> None:
     """A constant answer is right no more often than ``chance``.
 
     Balance the answers, or set ``chance`` to the share of the most common answer.
     """
-    commonest = subject.answers(subject.draw(2, SEQUENCES).targets).bincount().argmax()
-    tests = subject.answers(torch.cat([batch.targets for batch in subject.tests(subject.length)]))
-    share, chance = float((tests == commonest).double().mean()), subject.task.chance
+    commonest = _answers(task, _draw(task, 2, SEQUENCES).targets).bincount().argmax()
+    tested = torch.cat([batch.targets for batch in task.test_batches(task.train_length, TESTS)])
+    share, chance = float((_answers(task, tested) == commonest).double().mean()), task.chance
     most = chance + SURE * math.sqrt(chance * (1 - chance) / TESTS)
     owed(share <= most, f"one answer is right in {share:.3f} of the tests, but chance = {chance:.3f}")
 
@@ -142,5 +133,4 @@ def check_task(task: str | Task, text: Text | None = None) -> Report:
     """See ``posenc.workbench.check_task``."""
     if isinstance(task, str):
         task = task_named(task, text or load(), 1024)
-    subject = Subject(task)
-    return Report(task.name or type(task).__name__, tuple(verdict(each, subject) for each in LAWS))
+    return Report(task.name or type(task).__name__, tuple(verdict(each, task) for each in LAWS))

@@ -23,6 +23,7 @@ from torch import Tensor
 from posenc.errors import StudyError
 from posenc.workbench.files import PARTIAL, lock
 from posenc.workbench.run.machine import trim
+from posenc.workbench.run.settings import TextSettings
 from posenc.workbench.tasks.documents import CHUNK, DEFAULT, Document, documents, files
 from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
 
@@ -67,29 +68,21 @@ class Text:
         vars(self).update(state, **parts)
 
 
-@dataclass(frozen=True)
-class Source:
+@dataclass(frozen=True, kw_only=True)
+class Source(TextSettings):
     """The files of a text and its tokenizer.
 
-    Args:
-        path: a file, a folder of files, or a .jsonl or .parquet file with a key or column ``text``; by default
-            posenc's documentation as of 2026-11-23, which is the same in every version of posenc.
-        tokenizer: ``bytes``, ``bpe`` for a byte-pair encoding trained on the training part, or the path of a
-        tokenizer.json.
-        vocabulary: the size of the ``bpe`` tokenizer.
+    The default text is posenc's documentation as of 2026-11-23, which is the same in every version of posenc. A
+    ``bpe`` tokenizer is trained on the training part.
     """
-
-    path: Path | None = None
-    tokenizer: str = "bytes"
-    vocabulary: int = 4096
 
     def load(self, say: Callable[[str], object] = str) -> Text:
         """Load the text. The tokens are cached for all processes until the files of the text change.
 
         ``say`` is called with a message before tokenizing, which takes minutes per gigabyte.
         """
-        path = self.path or DEFAULT
-        name = path.name if self.path else "posenc's documentation"
+        path = self.text or DEFAULT
+        name = path.name if self.text else "posenc's documentation"
         stamps = self._stamps(path)
 
         def cut(folder: Path) -> None:
@@ -138,7 +131,7 @@ class Source:
 
 def load(path: Path | None = None) -> Text:
     """Load the bytes of a text as tokens."""
-    return Source(path).load()
+    return Source(text=path).load()
 
 
 @lru_cache(maxsize=2)
