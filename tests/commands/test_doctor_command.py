@@ -127,7 +127,7 @@ def apply_rope(x, positions):
         ("rotary", "def other(x): return x\n", "unknown function .apply_rope.; known: other"),
         ("rotary", "def apply_rope(x, colour): return x\n", "it needs colour"),
         # The error of the likeliest call, and not of the last one tried, which gave positions as one number.
-        (LLAMA, OTHER_CHANNELS, r"no numbers: RuntimeError: .*\(64\).*used 128 channels per head"),
+        (LLAMA, OTHER_CHANNELS, r"no numbers in calls with 128 channels per head: RuntimeError: .*\(64\)"),
     ],
 )
 def test_a_file_that_does_not_run_is_one_sentence(

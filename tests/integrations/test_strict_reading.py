@@ -186,7 +186,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("llama", llama_4_scaling_beta=0.1), "unknown key of model_type 'llama' 'llama_4_scaling_beta'"),
     (
         config("git", text_config=config("llama")),
-        "text_config is not allowed in model_type 'git', whose class reads the whole config",
+        "text_config is not allowed in model_type 'git', whose language model is configured at the top level",
     ),
     (config("bamba", attn_rotary_emb=4), "attn_rotary_emb=4 contradicts partial_rotary_factor=0.5 of 16 channels"),
     (

@@ -1,4 +1,4 @@
-"""How image and video models assign pairs of channels to coordinates, by name: their layouts.
+"""The layouts of image and video models, by name: the coordinate that rotates each pair of channels.
 
 A layout consists of a string for ``posenc.encoding`` and a function that makes positions. Public code uses a dozen
 layouts. A wrong layout changes no shape and raises no error.
@@ -20,15 +20,15 @@ from posenc.positions import centred, grid, midpoints
 class Layout:
     """The layout of a family of models (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
 
-        Args:
-            letters: one letter per position axis, in order: y for rows, x for columns, and t or l as explained
-                under ``LAYOUTS``.
-            text: a function that takes head_dim and returns the string of the encoding.
-            multiple: a number; head_dim must be a multiple of this number.
-            coordinates: a function that makes positions from a shape, such as ``grid``.
-            in_parts: whether a coordinate is a fraction n/``parts`` of a side of the picture. ``text`` and
-                ``coordinates``
-    then have the argument ``parts``, a common multiple of the numbers of cells along all axes.
+    Args:
+        letters: one letter per position axis, in order: y for rows, x for columns, and t or l as explained under
+            ``LAYOUTS``.
+        text: a function that takes head_dim and returns the string of the encoding.
+        multiple: a number; head_dim must be a multiple of this number.
+        coordinates: a function that makes positions from a shape, such as ``grid``.
+        in_parts: whether a coordinate n stands for the fraction n/``parts``, so that pictures of all sizes span the
+            same range. If so, ``text`` and ``coordinates`` have the argument ``parts``, which must be a multiple of
+            the number of cells along every axis.
     """
 
     letters: str
@@ -136,6 +136,6 @@ LAYOUTS: dict[str, Layout] = {
     "ernie-image": Layout("tyx", lambda D: "channel-rotary(layout=ernie-image)", 16),
     "flux2": Layout("tyxl", _shares(16, 16, 16, 16, base=2000), 8),
 }
-"""The layout of each family, by name. Axis t counts frames. In Flux, Z-Image and ERNIE-Image, axis t counts text
-tokens or pictures. Axis l of Flux 2 counts text tokens.
+"""The layout of each family, by name. Axis t counts frames, except in Flux, Z-Image and ERNIE-Image, where it
+counts text tokens or pictures. Axis l of Flux 2 counts text tokens.
 """

@@ -8,8 +8,9 @@
     for difference in differences(ours, theirs):
         print(difference)
 
-If two programs run the same checkpoint with different tables, their scores differ. For two tokens at the same
-position, scores are equal; the difference grows with their distance, so short texts do not reveal it.
+If two programs run the same checkpoint with different frequencies, the score of a query and a key differs between
+the programs. The difference is zero if query and key have the same position, and grows with the distance between
+them, so short texts do not reveal it.
 """
 
 import math
@@ -40,7 +41,7 @@ TURNING: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Error:
-    """The error between two tables at a position.
+    """The difference between two tables in cos and in scores.
 
     Args:
         position: a position for ``cos``, and a distance between query and key for ``score``.
@@ -208,7 +209,7 @@ def _turn(first: LayerTable, second: LayerTable) -> bool:
 
 
 def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
-    """Return the errors that the first table would have with the second table's value of this field."""
+    """Return the errors that arise if only this field of the first layer gets its value in the second layer."""
     several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
     if what not in TURNING or several or not _turn(first, second):
         return ()

@@ -1,4 +1,7 @@
-"""The package behind ``posenc doctor``, which finds the mistake that explains a port's numbers."""
+"""The package behind ``posenc doctor``, which finds the mistake in a port.
+
+A port is another implementation of a model's positional encoding. The arrays that it computes show its mistake.
+"""
 
 from posenc.integrations.doctor.call import diagnose_call as diagnose_call
 from posenc.integrations.doctor.doctor import KINDS as KINDS

@@ -1,10 +1,11 @@
 """Calls a port's function with any signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
 
 The file runs in a separate process with limits on time and memory, in an empty folder. Run only code that you
-trust. Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
-(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all of these
-functions are tried. Every layer type of a model is tested. If the function takes a layer, it is called for all
-layers of the type, and for all layers without positional encoding.
+trust. Arguments are recognised by the names that ports usually give them, such as ``q``, ``cos`` and
+``position_ids``. Vectors are tried as (B, H, T, D), (B, T, H, D), (T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and
+(T, D). If the file has functions that make tables of cos and sin, the tables of all these functions are tried.
+Every layer type of a model is tested. If the function has an argument for the layer, it is called for all layers of
+the type, and for all layers without positional encoding.
 """
 
 import inspect
@@ -62,9 +63,9 @@ MAKER = (
 )
 """A pattern for the names of functions that make tables."""
 Tables = tuple[list[Any], str]
-"""Tables in several forms (for one row of tokens and for a batch), and a note for the answer."""
+"""The same tables in one or two shapes (for one row of tokens and for a batch), and a remark for the diagnosis."""
 Way = tuple[str, Tables]
-"""The order of the axes of x, and tables."""
+"""The order of the axes of x, such as ``"BHTD"``, and the tables for the same calls."""
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
@@ -109,12 +110,12 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
     channels = dict.fromkeys(str(each.recipe.get("head_dim") or HEAD_DIM) for each in asked.values())
     raise InvalidArgument(
-        f"{path}:{name} returns no numbers: {last}; the call used {' or '.join(channels)} channels per head"
+        f"{path}:{name} returns no numbers in calls with {' or '.join(channels)} channels per head: {last}"
     )
 
 
 def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnosis:
-    """Combine answers into one answer, with the name of each part if there are several."""
+    """Combine diagnoses into one. If there are several, the text contains their names."""
     parts = [f"{name}: {answer}" for name, answer in answers.items()]
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
     text = separator.join(parts) if len(parts) > 1 else "".join(map(str, answers.values()))
@@ -124,8 +125,9 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
 def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected) -> list[Tables]:
     """Return the tables that the file's functions make, or else the model's tables in common layouts.
 
-    The notes name the tables' origin, the functions of the file that were not tested, and bases that replace a
-    default. If the function needs no tables, there is one entry without a form.
+    Every entry has the same tables in one or two shapes, and a remark for the diagnosis. The remark names the
+    function that made the tables, functions of the file that could not be tested, and bases that replace a default.
+    If the function ``target`` needs no tables, the only entry has none.
     """
     takes_tables = takes(target, "cos", "sin", "table")
     makers = {
@@ -179,9 +181,10 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """Return a ``Search`` for every layout and table with which the function works, at positions that it accepts.
+    """Return a ``Search`` for every order of axes and every table with which a call of the function succeeds.
 
-    If queries are right with some layouts and tables, the others are left out.
+    A function that takes positions is called at the first entry of ``POSITIONS`` that it accepts; other functions
+    are called at ``NEAR``. If queries are right with some orders and tables, the others are left out.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
@@ -232,8 +235,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
     """Group the layers of this type for which the port computes the same numbers.
 
-    Each ``Search`` of a group is listed under the group's layer numbers. Layers that the port rotates although they
-    have no positional encoding come first.
+    The result has the searches of each group under the group's layers in words, such as "layers 0 to 2", or under
+    "" if the function takes no layer. Layers that the port rotates although they have no positional encoding come
+    first.
     """
     functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
     if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):
@@ -257,7 +261,7 @@ def in_ranges(numbers: Sequence[int]) -> str:
 
 
 def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
-    """Return the answer for a layer type, in parts if the port computes different numbers for its layers."""
+    """Return the diagnosis of a layer type, in parts if the port computes different numbers for its layers."""
     return together(
         {
             layers: diagnosed(tried) if i <= SHOWN else UNSEARCHED
@@ -268,7 +272,7 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
 
 
 def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) -> list[Search]:
-    """Return a ``Search`` for every part of a port's return value, whose meaning is recognised from its shape."""
+    """Return searches for the arrays that a port returned; the shapes of the arrays show what the arrays are."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     parts = [part for part in returned if part is not None] if several else [returned]
     arrays = [torch.as_tensor(part).detach() for part in parts]
@@ -294,7 +298,7 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
 
 
 def main(path: str, name: str, out: str, seconds: str) -> None:
-    """Run the file, call the function in every way that works, and save the answer for every layer type."""
+    """Run the file, call the function in every way that works, and save the diagnosis of every layer type."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     asked = pickle.load(sys.stdin.buffer)
     signal.alarm(int(seconds))

@@ -1,4 +1,4 @@
-"""Finds the mistake that explains a port's numbers: `posenc doctor model/config.json numbers.npz`.
+"""Finds the mistake in a port from the arrays that it computes: `posenc doctor model/config.json numbers.npz`.
 
 print(diagnose(huggingface.read("model"), {"positions": at, "x": x, "rotated": y}, layer="full_attention"))
 # rotates channels (i, i+64) instead of (i, i+256); this reproduces all 5,120 numbers to 3e-07
@@ -28,21 +28,22 @@ KINDS: Mapping[str, Kind] = {"rotary": ROTARY, "alibi": ALIBI, "sinusoidal": SIN
 
 
 def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: str | None = None) -> Diagnosis:
-    """Find the mistake that explains a port's numbers.
+    """Find the mistake in a port that computes these numbers.
 
     Args:
         model: the position settings that ``huggingface.read`` returned, or an encoding's string: ``"rotary"``,
-            ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string has no base or pairing, ports may choose it.
-        numbers: a port's arrays by name. For a rotation, pass ``positions (T,)`` or ``(A, T)`` with ``x`` and
-            ``rotated (…, T, D)`` or with ``cos`` and ``sin (T, W)``, or pass ``inv_freq (P,)``. For ALiBi, pass
-            ``bias (H, T, T)`` or ``slopes (H,)``. For sinusoidal embeddings, pass ``table (T, D)``, with
-            ``positions (T,)`` unless they are 0 to T − 1. For T5, pass ``buckets (N,)`` and ``offsets (N,)``, which
-            are j − i.
+            ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string omits the base or the pairing, every usual base
+            or pairing counts as right.
+        numbers: a port's arrays by name. A rotation has ``positions``, of shape (T,) or (A, T), and either ``x``
+            and ``rotated``, both (…, T, D), or ``cos`` and ``sin``, both (T, W); or it has only ``inv_freq``, (P,).
+            For ALiBi, pass ``bias (H, T, T)`` or ``slopes (H,)``. For sinusoidal embeddings, pass ``table (T, D)``,
+            with ``positions (T,)`` unless they are 0 to T − 1. For T5, pass ``buckets (N,)`` and ``offsets (N,)``;
+            offsets are j − i.
         layer: the layer type; optional if the model has only one layer type.
 
     Raises:
         InvalidArgument: arrays are missing, have unknown names, or do not fit together.
-        UnknownName: the model has no such layer type, or its encoding cannot be searched.
+        UnknownName: the model has no such layer type, or ``posenc doctor`` does not support its encoding.
     """
     types = expected(model)
     if layer is None and len(types) > 1:
@@ -53,7 +54,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
     """Return the ``Search`` for a port's arrays, which may have any type."""
-    kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)] if asked.rotates else UNTURNED
+    kind = KINDS[one_of("encoding to diagnose", asked.recipe.name, KINDS)] if asked.rotates else UNTURNED
     if "table" in numbers:
         numbers = {"positions": np.arange(len(numbers["table"])), **numbers}
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}

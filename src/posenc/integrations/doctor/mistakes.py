@@ -1,5 +1,6 @@
-"""The mistakes that a rotation port can make, each as a change to a description. For some mistakes, the wrong value
-is measured from the port's numbers.
+"""The mistakes that a port of a rotation can make, each as a change to the right ``Rotation``.
+
+For some mistakes, the wrong value is measured from the port's numbers.
 """
 
 import math
@@ -43,11 +44,11 @@ VARIANTS: Mapping[Any, list[Change]] = {
         for low, high in ((1.0, 2.0), (1.0, 8.0), (1.0, 1.0), (4.0, 4.0))
     ],
 }
-"""The usual mistakes of ports in the settings of a scaling."""
+"""Settings of a scaling that are usual mistakes, by the type of the scaling."""
 
 
 def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:
-    """Return every possible mistake for this model, including mistakes with values measured from the numbers."""
+    """Return all mistakes to try for this model, including those with a value measured from the port's numbers."""
     vectors = [numbers for numbers in rows if "x" in numbers][:1]
     ladders = (change for numbers in rows if "pair" in numbers for change in _ladders(right, numbers["y"][:, 0]))
     D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
@@ -105,10 +106,11 @@ def _channels(right: Rotation) -> list[Change]:
 def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator[Change]:
     """Yield changes to positions and axes, and measured changes to bases, factors, shifts and ends of tables.
 
-    Values are measured in every layout of channels in which all pairs keep their lengths. Positions are measured
-    with the first pair whose period exceeds 2,000, and with the first pair whose period exceeds twice the last
-    position. A lag is a position minus the position that the port used instead. If a port clamps positions, the lag
-    is the distance beyond the end of the table. If a port restarts positions, the lag is a multiple of the period.
+    Values are measured for every pairing of channels under which the port multiplies the lengths of all pairs by
+    the same factor. Positions are measured with the first pair whose period exceeds 2,000, and with the first pair
+    whose period exceeds twice the last position. The lag of a position is the position minus the one that the port
+    used instead. If a port clamps positions, the lag is the distance beyond the end of the table. If a port
+    restarts positions, the lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -143,8 +145,10 @@ def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator
 
 @np.errstate(all="ignore")  # the first frequency determines no base
 def _ladders(right: Rotation, theta: Array) -> list[Change]:
-    """Return bases and exponents that explain measured frequencies, over the rotating channels or over all
-    channels.
+    """Return changes to the base and to the span that reproduce measured frequencies.
+
+    A base is computed for each span that a port may use: the right one, the number of rotating channels, and the
+    number of all channels.
     """
     best = (np.arange(len(theta)) * theta * (theta < 1)).argmax()
     bases = theta[best] ** (-np.array((right.span, 2 * right.turning, right.head_dim)) / (2 * best))
@@ -181,7 +185,7 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 
 
 def other_lists(axes: tuple[int, ...], right: AxisMap | None) -> dict[AxisMap | None, str]:
-    """Return the lists from which pairs may take their frequencies, each with its description."""
+    """Return axis maps that give the pairs other frequencies, each in words; None is one list for all pairs."""
     A, axis_map = max(axes) + 1, right or AxisMap(axes)
     counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
     separate = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))

@@ -15,9 +15,8 @@ from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, roun
 from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, YaRN, planned
 
 Layout = tuple[int, int, int]
-"""Start, stride and distance: the channels of pair i are c = start + stride·i and c + distance. Half pairs are
-``(0, 1, D/2)``, and interleaved pairs are ``(0, 2, 1)``. With stride 1, the distance is at least the number of
-pairs."""
+"""(start, stride, distance): the channels of pair i are c = start + stride·i and c + distance. Half pairs have
+``(0, 1, D/2)``, interleaved pairs ``(0, 2, 1)``. With stride 1, the distance is at least the number of pairs."""
 
 SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Array]]] = {
     "": ("its frequencies are the model's", Scaling, lambda port, theta, plain: theta),
@@ -97,8 +96,9 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         ),
     ),
 }
-"""Possible changes to all frequencies, each in words, for a type of scaling, as a function of scaled and unscaled
-frequencies."""
+"""Possible changes to all frequencies: each in words, the type of scaling to which it applies, and a function of
+the port's description and its scaled and unscaled frequencies.
+"""
 
 UNEVEN: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Iterable[tuple[Array, Array]]]]] = {
     "": ("the channels of a pair share an angle", lambda port, axes, theta: [(axes, theta)]),
@@ -119,8 +119,9 @@ UNEVEN: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Iterable[tu
         lambda port, axes, theta: ((half, theta) for half in np.split(axes.repeat(2), 2)),
     ),
 }
-"""How a port gives angles to the two channels of a pair, each in words and as a function of the pairs' axes and
-frequencies, which returns those of the first and of the second channel, or of both."""
+"""How the channels of a pair get their angles, each in words and as a function of the pairs' axes and frequencies.
+It returns axes and frequencies twice, for first and second channels, or once if they are equal.
+"""
 
 PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
     "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
@@ -170,16 +171,18 @@ class Rotation:
         factor: the factor of cos and sin.
         sign: −1 to rotate backwards.
         axes: the axis of every pair.
-        lists: the axis map whose lists of frequencies are used; None for one list over all pairs.
+        lists: the axis map that gives every pair its frequency; None if pair i has the i-th frequency of one list.
         written: the channels to which a rotated pair is written; None for the channels in ``layout``.
-        ladder: another layer type whose frequencies are used, its base, and its frequencies; None if there is none.
+        ladder: (name, base, frequencies) of another layer type whose frequencies replace the right ones, or None.
         series: how the frequencies are changed, as a key of ``SERIES``.
         products: the formula for a pair, as a key of ``PRODUCTS``.
         uneven: how the two channels of a pair get their angles, as a key of ``UNEVEN``.
         counted: what counts as the position, as a key of ``COUNTED``.
-        shift, multiple: a number that is added to positions, and the multiplier of the sum; 0 disables rotation.
-        rounded_down: whether the product is rounded down.
-        last, period: the position at which positions are clamped, and the number after which they restart at 0.
+        shift: a number that is added to every position.
+        multiple: the factor of the shifted positions; with 0, nothing rotates.
+        rounded_down: whether positions are rounded down after they are multiplied.
+        last: the position at which later positions are clamped.
+        period: the number of positions after which positions restart at 0.
         precision: a 16-bit type, and what is rounded to it: positions, frequencies, angles, or cos and sin.
     """
 
@@ -256,13 +259,12 @@ class Rotation:
 
     @property
     def places(self) -> Array:
-        """The places of the first and of the second channel of every pair among the channels that rotate."""
+        """The first and the second channel of every pair, counted among the rotating channels only."""
         return np.stack(channels(0, *self.layout[1:], self.pairs, 2 * self.pairs))
 
     def with_swapped_ends(self, plain: Array) -> Array:
-        """Return the frequencies that the code of YaRN's authors computes from swapped betas.
-
-        The ramp is reversed, and its ends are rounded inwards to whole pairs.
+        """Return the frequencies that the code of YaRN's authors computes from swapped betas. The ramp is reversed,
+        and its ends are rounded inwards to whole pairs.
         """
         first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
         keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
@@ -281,9 +283,7 @@ class Rotation:
         return fill(changed(self, theta, plain) if isinstance(self.scaling, scaled) else theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
-        """Round values to 16 bits if ``precision`` lists their name, ``what``. Round them to float32 if it lists
-        only other names.
-        """
+        """Round values to 16 bits if ``precision`` names them (``what``), or to float32 if it names only others."""
         low = self.precision[0] if what in self.precision[1:] else "float32"
         return rounded(values, low) if self.precision else values
 
@@ -297,7 +297,7 @@ class Rotation:
         return self.rounded(np.stack([where[:, axes] * theta for axes, theta in sides]), "angles")
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        """Predict frequencies if there is a row per pair, and rotated x otherwise."""
+        """Return predicted frequencies if rows are pairs, or else predicted rotated vectors, with tolerances."""
         (a, b), (c, d) = self.both_channels
         if "pair" in rows:
             theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]

@@ -1,8 +1,8 @@
-"""The search behind `posenc doctor` for the shortest description that reproduces a port's numbers.
+"""The search behind `posenc doctor` for the fewest mistakes that reproduce a port's numbers.
 
-A description is a frozen dataclass in which each field is a decision that a port can get wrong. The right
-description is tried first, then all descriptions with one named change, then all descriptions with two changes. An
-answer names the changed fields, so it says nothing about mistakes that were not tried.
+A description of a port is a frozen dataclass in which each field is a decision that a port can get wrong. The right
+description is tried first, then all descriptions with one change from a list, then all descriptions with two
+changes. The port may also have a mistake that is not in the list, which no answer can name.
 """
 
 import itertools
@@ -23,8 +23,8 @@ Array = NDArray[Any]
 Rows = Mapping[str, Array]
 """Numbers of a port, one row per position, pair, head or offset: arrays of equal length, by name.
 
-The first array numbers the rows, ``y`` contains the port's numbers, and ``step`` is the relative error of 16-bit
-arithmetic. A description computes ``y`` from the other arrays.
+The first array says what each row stands for, such as ``position``. The array ``y`` contains the port's numbers,
+and ``step`` is the relative error of 16-bit arithmetic. A description predicts ``y`` from the other arrays.
 """
 Change = dict[str, Any]
 """A mistake, as a dictionary from the names of fields of a description to wrong values."""
@@ -37,19 +37,19 @@ ROUNDINGS = 6
 BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
 """Bases of released models, which a port may have copied."""
 SHOWN = 3
-"""The maximum number of causes in an answer if several causes explain the numbers."""
+"""The maximum number of mistakes that an answer names if each of them alone reproduces the numbers."""
 UNMEASURED = {"base": None, "factor": None}
 """Fields that may be measured from a port's numbers. If two measured values fit, the answer names the first."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The explanation of a port's numbers.
+    """The answer of ``posenc doctor`` for a port.
 
     Args:
-        right: whether the right description gives these numbers.
-        causes: the mistakes, in words. There are several causes if the numbers cannot distinguish them, and no
-            cause if no description that was tried gives the numbers.
+        right: whether the right description reproduces the port's numbers.
+        causes: the mistakes, in words. There are several if each of them reproduces the numbers, and none if the
+            port is right or if no description that was tried reproduces the numbers.
         text: the answer, in one or two sentences.
     """
 
@@ -68,10 +68,11 @@ class Expected:
     Args:
         recipe: the encoding, with all its settings.
         free: settings that a port may choose.
-        ladders: base and frequencies of all layer types of the model, by name.
+        ladders: the base and the frequencies of each layer type of the model, by the name of the type.
         lengths: the lengths in the model's config; the longest allowed input is last.
-        layer_type, indices: the type and the numbers of the layers with this encoding; empty if there is no model.
-        unrotated: the numbers of the layers without positional encoding.
+        layer_type: the type of the layers with this encoding; empty if there is no model.
+        indices: the indices of these layers; empty if there is no model.
+        unrotated: the indices of the layers without positional encoding.
         rotates: whether vectors are rotated, as queries and keys are in rotary layers.
     """
 
@@ -90,17 +91,20 @@ class Kind:
     """A kind of port, with the functions for finding its mistakes.
 
     Args:
-        right: a function that returns the right description, given the ``Expected`` and the port's numbers, whose
-            shapes may determine sizes. A description's ``predict`` is a function of rows that returns ``y`` and its
-            tolerance.
-        forms: functions that make rows, by the names of the arrays that a port may return together.
-        probe: a function that returns rows for which any two different descriptions give different numbers.
-        mistakes: a function that returns all single changes to the right description for a port with these rows.
-        phrases: for each field, in the order in which a sentence names them, a function that returns words, given
-            the wrong and the right description.
+        right: a function that returns the right description, given the ``Expected`` and the port's arrays. Sizes
+            that the ``Expected`` lacks, such as head_dim, are taken from the shapes of the arrays. The description
+            has a method ``predict``, which returns, given rows, a prediction of their ``y`` and its tolerance.
+        forms: a dict from the names of arrays that a port may return together to a function that returns the rows
+            of these arrays, given the right description and the arrays.
+        probe: a function that returns rows for which any two different descriptions predict different numbers.
+        mistakes: a function that returns all single changes to try, given the right description, the port's rows
+            and the ``Expected``.
+        phrases: a dict from a field to a function that puts a change of the field into words, given the wrong and
+            the right description. Sentences name fields in the order of the dict.
         wanted: what else to pass if the numbers fit several mistakes.
-        free: settings that a port may choose if the encoding's string omits them: the field, and a function that
-            returns whether its value is allowed, given the value and the right description.
+        free: a dict from a setting that a port may choose, if the encoding's string omits it, to the field of this
+            setting and a function that returns whether a value is allowed, given the value and the right
+            description.
     """
 
     right: Callable[[Expected, Mapping[str, Array]], Any]
@@ -123,7 +127,7 @@ class Search:
     Args:
         expected: the encoding.
         numbers: the port's numbers in float64, by name.
-        note: a remark for answers, such as the order of axes.
+        note: a remark that answers include, such as the order of axes.
     """
 
     def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
@@ -149,14 +153,15 @@ class Search:
         return list(map(dict, dict.fromkeys(tuple(change.items()) for change in mistakes if change)))
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
-        """Return the differences from the numbers of a port with this change, and which exceed the tolerance."""
+        """Return how far each number is from the prediction with this change, and whether that is too far."""
         ours, room = type(self.right)(**vars(self.right) | change).predict(rows)  # faster than replace
         apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
         return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
-        """Return whether a port with this change reproduces the numbers. Two rows refute most changes, so they
-        are tried first.
+        """Return whether the right description with this change reproduces the numbers.
+
+        Two rows (``sketch``) suffice to refute most changes, so they are compared first.
         """
         with suppress(InvalidArgument):  # the library refuses to compute this change
             return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
@@ -164,9 +169,9 @@ class Search:
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def fitting(self, mistakes: int) -> list[Change]:
-        """Return all changes with this many mistakes (0 to 2, in different fields) that give the numbers.
+        """Return all changes with this many mistakes (0 to 2, in different fields) that reproduce the numbers.
 
-        None of them contains another one.
+        A change that contains another change of the result is left out.
         """
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
@@ -175,12 +180,12 @@ class Search:
         return [change for change in fits if not any(other.items() < change.items() for other in fits)]
 
     def same(self, change: Change, other: Change) -> bool:
-        """Return whether two changes give the same function or differ only in measured values."""
+        """Return whether two changes predict the same numbers for the probe, or differ only in measured values."""
         ours, theirs = (replace(self.right, **fields).predict(self.probe)[0] for fields in (change, other))
         return change | UNMEASURED == other | UNMEASURED or np.allclose(ours, theirs, rtol=0, atol=1e-7)
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the first change for each distinct function, but at most ``SHOWN`` + 1 changes."""
+        """Return the changes without those that are the ``same`` as an earlier one, at most ``SHOWN`` + 1."""
         chosen: list[Change] = []
         for change in changes:
             if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):
@@ -200,7 +205,7 @@ class Search:
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int) -> Diagnosis | None:
-        """Return the answer if descriptions with this many mistakes give the numbers, or else None."""
+        """Return the answer if descriptions with this many mistakes reproduce the numbers, or else None."""
         fitting = self.fitting(mistakes)
         right = list(filter(self.is_right, fitting))[:1]
         chosen = right or self.distinct(fitting)
@@ -251,7 +256,7 @@ class Search:
 
 
 def diagnosed(searches: Sequence[Search]) -> Diagnosis:
-    """Return the answer with the fewest mistakes that explain the numbers, or say how the numbers differ."""
+    """Return the answer with the fewest mistakes that reproduce the numbers, or say how the numbers differ."""
     tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
     return next(filter(None, tried), None) or searches[0].unexplained()
 

@@ -69,14 +69,14 @@ def by_rule(model_type: str) -> Family:
 
 
 def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
-    """Refuse a config read by the rule if the model's own rotary module computes something else.
+    """Compare encodings that were read by Llama's rule with the rotary module of the model itself.
 
     Args:
         encodings: the encoding of each layer type, with float32 angles.
         config: the config object.
 
     Raises:
-        NotByRule: the results differ, or it is unknown which layers rotate.
+        NotByRule: the module computes other angles than the encodings, or it is unknown which layers rotate.
     """
     try:
         with quiet():
@@ -128,7 +128,7 @@ def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
 
 
 def _pairings(module: nn.Module, config: Any) -> set[str]:
-    """Return how the rotation functions in a model file pair channels, from unit vectors at position 1."""
+    """Return the pairings of all rotation functions in a model file, found by rotating unit vectors."""
     if sections := [name for name in vars(module) if "section" in name]:
         raise NotByRule(config.model_type, f"the rotary module has {sections[0]}, for positions on several axes")
     types = getattr(module, "layer_types", None) or [""]

@@ -14,7 +14,7 @@ from posenc.positions import arange
 
 
 class MovableCache(Cache):
-    """A cache for a rotary model, whose keys are always at positions 0 … S−1 in the order of their slots.
+    """A cache for a rotary model. Its S keys are always at positions 0 … S−1, in the order of their slots.
 
     Pass the cache to the model's ``forward``, as ``past_key_values`` (``cache`` from transformers 5.24 on), without
     positions, padding or a mask. New tokens follow the tokens in the cache. transformers passes no positions to a
@@ -25,13 +25,13 @@ class MovableCache(Cache):
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
             a remapped encoding (``posenc.remap``), the cache returns unrotated keys and rotates nothing.
 
-    Keys are stored unrotated, and rotated when they are read. Reading rotates all keys in every forward pass,
-    but keys are rounded only once, no matter how often they move.
+    Keys are stored unrotated, and every forward pass rotates all of them. Keys are therefore rounded only once, no
+    matter how often they move.
 
-    Up to rounding, moved keys equal the keys of the same tokens at their new positions. In the first layer, the
-    model computes the same keys for the remaining tokens. From the second layer on, keys and values depend on what
-    their tokens saw when they were read, such as a dropped token or the old context of a passage. To compute keys
-    and values without that context, read the tokens again.
+    Moving a key changes only its rotation. In the first layer, a moved key equals, up to rounding, the key that the
+    model computes from the remaining tokens alone. From the second layer on, keys and values still depend on the
+    tokens that preceded theirs when the model processed them, such as a token that was dropped since or the old
+    context of a passage. To compute keys and values without that context, pass the tokens to the model again.
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved.
@@ -68,7 +68,7 @@ class MovableCache(Cache):
 
     @property
     def _is_user_defined(self) -> bool:
-        """``generate`` sets this attribute, which raises an error if tokens were dropped."""
+        """``generate`` sets this property. Setting it raises an error if tokens were dropped."""
         return True
 
     @_is_user_defined.setter
@@ -98,7 +98,7 @@ class MovableLayer(DynamicLayer):
         self.encoding = NoPE() if encoding.remapped else encoding  # attention to remapped positions needs raw keys
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        """Append new keys and values, and return the keys, rotated, and values that queries see."""
+        """Append new keys and values, and return the rotated keys and the values that queries see."""
         past, new = self.get_seq_length(), key_states.shape[-2]
         at = arange(new, offset=past, device=key_states.device)
         super().update(rerotate(key_states, at, self.encoding, NoPE()), value_states)
@@ -120,19 +120,22 @@ class RingCache(Cache):
     """A cache for the sinks and the last keys of a rotary model, in constant memory.
 
     Queries see the first ``sinks`` tokens and the last ``slots − sinks`` tokens, at consecutive positions, as in
-    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Positions keep counting all tokens, because scores depend
-    only on distances. As in ``MovableCache``, keys are stored unrotated, and rotated when they are read. Up to
+    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). There, the first sink is always at position 0; here, new
+    tokens keep their positions in the text, and the sinks move. Scores depend only on distances, so the scores are
+    equal. As in ``MovableCache``, keys are stored unrotated, and every forward pass rotates all of them. Up to
     rounding, logits are the same as with a ``MovableCache`` after ``select`` of the same tokens.
 
-    Pass the cache as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Use no padding,
-    which transformers does not pass to a cache, and no beams or gradients. A forward pass of T tokens drops T keys
-    before attention, so its first query sees ``slots − T`` keys and its own key. Queries of a pass longer than
-    ``slots − sinks`` see all kept keys and the tokens of the pass, so feed long texts in chunks.
+    Pass the cache as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Use no beams or
+    gradients, and no padding, because a cache cannot see which tokens are padding. If the cache is full, a forward
+    pass of T tokens drops T keys before attention, so its first query sees ``slots − T`` keys and its own key. A
+    pass of more than ``slots − sinks`` tokens drops no keys before attention, so its queries may see more
+    than ``slots`` keys; pass long texts in shorter chunks.
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
-            a remapped encoding (``posenc.remap``), the cache returns unrotated keys and rotates nothing. ReRoPE and
-            STRING use only distances; other remappings count groups and chunks from position 0, which a ring drops.
+            a remapped encoding (``posenc.remap``), the cache returns unrotated keys and rotates nothing. Of the
+            remappings, only ReRoPE and STRING are allowed, because their scores depend only on distances. Others
+            count groups or chunks from position 0, but positions in a ring grow.
         slots: S, the number of keys; at most the trained length.
         sinks: the number of first tokens, which are never dropped; 4 in the paper.
         wrap: a position, at least 2·S, at which all positions are reset to 0 … S − 1. If ``wrap`` is None,

@@ -70,7 +70,8 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
         outer = around.get("model_type")
         if isinstance(outer, str) and outer in FAMILIES:
             raise InvalidArgument(
-                f"{key} is not allowed in model_type {outer!r}, whose class reads the whole config; remove it"
+                f"{key} is not allowed in model_type {outer!r}, whose language model is configured at the top "
+                f"level; remove {key}"
             )
         check_outer(around, part)
         if key == "text_config":

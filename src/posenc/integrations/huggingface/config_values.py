@@ -18,11 +18,11 @@ class ConfigValues:
         stated: the language model's part of the given config.
         base: the rotary base, if the config lacks a base.
         as_type: the family whose rules are used instead of the rules of the config's own model_type.
-        made: the config object of ``stated``; by default, transformers' class builds it. If the class refuses the
-            config, pass the class itself, and the config is read unchanged.
+        made: the config object of ``stated``; by default, transformers' class builds it. If the class refuses to
+            build it, pass the class itself; values are then those of ``stated`` and the defaults of the class.
 
     Attributes:
-        made: the config object.
+        made: the config object, or the class that refuses the config.
         config: the values of the config object, under older and standard names.
         family: the facts about the model that are not in the config.
         stated_rope: the given rope dictionary.
@@ -78,8 +78,8 @@ class ConfigValues:
 
     @property
     def refused(self) -> bool:
-        """Whether transformers' class refuses the config, so that ``made`` is the class. The reading then ends in
-        an error.
+        """Whether transformers' class refuses the config, so that ``made`` is the class. The config is then read
+        only to raise an error of posenc, if there is one, instead of the error of the class.
         """
         return isinstance(self.made, type)
 

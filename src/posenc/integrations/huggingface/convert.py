@@ -2,7 +2,8 @@
 
 A pairing is an order of channels. If the rows of the query and key projections are reordered head by head,
 together with their biases and norms, the model uses the other pairing and computes the same function: q and k are
-permuted in the same way, so q·k is unchanged. Values and channels that do not rotate stay in place.
+permuted in the same way, so q·k is unchanged. The channels of v stay in place, and so do the channels of q and k
+that do not rotate.
 """
 
 import math
@@ -54,8 +55,8 @@ def convert_pairing(
 
     Args:
         state_dict: weights under the names of Hugging Face (``q_proj`` and ``k_proj``; ``q_norm``, ``k_norm`` or
-            ``q_layernorm`` over one head, over all heads, or with a row per head), of Meta (``wq``, ``wk``) or of
-            GGUF (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``). A fused ``qkv_proj``, ``qkv`` or
+            ``q_layernorm``, for one head, for all heads, or of shape (heads, head_dim)), of Meta (``wq``, ``wk``)
+            or of GGUF (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``). A fused ``qkv_proj``, ``qkv`` or
             ``attn_qkv`` must contain q, k and v in this order. GPT-NeoX's ``query_key_value`` must contain q, k and
             v of each head in turn. Scales (``weight_scale``, per channel or per tensor) and adapters (``lora_A``,
             ``lora_B``) may be included.
@@ -93,8 +94,8 @@ def convert_pairing(
 def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
     """Return, for each head in the rows of a tensor, whether it rotates.
 
-    The list is empty for a tensor without q and k. For a norm with a row per head, as in Cohere, every channel
-    counts as a row.
+    The list is empty for a tensor without q and k. A norm of shape (heads, head_dim), as in Cohere, counts as a
+    tensor with heads · head_dim rows.
 
     Raises:
         InvalidArgument: the tensor is a query or key tensor that is not supported.
@@ -123,8 +124,8 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
         turns = [True, True, False] * heads
     elif PARTS.search(name):
         raise InvalidArgument(
-            f"{name} is not a query or key weight with one row per channel under a known name; dequantise it, "
-            f"merge adapters, or rename it; known names: {KNOWN}"
+            f"{name} may belong to a query or key projection, but its name is not among the known names of tensors "
+            f"with a row per channel; dequantise it, merge adapters, or rename it; known names: {KNOWN}"
         )
     else:
         return []
