@@ -60,9 +60,11 @@ def test_a_json_of_which_the_class_makes_something_else_is_refused() -> None:
     """MiMo's class reads neither its pattern of windows nor the bases of its flat spelling."""
     config = silent("mimo_v2_flash", rope_theta=5e6, swa_rope_theta=1e4, partial_rotary_factor=0.334)
     del config["rope_parameters"]
-    with pytest.raises(InvalidArgument, match=r"hybrid_layer_pattern has no effect: .*save_pretrained"):
+    with pytest.raises(InvalidArgument, match=r"hybrid_layer_pattern has no effect: .*; write the key"):
         read({**config, "hybrid_layer_pattern": [0] * config["num_hidden_layers"]})
-    with pytest.raises(InvalidArgument, match=r"rope_theta=10000.* no effect: .*reads 5000000.*save_pretrained"):
+    with pytest.raises(
+        InvalidArgument, match=r"rope_theta=10000.* no effect: .*uses base 5000000.*save_pretrained"
+    ):
         read({**config, "rope_theta": 1e4})
 
 
