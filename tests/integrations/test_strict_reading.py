@@ -147,7 +147,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("modernbert", global_rope_theta=16e4, local_rope_theta=1e4),
-        "rope_theta=10000.0 has no effect: transformers' class reads 160000.0",
+        "rope_theta=10000.0 has no effect: transformers' class uses base 160000.0",
     ),
     *(
         (

@@ -94,8 +94,9 @@ def _room(
     want: Float[Tensor, "B H T D"],
     dtype: str,
 ) -> Float[Tensor, "B H T D"]:
-    """Return the tolerance of each number: eight roundings of a float32 angle, times |x| + |y| of its pair, plus
-    one rounding to the type of x."""
+    """Return the tolerance of each rotated channel: eight float32 roundings of the angle, times the sum of the
+    magnitudes of both channels of the pair in ``x``, plus one rounding to ``dtype``.
+    """
     theta = torch.tensor([float(one) for one in rotary.clock.frequencies.exact], dtype=torch.float64)
     furthest = at if at.dim() == 2 else at.amax(0)
     angles = CLOSE * (1 + furthest[:, None, :, None] * theta) * rotary.attention_factor

@@ -20,7 +20,8 @@ from posenc.integrations.sources import scaling_of
 
 @register_model("posenc")
 class PosencLM(HFLM):
-    """A causal model from transformers whose stretched layers use a given scaling.
+    """A causal model from transformers with a given scaling in the layer types named by
+    ``ModelPositions.stretched``.
 
     Args:
         scaling: a scaling such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length.

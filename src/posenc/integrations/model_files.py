@@ -1,4 +1,6 @@
-"""The behaviour of each program's model files, apart from its rotary code, as recorded from released files.
+"""How the model files of each program, which are its Python files for the models, treat positions.
+
+The behaviour was recorded by running the files of released versions. The programs' rotary code is not part of it.
 
 ``python -m tools.model_files`` builds and runs the model of every config, with stand-ins for the rest of the
 program. The tool writes the class that runs each ``model_type``, with its file and line, to model_files.json.
@@ -35,8 +37,9 @@ class Departure:
         refuses: whether the program cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` means None.
         one_more: the number of tokens by which a window is larger than the config's.
-        without: a key of the rope dictionary; if it is missing, the program refuses or positions have one axis.
-        unless: a key of the config or of its language model's part that prevents the departure.
+        without: a key of the rope dictionary. The deviation applies only if this key is missing. Unless ``refuses``
+            is set, positions then have one axis.
+        unless: a key of the config, or of its language model's part, with which the deviation does not apply.
         default: the values that the program uses in place of keys that it does not read, or that are missing.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
@@ -129,8 +132,11 @@ def departing_from(
 def listed(
     positions: ModelPositions, departing: list[Departure], types: Sequence[str]
 ) -> tuple[ModelPositions, list[Departure]]:
-    """Return the positions with every layer's type and window by ``layer_types`` as stated, if a departure is
-    ``as_listed``, and the departures without those that change nothing.
+    """Apply deviations with ``as_listed``, which give every layer the type that the config lists for it, and that
+    type's window. Return the resulting positions, and the deviations without those that change nothing.
+
+    Args:
+        types: the config's own ``layer_types``.
     """
     both = [*zip(types, positions.layer_types, strict=False)]
     width = max(filter(None, positions.windows), default=None)

@@ -32,22 +32,24 @@ class LayerTable:
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the string of another encoding, as in ``posenc.encoding``.
-        base, scaling: the base and scaling of the frequencies, used only in sentences; None without rotation.
+        base, scaling: the base and scaling of the frequencies; None without rotation. Like ``unscaled``,
+            ``own_attention_factor`` and ``softmax_origin``, they are used only to describe the table in words.
         frequencies: θ of every pair in radians per position, computed exactly and rounded to float64.
         float32: the same frequencies as programs compute them in float32.
-        unscaled: θ without the scaling, used only in sentences.
+        unscaled: θ without the scaling.
         attention_factor: the factor a of cos and sin.
-        own_attention_factor: the scaling's default for a, if the file gives a different value; used only in
-            sentences.
+        own_attention_factor: the scaling's default attention factor, if the file gives a different factor.
         softmax_factor: the factor on 1/√D, from DeepSeek's mscale_all_dim or the family's own scale.
-        softmax_origin: the origin of ``softmax_factor``, used only in sentences.
+        softmax_origin: the origin of ``softmax_factor``.
         softcap: the cap c of scores; None if scores are not capped.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
-        pairing: ``"half"`` for pairs (i, i + d/2) or ``"interleaved"`` for (2i, 2i + 1) of the checkpoint's rows.
-            The pairing is None without rotation or if it is unknown; None counts as equal to any pairing.
+        pairing: which output channels of the checkpoint's query and key projections form a pair: (i, i + d/2) with
+            ``"half"``, (2i, 2i + 1) with ``"interleaved"``. The pairing is None without rotation or if it is
+            unknown; None counts as equal to any pairing.
         head_dim: D, the number of channels of a head, or in latent attention, of the part that rotates.
         rotary_dim: d, the number of channels that rotate, which are the first of the head.
-        query_dim: in latent attention, the number of channels of a query, of which the last D rotate; else None.
+        query_dim: the number of channels of a query in latent attention, where only the last D channels rotate;
+            else None.
         axes: the axis of every pair; all 0 if positions have one axis.
         backwards: whether pairs rotate by −p·θ.
         signed: whether positions may be negative.

@@ -1,4 +1,4 @@
-"""How programs read configs: the table that a program computes from its defaults and its rope dictionaries."""
+"""How programs read configs: with which defaults, and with what meaning of the rope dictionaries in a config."""
 
 import json
 import math
@@ -46,7 +46,9 @@ class Releases:
 
 
 Change = Callable[[dict[str, Any], Mapping[str, Any], str], dict[str, Any]]
-"""A function of a rope dictionary, its config and a version that returns the dictionary as a program reads it."""
+"""A function that takes a rope dictionary, its config and a program's version, and returns a changed rope
+dictionary, from which ``huggingface.read`` computes the program's positional encoding.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +59,9 @@ class ProgramReader:
         module: the name of the program's module.
         title: the program's name in sentences.
         releases: the tested releases.
-        change: a function of a rope dictionary (for all layers or for one layer type), the config and the version.
-            It returns the dictionary from which ``huggingface.read`` computes the same positional encoding as the
-            program.
+        change: a function that takes a rope dictionary (for all layers or for one layer type), the config and the
+            version. It returns the dictionary from which ``huggingface.read`` computes the program's positional
+            encoding.
         takes: the name in defaults.json of the defaults for missing keys, which may contain ``{version}``. The
             program is read only for model types that are listed there, except under ``"transformers5"``.
         unknown: the error for another model type, which may contain ``{model_type}`` and ``{program}``.
@@ -194,7 +196,8 @@ def _completed(
 
     Args:
         stated: the keys of the rope dictionary.
-        known: the program's defaults; true and false are not defaults, but say which keys the program reads.
+        known: the program's defaults by key. A value of true or false is not a default, but says whether the
+            program reads the key.
         inner_first: whether the rope dictionary takes precedence over keys outside it.
     """
     family = family_of(config)

@@ -47,11 +47,16 @@ def serving(
         max_length: the longest input; the default is that of ``huggingface.write``.
 
     Returns:
-        A dictionary with these keys: ``program`` and ``version``; ``fingerprint`` of the resulting positional
-        encoding, empty for llama.cpp; ``overrides``, the keys that the command passes; ``files``, the keys to
-        change in each file,
-        None for a key to remove; ``command``, the line to type, empty for a library or if it was not verified;
-        ``notes``: the program's assumptions, ``REFUSED`` and the reason, or ``NOT_ASKED`` and what was not checked.
+        A dictionary with these keys:
+
+        - ``program``, ``version``: the program's name and version.
+        - ``fingerprint``: the fingerprint of the resulting positional encoding; empty for llama.cpp.
+        - ``overrides``: the config keys that the command passes.
+        - ``files``: for each file, the keys to change, with their new values, or None for a key to remove.
+        - ``command``: the line to type; empty for a library, and if notes contain ``NOT_ASKED`` or ``REFUSED``.
+        - ``notes``: the program's assumptions; a note that begins with ``NOT_ASKED`` names the part of the program
+          that was not checked. If the program cannot compute this positional encoding, the only note is ``REFUSED``
+          with the reason.
 
     Raises:
         UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.

@@ -2,7 +2,8 @@
 
 model/, config.json, model.gguf     what the file says
 vllm@0.33.0:config.json             what this release computes from the file; vllm:config.json: the newest release
-measured:config.json                measurements of a small random model built from the file, or else what it says
+measured:config.json                measurements of a small random model built from the file; what cannot be
+                                    measured is taken from the file
 overrides.json                      keys without a model_type, merged into the config of the other source
 """
 
@@ -29,15 +30,15 @@ def program_of(text: str) -> tuple[Any, str | None]:
     """Return the module and the version of a program such as ``vllm@0.33.0`` or ``vLLM``.
 
     Raises:
-        InvalidArgument: the program is unknown. The message does not suggest the nearest name, because another
-            program would compute something else.
+        InvalidArgument: the program is unknown. The message lists all programs instead of suggesting the one with
+            the nearest name, because a different program has different results.
     """
     name, _, version = text.partition("@")
     module = module_of(name)
     if module is None:
         raise InvalidArgument(
             f"program {name!r} is unknown; use one of {', '.join(map(name_of, NAMES))}; for another "
-            "program, compare its numbers with the output of posenc vectors"
+            "program, compare the cos and sin that it computes with the output of posenc vectors"
         )
     return import_module(f"posenc.integrations.programs.{module}"), version or None
 

@@ -191,7 +191,8 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
-    """Return the tolerance of rotated channels, which is |x| + |y| of their pair times ``table``.
+    """Return the tolerance of each rotated channel: ``table`` times the sum of the magnitudes of both channels of
+    its pair.
 
     ``table`` is the tolerance of cos and sin. The tolerance of channels that do not rotate is 0.
     """

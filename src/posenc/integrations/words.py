@@ -65,7 +65,9 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe the encoding named by ``text``, with its class's description or its settings; return other text."""
+    """Describe an encoding, given its string, by its class's description or its settings. Text that is not the
+    string of an encoding is returned unchanged.
+    """
     if " " in text.partition("(")[0]:
         return text
     encoding = build(parse(text), ModelShape())

@@ -34,8 +34,9 @@ class Windows:
         counts: what the window size in the config counts; ``"back"`` means preceding tokens, including the token
             itself.
         two_sided: what the window size counts if ``use_bidirectional_attention`` is on.
-        flags: the key of a list, which the class does not read, with 1 for each layer with a window and 0 for each
-            other layer; entries for additional prediction layers have no effect.
+        flags: the key of a list with 1 for each layer with a window and 0 for each other layer. transformers' class
+            ignores this list, so a config is refused if its ``layer_types`` contradict the list. Entries beyond the
+            last layer, which are for multi-token prediction, are not compared.
     """
 
     counts: Count = "back"
@@ -99,11 +100,12 @@ class Tables:
     """Tables of position embeddings or of biases.
 
     Args:
-        encoder_length: the key of the number of rows in the encoder's table, if ``length`` is for the decoder.
+        encoder_length: the config key that gives the length of the encoder's table, if ``Family.length`` is the
+            decoder's key.
         sinusoidal: the stacks whose table is sinusoidal instead of trained, or ``"all"`` for a family with one
             stack; ``spacing`` is the spacing of its frequencies.
-        padding_rows: the key of the index of the last padding row, if the length includes padding rows before
-            position 0.
+        padding_rows: the config key, such as pad_token_id, whose value is the index of the last padding row, if the
+            table has padding rows before the row of position 0 and ``Family.length`` counts them.
         per_layer: whether every layer has its own table of biases, instead of every stack.
     """
 
@@ -121,9 +123,9 @@ class Tower:
     Args:
         layout: how a tower rotates by rows and columns, as a name in ``posenc.integrations.attention_layouts``.
         sides: the keys of the image size and the patch size.
-        table: for a tower that rotates and also adds a table, the config keys of the table's height and width, or,
-            if it is square, the key of its number of rows. If these are the keys in ``sides``, the table has a row
-            per patch.
+        table: for a tower that rotates and also adds a table of position embeddings: the config keys of the height
+            and width of the table's grid, or, for a square grid, one key that gives the number of embeddings. If
+            the keys are those in ``sides``, the table has one embedding per patch of the image.
     """
 
     layout: str | None = None
@@ -148,8 +150,8 @@ class Family:
         head_dim: the key of the channels per head, which are width / heads if the config lacks the key. The key is
             empty if the class always uses width / heads.
         full_head_dim: the key of the channels per head in full layers, if they differ.
-        defaults: values for keys that the config leaves out, which the class or the code has as defaults;
-            ``ModelPositions.assumed`` names each default that was used.
+        defaults: the default values, set in transformers' class or in the model's code, of keys that a config may
+            leave out. ``ModelPositions.assumed`` names each default that was used.
         windows: the width of windows, and which layers have one.
         rotates: the rule that determines which layers rotate.
         backwards: whether pairs rotate in the opposite direction.
@@ -164,8 +166,8 @@ class Family:
         mscale_scores: whether scores are scaled by YaRN's mscale_all_dim.
         mscale_by_length: whether short_mscale, or long_mscale past the original length, multiplies cos and sin.
         divides_alibi: whether the code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
-        scales_before_rotation: whether the code scales queries before they rotate, which hides the factor on
-            cos and sin.
+        scales_before_rotation: whether the code scales queries before they rotate. The factor on cos and sin then
+            cannot be measured, because the scale of queries changes the same norms.
         norm_after_rotation: the key that says whether the code normalises queries and keys after rotation, which
             cancels any factor on cos and sin; or ``"always"``.
         tables: tables of position embeddings or of biases.

@@ -1,4 +1,6 @@
-"""Refuses unknown keys: every position key is read, has no effect, or raises an error with a fix."""
+"""Refuses unknown keys. A key about positions must be one that is read, or one that is known to have no effect; any
+other key raises an error that says how to fix the config.
+"""
 
 import re
 from collections.abc import Mapping
@@ -49,7 +51,9 @@ def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
-    """Return every position key of this family: the keys of its entry, and its class's keys in the schema."""
+    """Return every position key of this family: the keys in its entry in families.toml, and the keys of its config
+    class that schema.py lists.
+    """
     keys = family.keys
     if family.kind != "rotary" or family.fixed_base is not None:  # there is nothing to scale
         keys -= {family.base} - {*family.defaults, *family.ignored}
@@ -86,7 +90,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
     Raises:
         UnknownName: a key is misspelt or not in the family; the message names the nearest known key.
-        InvalidArgument: a value is invalid, or a key has another name in this family and its value differs.
+        InvalidArgument: a value is invalid, or a key is another family's name for a key of this family, with a
+            value that differs from the value of that key.
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}

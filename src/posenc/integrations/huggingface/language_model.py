@@ -32,7 +32,7 @@ def text_config(config: Any) -> Any:
 
 
 def cached(output: Any) -> dict[str, Any]:
-    """Return the caches in a model's output, by the names of the arguments that pass the caches back."""
+    """Return the caches in a model's output, keyed by the ``forward`` arguments that take them in the next call."""
     from transformers.cache_utils import Cache
 
     return {key: value for key, value in output.items() if isinstance(value, Cache)}

@@ -52,7 +52,7 @@ class Pretrained:
 
     Args:
         path: a folder with config.json and safetensors, or a .gguf file.
-        device, dtype: the device on which the model runs, and the type of its numbers.
+        device, dtype: the device on which the model runs, and the dtype of its weights.
 
     Raises:
         StudyError: weights are missing, truncated or incomplete, or there is no tokenizer.
@@ -145,9 +145,10 @@ class Pretrained:
         return bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """Return the model's encoding for a request of this length, with this scaling in the stretched layers.
+        """Return the model's encoding for a request of this length, with this scaling in the layer types named by
+        ``ModelPositions.stretched``.
 
-        Angles are float32, as transformers and the servers compute them from the config.
+        Angles are float32, as in transformers and in inference servers such as vLLM.
         """
         return self.positions.with_scaling(scaling).as_layers(total_length, "float32")
 

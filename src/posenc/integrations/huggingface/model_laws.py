@@ -175,7 +175,7 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
 
     Pass neither attention_mask nor a cache with packed position ids, and pass these ids to ``create_causal_mask``.
     If positions have several axes, put one more axis in front, which counts the tokens of each text. Alternatively,
-    use a mask.
+    separate the texts by an explicit mask.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -190,7 +190,7 @@ def _has_one_axis(model: LoadedModel) -> str:
 
 @law(_has_one_axis)
 def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
-    """Position ids with several axes, one of which is constant over a picture, do not separate texts.
+    """If one axis of position ids is constant over a picture, later tokens still see the tokens before the picture.
 
     Derive packing (cu_seqlens, masks) from the index in the row, never from the axes of rotation.
     """
@@ -238,7 +238,7 @@ def _stands_nowhere(model: LoadedModel) -> str:
 
 
 def _moves(model: LoadedModel, length: int) -> bool:
-    """Return whether reversing the last three positions changes the outputs of three tokens."""
+    """Return whether three tokens at the last positions give other outputs with reversed position ids."""
     ids = model.ids.draw(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
     both = [

@@ -41,10 +41,11 @@ class ModelPositions:
         model_type: the name of the family in transformers.
         recipes: one recipe per layer type, keyed by ``"all"`` or by the names in the config.
         layer_types: the type of every layer, first to last.
-        windows: how many tokens back a token sees in each layer, itself included; None for no limit.
+        windows: for each layer, the number of tokens that a token sees, counted back from itself; None for no
+            limit.
         window_after: how many later tokens a token sees in a window, as in encoders.
-        query_dim: the number of channels of a query in latent attention, of which the last rotate; None in other
-            models.
+        query_dim: the number of channels of a query in latent attention, where only the last channels rotate; None
+            in other models.
         chunk: the number of tokens per chunk, if rotating layers see only their own chunk (Llama 4).
         original_length: the trained length before any scaling, if it is in the config; else max_length.
         max_length: the longest input that the config allows.

@@ -56,8 +56,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     if names != {"t5"} and (positions.layout or not positions.rotary_recipes):
         what = "rows and columns" if positions.layout else " and ".join(sorted(names))
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} encodes positions by {what}, which cannot be replaced; only T5's "
-            "bias and rotation by text positions can, so change the model's own table or hook its attention"
+            f"model_type {positions.model_type!r} encodes positions by {what}, which cannot be replaced, unlike "
+            "T5's bias or a rotation by text positions; change the model's own table or hook its attention"
         )
     encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:
@@ -139,8 +139,9 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 def _answering(
     module: Any, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
 ) -> Callable[..., Any]:
-    """Return a ``forward`` that returns our angles in the layout of the rotary module, and passes position ids to
-    ``hears`` for remapped positions."""
+    """Return a ``forward`` that returns our angles in the layout of the rotary module. With remapped positions, it
+    also passes the position ids of each forward pass to every object in ``hears``.
+    """
     ours = encodings
     if FAMILIES[positions.model_type].rotates.by == "bases":  # one module per base, each with its own config
         base = module.config.rope_parameters["rope_theta"]

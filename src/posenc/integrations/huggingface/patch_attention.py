@@ -44,8 +44,9 @@ def _visible(mask: Tensor) -> Tensor:
 
 
 class _Stack:
-    """An encoding, and its placement at the positions of a forward pass, which its attention modules share. A cache
-    contains unrotated keys in order."""
+    """An encoding and its placement at the positions of a forward pass, in one object that is shared by all
+    attention modules with this encoding. A cache contains unrotated keys in order.
+    """
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding

@@ -1,9 +1,11 @@
-"""Reads from a transformers config which layers rotate, with which base, and which layers scale their queries.
+"""Determines which layers of a transformers config rotate, with which base, and which layers scale their queries.
+
+Each line gives a rule, and families whose configs follow it:
 
 rope_parameters by layer type, None for no positional encoding      Beam, Gemma 3 and 4
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
 rope_scaling_layers, the layers that use the scaling                Molmo 2
-layer_types, or two entries named main and compress                 DeepSeek-V4
+rope dictionaries named main and compress, by layer_types           DeepSeek-V4
 layer_rope_theta, the base of each layer, or 0 for no rotation      Granite-SWA, Muse
 only sliding layers rotate                                          Cohere 2, EXAONE 4
 position_embedding_type, with "rope" if attention layers rotate     Granite hybrid
@@ -83,7 +85,9 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
 
 
 def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] | None:
-    """Return every layer's base, 0 for no rotation, or None if all layers use the rope dictionary's base."""
+    """Return a list of each layer's base, in which 0 means no rotation. Return None instead of a list if all layers
+    rotate with the base of the rope dictionary.
+    """
     rule, count = reader.family.rotates, reader.depth
     if rule.by in ("flags", "bases"):
         listed = reader.get(rule.key) or [base] * count
@@ -104,7 +108,9 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
 
 
 def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
-    """Return how many tokens back a token sees in each layer (None for all), and how many later tokens."""
+    """Return, for each layer, the number of tokens that a token sees, counted back from itself (None for all), and
+    one number for all layers: how many later tokens it sees.
+    """
     rule, both = reader.family.windows, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
     by_types = "layer_types" in class_keys(reader.model_type)
@@ -137,7 +143,9 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
 
 
 def query_dim(reader: Reader) -> int | None:
-    """Return the number of channels of a query in latent attention, only the last of which rotate; else None."""
+    """Return the number of channels of a query in latent attention, where only the last channels rotate, or None if
+    the model has no latent attention.
+    """
     if reader.family.rotates.by == "compression":
         return int(reader.need("head_dim"))
     parts = ("qk_nope_head_dim", "qk_rope_head_dim")
@@ -145,12 +153,14 @@ def query_dim(reader: Reader) -> int | None:
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
-    """Return ``layer_types`` as the class computes them, one per layer, or an empty tuple if it has none."""
+    """Return the ``layer_types`` that transformers' class makes from the config, one per layer, or an empty tuple
+    if the class has no ``layer_types``.
+    """
     types, flags = tuple(reader.get("layer_types") or ()), reader.get(reader.family.windows.flags)
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
-            f"{reader.family.windows.flags} has no effect: transformers' class makes layer_types {[*types]} "
-            "from this config; write layer_types as AutoConfig.from_pretrained(path).save_pretrained(path) does"
+            f"{reader.family.windows.flags} has no effect: transformers' class ignores this key and makes "
+            f"layer_types {[*types]}; write the key's layers into layer_types, or remove the key"
         )
     short = bool(types) and not reader.family.decoder and len(types) < reader.depth
     if short and not reader.refused:  # a class that builds from JSON refuses such lists itself

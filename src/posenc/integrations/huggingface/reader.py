@@ -79,7 +79,7 @@ class Reader(ConfigValues):
         return float((0.1 * amount * math.log(factor) + 1) ** 2)
 
     def rope_parameters(self) -> dict[str, Any]:
-        """Return the rope dictionary under either key, or else the class's default or an empty dictionary."""
+        """Return the config's rope_parameters or rope_scaling, else the class's default, or an empty dictionary."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
         parameters = self.config.get("rope_parameters") or self.stated_rope  # if the class refuses the config
@@ -238,8 +238,9 @@ class Reader(ConfigValues):
                 continue
             if not self.stated_rope:
                 raise InvalidArgument(
-                    f"{key}={outer} has no effect: transformers' class reads {base} from this "
-                    "config; write the base as AutoConfig.from_pretrained(path).save_pretrained(path) does"
+                    f"{key}={outer} has no effect: transformers' class uses base {base}; if that base is "
+                    "right, save the config again with AutoConfig.from_pretrained(path).save_pretrained(path), or "
+                    "else write the base to rope_parameters"
                 )
             self.assumed.append(f"rope_theta = {base:.12g} from the rope dictionary, not {key} = {outer:.12g}")
         return float(ROPE["rope_theta"].check("rope_theta", base))

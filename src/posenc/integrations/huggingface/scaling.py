@@ -1,7 +1,7 @@
 """Converts Hugging Face's ``rope_scaling`` (v4) and ``rope_parameters`` (v5) to scalings and back.
 
-Every key is used or refused. transformers itself only warns about an unknown key, a factor below 1 or a missing
-original length, and continues with other numbers.
+Every key is used or refused. If a key is unknown, a factor is below 1 or an original length is missing,
+transformers itself only warns, and computes frequencies that the config's author did not intend.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ TYPES: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {
 }
 """For each rope type, its scaling class, its keys in addition to ``COMMON``, and its required keys.
 
-``finetuned``, which YaRN's authors write, has no effect on the numbers.
+``finetuned``, which YaRN's authors write, has no effect on frequencies.
 """
 FIELDS = {
     ORIGINAL: "original_length",
@@ -125,7 +125,7 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
-    """Return the scaling of Hunyuan's rope dictionaries: NTK with ``alpha``; their other numbers have no effect."""
+    """Return the scaling of Hunyuan's rope dictionaries: NTK with ``alpha``; their other values have no effect."""
     check_type_keys(parameters, "dynamic", "alpha", "beta_fast", "beta_slow", *PAIR)
     return NTK(parameters["alpha"])
 
@@ -160,7 +160,10 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """Return the rope dictionary of a fixed scaling whose pairs all rotate, as a longrope with two equal lists."""
+    """Return a rope dictionary of type longrope, with two equal lists, that gives the frequencies of a scaling.
+
+    The scaling must not depend on the length, and every pair must rotate under it.
+    """
     if isinstance(scaling, LengthScaling):
         raise InvalidArgument(
             f"{type(scaling).__name__} has no rope dictionary; use scaling.plan(total_length) instead"

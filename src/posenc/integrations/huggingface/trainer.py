@@ -29,7 +29,8 @@ def loss_by_position(
     """Return a callback that scores ``text`` before the first step, every ``every`` steps, and after the last step.
 
     Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are computed as in
-    ``posenc extend``, in nats per token with the model's own positional encoding: ``loss_to_1024`` is the mean over
+    ``posenc extend``, in nats per token with the model's own positional encoding. Each is the mean over a range of
+    positions and is named after the end of the range: after ``loss_to_512``, ``loss_to_1024`` is the mean over
     positions 512 … 1023. The losses are written to the Trainer's log history, which is saved in
     ``trainer_state.json``, and are passed to ``report``. Only the first process scores the text, and it needs all
     weights, so sharded models do not work.
@@ -84,10 +85,10 @@ def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
 
 
 def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
-    """Return a callback for transformers' Trainer that checks the model before its first step, with ``check``.
+    """Return a callback for transformers' Trainer that checks the model with ``check`` before its first step.
 
-    Use it as ``Trainer(model, args, callbacks=[positions_callback()], …)``. If a law is broken, the callback raises
-    an AssertionError with the report before anything is trained.
+    Use it as ``Trainer(model, args, callbacks=[positions_callback()], …)``. If ``check`` finds a broken law of
+    positional encoding, the callback raises an AssertionError with the report before anything is trained.
     """
     from transformers import TrainerCallback
 
@@ -118,10 +119,10 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     """Check that the lengths and the position ids of texts packed into a row agree.
 
     Args:
-        position_ids: of shape ``(B, T)``; they restart at 0 in every text and count up by one, and each row
-            continues the row before it. With several axes, the shape is ``(A, B, T)``, and all axes restart at 0
-            together.
-        cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
+        position_ids: of shape ``(B, T)``. They restart at 0 in every text and count up by one. Rows are read one
+            after another, so a text that is cut at the end of a row continues in the next row. With several axes,
+            the shape is ``(A, B, T)``, and all axes restart at 0 together.
+        cu_seqlens: the index of each text's first token among all B·T tokens, and B·T at the end.
 
     Raises:
         AssertionError: lengths and position ids differ; the message names the first wrong token. With three axes,

@@ -1,4 +1,6 @@
-"""Reads tables and biases of one or two stacks of layers, and vision towers, which rotate by rows and columns."""
+"""Reads the tables and biases of models with an encoder, a decoder or both, and the rotation of vision towers by
+rows and columns.
+"""
 
 import math
 from collections.abc import Callable, Mapping

@@ -27,16 +27,19 @@ def write(
 ) -> dict[str, Any]:
     """Return the config with its position settings in one spelling, optionally with a new scaling.
 
-    For a composite model, the result is the part of the language model, ``text_config``.
+    For a composite model, the result is only the config of its language model, ``text_config``.
 
     Args:
         positions: a model's position settings, as returned by ``read``.
-        scaling: the scaling of the stretched layers. The default is the model's own scaling.
-        max_length: the longest input that the config allows. If the scaling is replaced, the default is factor ×
-            original length. With dynamic scaling, it is the original length, at which the scaling starts.
-            ``max_length`` is required if the replaced scaling allows longer inputs.
+        scaling: the scaling of the layer types named by ``positions.stretched``. The default is the model's own
+            scaling.
+        max_length: the longest input that the config allows. With a new scaling, the default is factor × original
+            length, but a config with dynamic scaling always gets the original length, at which the scaling starts.
+            ``max_length`` is required if the model's own scaling reaches further than the new scaling, which
+            replaces it.
         spelling: ``"v5"`` writes one ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and ``rope_theta``,
-            which transformers also reads and older servers need; it cannot express nested layer types.
+            which transformers also reads and older servers need. The v4 spelling cannot express a rope dictionary
+            per layer type.
 
     Raises:
         InvalidArgument: the family's config cannot express this scaling, or the scaling reaches fewer positions
@@ -103,7 +106,9 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
 
 
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
-    """Return the config with this length, and without its rope dictionary or keys that set rotation outside it."""
+    """Return the config with this length, without its rope dictionary, and without the rotary keys outside the
+    dictionary.
+    """
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
     config = {key: value for key, value in positions.source.items() if key not in gone}
@@ -116,7 +121,9 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
 
 
 def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rope dictionary in the spelling of transformers v4, with base and share of channels outside it."""
+    """Return the keys of transformers v4: ``rope_scaling`` and, outside it, the base and the share of channels that
+    rotate.
+    """
     family, entry = FAMILIES[positions.model_type], dict(entry)
     outer = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
@@ -151,8 +158,9 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     entry = parameters_from(scaling, rotary_dim, base)
     if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
         raise InvalidArgument(
-            f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, so "
-            f"it cannot express {scaling}"
+            f"model_type {model_type!r} rotates {rotary_dim} channels of a head; partial_rotary_factor "
+            f"states this share, so it cannot express {scaling}, which needs the same key for its own fraction; "
+            "use another scaling"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
     refused = entry["rope_type"] not in ("default", "longrope") and (  # Phi-3 and PhiMoE allow only these

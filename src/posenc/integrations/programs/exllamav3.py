@@ -71,8 +71,8 @@ PROGRAM = Program(
     releases=RELEASES,
     change=change,
     takes="exllamav3",
-    unknown="model_type {model_type!r} was not checked in {program}; compare its numbers with the output of posenc "
-    "vectors",
+    unknown="model_type {model_type!r} was not checked in {program}; compare the cos and sin that "
+    "it computes with the output of posenc vectors",
     unread=_unread,
     rotated=with_stated_share,
     long_list="for every request",

@@ -93,8 +93,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         version: a version in ``RELEASES.versions``. The default is the newest.
 
     Raises:
-        InvalidArgument: the config belongs to another family or uses LongRoPE (``write`` makes its fields), or the
-            file has unsupported fields: per-layer windows, sections, or yarn_log_multiplier.
+        InvalidArgument: the config belongs to another family, or uses LongRoPE, whose fields only ``write`` makes;
+            or the file has unsupported fields: per-layer windows, sections, or yarn_log_multiplier.
     """
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
         file = config if isinstance(config, Fields) else fields(Path(str(config)))
@@ -105,8 +105,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as llama.cpp's converter keeps it for architecture llama.
 
-    The converter keeps only YaRN's factor and original length. It reads Llama 3's original length outside the rope
-    dictionary and uses 8,192 if it is missing. A factor without a scaling type means linear scaling.
+    Of YaRN's keys, the converter keeps only the factor and original length. It reads Llama 3's original length
+    outside the rope dictionary and uses 8,192 if it is missing. A factor without a type means linear scaling.
     """
     kind = kind_of(entry)
     if kind == "longrope":
@@ -284,8 +284,7 @@ def write(
 
     Raises:
         InvalidArgument: the scaling is dynamic; no pair rotates; the model needs other fields (windows, sections,
-            query scales); or a DeepSeek model is scaled, because llama.cpp has a single field for mscale and
-            mscale_all_dim.
+            query scales); or a DeepSeek model is scaled: llama.cpp has one field for mscale and mscale_all_dim.
     """
     recipe, config, _ = config_of(positions, scaling, max_length)
     now, family = recipe.get("scaling"), FAMILIES[positions.model_type]
@@ -304,8 +303,9 @@ def write(
     values, tensors = _rope_fields(recipe, longest)
     if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
         raise InvalidArgument(
-            f"{now} of model_type {positions.model_type!r} multiplies cos, sin and the scores, but llama.cpp has "
-            "only one field for both factors; use Default() or NTK, or the fields that llama.cpp's converter writes"
+            f"{now} of model_type {positions.model_type!r} needs one factor for cos and sin and another for the "
+            "scores, but llama.cpp has only one field for both factors; use Default() or NTK, or the fields that "
+            "llama.cpp's converter writes"
         )
     rope = {"dimension_count": recipe.get("rotary_dim"), **values}
     return Fields(

@@ -111,9 +111,9 @@ def spell(
 
     Raises:
         InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope
-            dictionary scales queries; the model is composite; or mlx-lm would compute something else, for example
-            with an unrounded ramp, with sections, or with lists of factors that have another attention factor or
-            interleaved pairs.
+            dictionary scales queries; the model is composite; or mlx-lm cannot compute this encoding, for example
+            because YaRN's ramp is not rounded, because pairs are divided into sections, or because LongRoPE has an
+            attention factor or a pairing that differs from mlx-lm's.
     """
     if positions.path:
         where = ".".join(positions.path)
@@ -146,8 +146,8 @@ PROGRAM = Program(
     releases=RELEASES,
     change=change,
     takes="mlx-lm {version}",
-    unknown="{program} has no model_type {model_type!r} that rotates with its rope_utils; compare its numbers with "
-    "the output of posenc vectors",
+    unknown="{program} has no model_type {model_type!r} that rotates with its rope_utils; compare the cos "
+    "and sin that it computes with the output of posenc vectors",
     unread=_unread,
     long_list="for every request",
     finished=lambda table: table.with_layers(_in_halves),

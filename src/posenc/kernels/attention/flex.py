@@ -86,8 +86,9 @@ def flexible(
     mask_heads: int | None = None,
     return_logsumexp: bool = False,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"] | None]:
-    """Compute attention, with scores q·kᵀ·scale modified by ``score_mod`` and hidden by ``mask_mod``, and the
-    logsumexp if requested. Rows that see no key are zero.
+    """Compute attention, and also its logsumexp if requested. Rows that see no key are zero.
+
+    Scores are q·kᵀ·scale, changed by ``score_mod`` and masked by ``mask_mod``.
 
     ``made_of`` contains all numbers and tensors on which ``mask_mod`` depends. ``mask_heads`` is the number of
     heads of the mask; None if all heads share the mask.

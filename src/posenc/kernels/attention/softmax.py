@@ -81,9 +81,10 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
     """Append three channels to the gradient and the output, so that the dot product of their rows increases by
     ``more``.
 
-    The backward pass subtracts this dot product from every row. If ``more`` is −(the gradient of the logsumexp)
-    and values are zero in the new channels, the backward pass covers both outputs. Three 16-bit numbers
-    represent one float32 number.
+    The backward pass of the kernel subtracts this dot product from every row. If ``more`` is −(the gradient of the
+    logsumexp), and v is padded with three channels of zeros, the kernel therefore computes gradients that include
+    the gradient of the logsumexp. Three channels are needed because three 16-bit numbers represent one float32
+    number.
     """
     rest, channels = more[..., None], []
     for _ in range(3):
@@ -146,8 +147,9 @@ def finite(lse: Tensor) -> Tensor:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Return whether torch's CPU kernel, which also returns the logsumexp, supports these inputs. Its gradients
-    need a Python function, which ``torch.jit.trace`` cannot save.
+    """Return whether to use torch's CPU kernel, which also returns the logsumexp, for these inputs.
+
+    The result is False inside ``torch.jit.trace``, which cannot save the Python function of the kernel's gradients.
     """
     return (
         not torch.compiler.is_compiling()
@@ -161,8 +163,8 @@ def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 
 def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Block:
-    """Compute the block with torch's CPU kernel. The logsumexp of a row that sees no key is 0, as the backward
-    pass of the kernel expects.
+    """Compute the block with torch's CPU kernel. For a row that sees no key, this kernel returns a logsumexp of 0
+    instead of −∞, and its backward pass expects this 0.
     """
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, is_causal, attn_mask=mask, scale=scale

@@ -79,7 +79,8 @@ class StudyModel:
         return F.cross_entropy(logits, tokens[1:].to(logits.device), reduction="none").cpu()
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """Return the model's encoding for a request of this length, with this scaling in the stretched layers.
+        """Return the model's encoding for a request of this length, with this scaling in the layers
+        without a window, or in all layers if each has a window.
 
         Angles are float32, as in pretrained models.
         """

@@ -38,7 +38,8 @@ def maps_of(
 
     Args:
         encoding: the encoding that the layer's string describes; None for a rotary layer.
-        places: rows and columns of a picture, if positions count its patches in the coordinates of ``layout``.
+        places: the numbers of rows and columns of patches in a picture, if positions are indices of patches;
+            ``layout`` then determines the coordinates of each patch.
     """
     D: Any = layer.head_dim or getattr(encoding, "head_dim", channels)
     if channels < D:
@@ -78,7 +79,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
     """Describe how a measured bias differs from an encoding's bias, or return an empty list if both are equal.
 
     A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest entry. For a trained
-    bias, whose numbers are in the checkpoint, only the buckets are compared: each must have a number of its own.
+    bias, whose values are in the checkpoint, only the buckets are compared: each must have a value of its own.
     """
     at = torch.arange(measured.shape[-1])
     if isinstance(encoding, T5):

@@ -35,12 +35,13 @@ class Form:
 
     Args:
         name: the name of the argument.
-        make: a function that returns the input, given a number of rows, whether content repeats within a row, and a
-            generator.
-        cells: rows and columns of patches in a picture; None for texts and sounds.
-        arguments: a function from a number of rows to the other arguments.
+        make: a function that returns the input. Its arguments are the number of rows, whether every token, patch or
+            frame in a row has the same content, and a random generator.
+        cells: the numbers of rows and columns of patches in a picture; None for texts and sounds.
+        arguments: a function that takes the number of rows and returns the model's other arguments.
         alone: whether the model gets one row at a time, because its input has no axis for rows.
-        merge: the side of a square of patches that the model merges later; those patches may be consecutive.
+        merge: the side, in patches, of the squares that the model merges later. Some models order patches square by
+            square instead of row by row.
         length: the number of tokens in a text; None for pictures and sounds.
     """
 

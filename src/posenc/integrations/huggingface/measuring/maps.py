@@ -99,7 +99,9 @@ def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> Measure
 
 
 def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
-    """Return frequencies from angles modulo 2π; the estimate at each position gives the turns at the next."""
+    """Return frequencies from angles that are known modulo 2π. The estimate from one position predicts the number
+    of full turns at the next position.
+    """
     estimate = torch.zeros_like(angles[0])
     for p, angle in zip(positions, angles, strict=True):
         if p:

@@ -46,15 +46,15 @@ class MeasuredLayer:
 
     Args:
         module: the path of its module in the model.
-        channels: the channels of a query when it is multiplied by keys.
+        channels: the number of channels of the queries that are multiplied by keys.
         positions: the measured positions.
         scores: scale, bias and mask.
-        places: rows and columns of the picture if ``positions`` counts its patches row by row; None for text.
+        places: the numbers of rows and columns of a picture whose patches ``positions`` counts; None for text.
         maps: the map from queries at the first position to those at each position, ``(P, D, D)``; None if it could
             not be measured.
         exact: whether one map per position explains all queries.
         rotation: the pairs that rotate; None if none rotates.
-        growth: the factor on the norm of queries at each position: a query scale.
+        growth: the query scale, measured as the norm of queries at each position relative to the first.
         factor: the factor of cos and sin; None if it cannot be measured.
     """
 
@@ -205,8 +205,8 @@ class Table:
         return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
 
     def beside(self, text: str) -> str:
-        """Return ``text`` if the table that it builds has the measured rows, or else a description of the measured
-        table.
+        """Return ``text``, the string of a table in the config's reading, if the measured table agrees with it, or
+        else a description of the measured table.
         """
         recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
         if self.weight.requires_grad or recipe.name != "sinusoidal":
@@ -229,7 +229,7 @@ class Measured:
 
     @property
     def numbers(self) -> list[int]:
-        """The number of every layer in the whole model, with towers one after another."""
+        """The index of every layer in the whole model; the count continues from one tower to the next."""
         places = [layer.place for layer in self.layers]
         ends = {tower: i + 1 for tower, i in sorted(places, key=itemgetter(1))}
         first: dict[str, int] = {}
@@ -269,7 +269,7 @@ class Measured:
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
         """Return descriptions of the measured tables that differ from ``like``.
 
-        The keys are the strings of these tables in ``like``, or None if ``like`` has no table.
+        The keys are the strings that ``like`` has for these tables, or None if ``like`` has no table.
         """
         layers = like.layers.values()
         texts = [*(layer.encoding for layer in layers), *dict.fromkeys(layer.added_table for layer in layers)]

@@ -239,7 +239,9 @@ def _uneven(layer: MeasuredLayer) -> float:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
-    """Return the layer, with an axis for each pair if every pair rotates along one axis and the axes differ."""
+    """Set the axis of each pair of a layer if every pair rotates along exactly one axis, and not all along the same
+    axis. Any other layer is returned unchanged.
+    """
     turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
     rotation, turned = layer.rotation, by_axis(turns)
     if rotation is None or turned is None or turned.pairs != rotation.pairs or len({*(turned.axes or ())}) < 2:

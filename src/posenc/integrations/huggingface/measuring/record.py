@@ -150,7 +150,7 @@ class _Recorder(TorchFunctionMode):
         return self._look_up(rows, torch.arange(first, first + count))
 
     def _sliced(self, table: Tensor, index: Any) -> None:
-        """Record a table from which a slice or an index tensor read one row per token."""
+        """Record a table that was indexed by a slice or a tensor, if the result has one row per token."""
         rows = index[0] if isinstance(index, tuple) and index else index
         if isinstance(rows, slice) and len(table) > (self.length or len(table)) and rows.step is None:
             rows = torch.arange(*rows.indices(len(table)))

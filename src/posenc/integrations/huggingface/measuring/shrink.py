@@ -90,8 +90,9 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
 
 
 def _ended(config: Mapping[str, Any], depth: int) -> int:
-    """Return a depth that is large enough for a layer of each type. If layer types have settings, reduce the depth
-    until the last layer has the type of the whole model's last layer."""
+    """Return a depth that is large enough for a layer of each type. If the config has ``per_layer_config``, reduce
+    the depth until the last layer has the same type as the last layer of the whole model.
+    """
     kinds = config.get("layer_types") or config.get("layers_block_type") or [None]
     depth = 1 + max(depth - 1, min(config.get("attn_layer_indices") or [0]), *map(kinds.index, kinds))
     ends = [i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1]]
