@@ -72,5 +72,6 @@ def test_sentences_lie_where_the_depth_says() -> None:
 
 @pytest.mark.parametrize(("number", "length"), [(40, 4096), (0, 300)])
 def test_nothing_is_cut_in_silence(number: int, length: int) -> None:
-    with pytest.raises(StudyError, match=f"haystack {number} of {length} tokens needs .*; pass fewer texts"):
+    message = f"haystack number {number}, with a length of {length}, needs .*; pass fewer texts"
+    with pytest.raises(StudyError, match=message):
         Sheet("needle", number).haystack(encode, TEXT, length)

@@ -15,7 +15,10 @@ from posenc.errors import PosencError, StudyError
 
 @contextmanager
 def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
-    """Turn an error raised by these classes into one sentence that names ``what``, the reason and the line."""
+    """Replace an exception in the code of these classes with a ``StudyError`` of one sentence.
+
+    The sentence says that ``what`` cannot be created, and gives the reason and the line of code.
+    """
     try:
         yield
     except PosencError:
@@ -51,7 +54,7 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
 
 
 def _sources(name: str) -> list[Path]:
-    """Return all files of the package, or the files of the module and of modules that it imports beside it."""
+    """Return all files of a package, or a module's file and those of modules that it imports from its folder."""
     origin = _origin(name)
     if origin.is_dir():
         return sorted(origin.rglob("*.py"))

@@ -33,8 +33,8 @@ class Extended:
         extension: the losses by method, document and position, with all ``candidates`` and the ``chosen``
             candidate.
         folder: the folder with the ledger, ``report.html`` and ``extension.json``.
-        patch: the keys of ``config-patch.json``, which apply the decision in config.json; None unless the decision
-            changes only the config.
+        patch: the contents of ``config-patch.json``, which are the keys to change in config.json; None unless the
+            chosen candidate changes the config and nothing else.
         fingerprint: the fingerprint of the model's positions with ``patch``; empty without a patch.
         tuned: the candidate whose fine-tuned model is in ``folder/tuned``: the chosen candidate, or else the best
             candidate that config.json can express; None if no model was stored.
@@ -158,7 +158,8 @@ def _begun(
 def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
     """Return the number of tokens given as ``"4x"`` or ``"16384"``.
 
-    A scaling in the config is replaced only with ``replace_scaling``, because the model was tuned with it.
+    If the config has a scaling, the model was tuned with that scaling, so a larger length than the scaling's own is
+    refused unless ``replace_scaling`` is True.
     """
     ours = isinstance(model, StudyModel)
     to = to or ("8x" if ours else "2x")

@@ -27,7 +27,10 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write each text atomically to the file of that name; non-UTF-8 bytes in paths become "?"."""
+    """Write each text atomically to the file in ``folder`` that its key names.
+
+    A text may mention a path with bytes that are not UTF-8; these bytes are written as "?".
+    """
     for name, text in texts.items():
         with write_atomically(folder / name) as partial:
             partial.write_text(text, encoding="utf-8", errors="replace")

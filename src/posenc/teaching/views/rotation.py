@@ -156,7 +156,7 @@ def every_pair(
 
 @bounded
 def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6) -> View:
-    """Show a vector rotated with each pairing, and permuted, then rotated with the pairing "half"."""
+    """Show a vector rotated with each pairing, and the permuted vector rotated with the pairing "half"."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
     order = half_from_interleaved(head_dim)
     half, inter = _rotated(x, position, "half"), _rotated(x, position, "interleaved")

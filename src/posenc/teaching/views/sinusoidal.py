@@ -140,12 +140,12 @@ def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tu
 
 
 def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
-    """Show every pair's wavelength, in positions."""
+    """Return every pair's wavelength, in positions."""
     return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
 
 
 def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
-    """Show the cosine of the codes of every pair of positions, which depends only on their distance."""
+    """Return a heatmap of the cosine of every two positions' codes, which depends only on their distance."""
     at = counted("position", len(code))
     return Heatmap("cosine of every two positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 

@@ -53,7 +53,7 @@ class Candidate:
         losses: one row per document and one column per bucket of positions; NaN for positions that truncation
             drops.
         plan: the plan of the fine-tune, whose id names the file of its weights; None without a fine-tune.
-        tokens: the loss of each token; None if only means over buckets are stored.
+        tokens: the loss of each token; None if each bucket has only its mean stored.
         window: for a tuned model, its losses as in ``Extension.window``.
         cut: a phrase for the part of the text that the candidate reads; empty for the whole text.
     """
@@ -183,9 +183,10 @@ class Extension:
     def chosen(self) -> Candidate:
         """The candidate that is recommended.
 
-        Equally cheap changes count as equally good if the interval of their difference from the lowest loss on the
-        last positions ends below ``MARGIN``. Of these changes, the one that harms short texts least is chosen. Any
-        finite loss is better than a loss that is not finite.
+        Among equally cheap changes, the best has the lowest loss on the last positions. Another of them counts as
+        equally good if its loss exceeds the lowest loss by less than ``MARGIN``, even at the upper end of the
+        paired interval. Of the changes that count as equally good, the one that harms short texts least is chosen.
+        Any finite loss is better than a loss that is not finite.
         """
         chosen = self.unchanged
         for change in CHANGES[1:]:
@@ -206,8 +207,9 @@ class Extension:
     def open(self) -> list[Candidate]:
         """The candidates that may be better than the chosen candidate by more than ``MARGIN``, cheapest first.
 
-        For each of them, the interval of the difference allows a gain of more than ``MARGIN``, and the mean loss is
-        lower or there are too few documents.
+        A candidate is in the list if two conditions are met. First, the interval of its loss minus the chosen
+        candidate's loss reaches −``MARGIN`` or is unknown. Second, its mean loss is the lower of the two; with
+        fewer than ``FEW`` documents, this is not required.
         """
         few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
         gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}
@@ -218,7 +220,8 @@ class Extension:
     def decided(self) -> bool:
         """Whether the documents suffice for the decision, and the chosen candidate's loss is finite.
 
-        Decisions to change nothing or to truncate the text may need more documents.
+        A change that reads the whole text is chosen only if it is significantly better, so the documents suffice.
+        If the unchanged model or a candidate on truncated text is chosen, they suffice only if ``open`` is empty.
         """
         return self.finite(self.chosen) and (
             not self.open or not (self.chosen is self.unchanged or self.chosen.cut)
@@ -280,8 +283,8 @@ class Extension:
 
 
 def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] | None:
-    """Return the keys that apply a decision in a pretrained model's config.json; None unless the decision changes
-    only the config."""
+    """Return the keys to change in a pretrained model's config.json; None unless the chosen candidate changes the
+    config and nothing else."""
     scaling = extension.chosen.method.scaling
     if isinstance(model, StudyModel) or extension.change(extension.chosen) != "config":
         return None

@@ -28,8 +28,13 @@ Encode = Callable[[str], Int[Tensor, " n"]]
 
 @dataclass(frozen=True)
 class Sheet:
-    """The sentences and questions of a task for a text. Over nine texts, every number occurs once at every
-    depth."""
+    """The sentences and questions of a task for one text.
+
+    Args:
+        task: the name of the task in ``TASKS``.
+        number: the number of the text. In nine successive texts, each of the nine secret numbers, such as 1739,
+            belongs to every depth once.
+    """
 
     task: str
     number: int
@@ -43,7 +48,7 @@ class Sheet:
 
     @property
     def asked(self) -> list[tuple[str, list[str], str]]:
-        """The questions as triples of a string that contains ``{answer}``, the options, and the right option."""
+        """The questions. Each is a triple of its text with ``{answer}``, its options, and the right option."""
         task = TASKS[self.task]
         cells = range(SENTENCES - 3 if task.get("last") else 0, SENTENCES)
         return [
@@ -69,8 +74,9 @@ class Sheet:
         stretch = text[self.number * length : self.number * length + room]
         if len(stretch) != room:
             raise StudyError(
-                f"haystack {self.number} of {length} tokens needs {room} tokens of the text, which has "
-                f"{len(text)}; pass fewer texts or a different length"
+                f"haystack number {self.number}, with a length of {length}, needs {room} tokens of the text from "
+                f"token {self.number * length} on, but the text has {len(text)}; pass fewer texts or a different "
+                "length"
             )
         parts: list[Tensor] = []
         for sentence, start, end in zip(sentences, (0.0, *DEPTHS), DEPTHS, strict=False):
@@ -85,7 +91,7 @@ class Sheet:
 
     @cached_property
     def _alike(self) -> list[list[int]]:
-        """The numbers of the sentences in each group."""
+        """The sentences of each group, as indices into ``sentences``."""
         return [[cell for cell in range(SENTENCES) if self._group(cell) == group] for group in range(3)]
 
     def _frequent(self, group: int) -> str:

@@ -141,7 +141,8 @@ def jobs(
     if theirs is not model:
         if isinstance(model, StudyModel) or isinstance(theirs, StudyModel):
             raise InvalidArgument(
-                f"longppl={theirs.name!r} and {model.name} have different tokenizers; use longppl='self'"
+                f"longppl={theirs.name!r} cannot pick key tokens for {model.name}, because one of the two models "
+                "reads bytes; use longppl='self'"
             )
         rows, cuts = other_tokens, _passages(model, data, [len(ids) for ids in documents])
     jobs = []

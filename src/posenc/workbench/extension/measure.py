@@ -157,7 +157,7 @@ def _check(model: LanguageModel, request: Request, width: int, length: int) -> N
 
 
 def _rows(cells: Iterable[Cell]) -> Float[Tensor, "documents buckets"]:
-    """Return the losses in cells, one row per document."""
+    """Return the losses that these cells contain, as a matrix with one row per document."""
     return torch.tensor([cell.detail for cell in cells], dtype=torch.float64)
 
 

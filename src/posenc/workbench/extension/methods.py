@@ -116,9 +116,10 @@ def methods(
 
 
 def remappings(trained: int, length: int) -> dict[str, str]:
-    """Return every remapping as a string whose settings keep the distances in a text of ``length`` within the
-    trained length. STRING stays within the trained length only for texts below two trained lengths; longer texts
-    get the largest shift.
+    """Return every remapping by name, as a string with its settings for a text of ``length`` tokens.
+
+    The settings keep all distances in this text within the trained length. STRING can do so only if the text is
+    shorter than two trained lengths; for a longer text, it gets its largest shift.
 
     The window is a quarter of the trained length for Self-Extend and half of it for ReRoPE. DCA's chunks and
     STRING's window have the values that their authors use.

@@ -29,7 +29,7 @@ Tick = Callable[[float], None]
 
 
 def part_of(tick: Tick, share: float) -> Tick:
-    """Return a callback for one part of the work on a document; the part is this share of the work."""
+    """Return a callback for one part of the work on a document; ``share`` is the size of the part, from 0 to 1."""
     return lambda part: tick(part * share)
 
 

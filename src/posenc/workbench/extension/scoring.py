@@ -92,11 +92,11 @@ def batch(span: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringJob(Job):
-    """A scoring plan with its model and the function that computes one row of numbers per document.
+    """A scoring plan with its model and the function that computes its numbers.
 
     Args:
-        rows: a function of the model and a progress callback. The function returns one row per document for each
-            context of the plan.
+        rows: a function of the model and a progress callback. The function returns rows of numbers: one row per
+            document for the first of the plan's ``contexts``, then the same for the second context, if any.
         practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
             ``folder/<plan id>.safetensors``.
     """
@@ -130,7 +130,7 @@ class ScoringJob(Job):
         return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
 
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
-        """Return a copy of the model, fine-tuned with the method. The windows are the same for every method.
+        """Return a copy of the model, fine-tuned with the method. Every method trains on the same windows of text.
 
         If an interrupted job has left its fine-tuned weights, they are loaded instead.
         """

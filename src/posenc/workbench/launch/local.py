@@ -41,7 +41,9 @@ class Local:
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
         self.requirements = requirements
         if workers is not None and workers < 1:
-            raise InvalidArgument(f"workers={workers} must be at least 1; omit it for one worker per core")
+            raise InvalidArgument(
+                f"workers={workers} must be at least 1; omit it for as many as the cores or accelerators allow"
+            )
         devices = _shares(requirements.gpus) if requirements.gpus else None
         most = workers or (len(devices) if devices else max(1, cores() // requirements.cpus))
         self.devices = devices[:most] if devices else [""] * most
@@ -110,7 +112,10 @@ class _Running:
 
 
 def _shares(gpus: float) -> list[str]:
-    """Return the accelerators of each worker by CUDA's names, if every run needs ``gpus`` accelerators."""
+    """Return one string per worker: CUDA's names of the accelerators that the worker uses.
+
+    ``gpus`` is the number of accelerators that every run needs, or the share of one accelerator.
+    """
     accelerators = _accelerators(in_one_process=gpus > 1)
     count = len(accelerators)
     if gpus > count:

@@ -143,7 +143,7 @@ def _received(job: Job, reply: Any) -> Run | Failure:
 
 
 def _queue() -> Any:
-    """Create a queue for progress on this machine, which lives as long as the command."""
+    """Create a queue of progress reports. The queue is on this machine, and exists until the command ends."""
     import ray
     from ray.util.queue import Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

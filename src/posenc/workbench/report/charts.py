@@ -101,8 +101,9 @@ def _mean(row: Row, length: int, measure: str) -> Tensor | None:
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
     """Draw the training losses and gradient norms of a task's plans, averaged over seeds.
 
-    The view has one line per encoding, or one line per encoding and combination of axis values. ``curves`` maps
-    the ids of plans that have begun to their losses. Return None if no run has reached the first point.
+    The view has one line per encoding or, in a study with axes, one line per encoding and combination of axis
+    values. ``curves`` maps plan ids to losses, and may lack plans that have not begun. Return None if no run has
+    trained for enough steps to draw one point of its line; see ``POINTS``.
     """
     begun = [plan for plan in plans if plan.id in curves and curves[plan.id].losses]
     width = max(1, max((plan.steps for plan in begun), default=0) // POINTS)

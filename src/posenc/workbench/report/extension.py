@@ -174,9 +174,10 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
 
 
 def _curve(extension: Extension, curve: Candidate) -> view.Line:
-    """Draw the mean over documents, with a band for the chosen and the unchanged model if possible.
+    """Draw the mean over documents. With two or more documents, the chosen and the unchanged model get a band,
+    which is the 95% interval.
 
-    A candidate on truncated text is drawn only at the positions that it is compared at, the last ``far`` buckets.
+    A candidate on truncated text is drawn only in the last ``far`` buckets, because it is compared only there.
     """
     losses, label = curve.losses.clone(), curve.label if curve.cut else curve.method.label
     if curve.cut:
@@ -196,8 +197,8 @@ def bands(shown: View) -> list[str]:
 
 
 def heads(extension: Extension) -> list[str]:
-    """Return the headings of the columns with numbers: the lengths of the losses, longest first, and "effective
-    length"."""
+    """Return the headings of the columns with numbers: the lengths for which losses are shown, longest first, and
+    then "effective length"."""
     return [*map(count, reversed(extension.lengths)), "effective length"]
 
 
@@ -212,8 +213,11 @@ def caption(extension: Extension) -> str:
 
 
 def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """Return a candidate's losses with differences from the unchanged model's, and its effective length with its
-    interval, in the order of ``heads``."""
+    """Return a candidate's numbers in the order of ``heads``, each as a pair of strings.
+
+    For a loss, the pair is the loss and its difference from the unchanged model's loss. For the effective length,
+    the pair is the length and its interval.
+    """
     unchanged, losses = extension.unchanged, [*map(fmean, extension.by_length[candidate])]
     reach = ("–", "") if candidate.cut else extension.effective_length(candidate).parts
     gaps = [extension.gap(candidate, unchanged, i) for i in range(len(losses))]
@@ -252,7 +256,7 @@ def write(
 ) -> Path:
     """Write ``extension.json`` and ``report.html`` to ``folder``.
 
-    ``patch`` has the keys to change in the config; None if there are no such keys.
+    ``patch`` has the keys to change in config.json, as returned by ``config_patch``.
     """
     shown = {tuned: over_positions(extension, tuned=tuned) for tuned in sorted({c.tuned for c in extension.curves})}
     parts = [

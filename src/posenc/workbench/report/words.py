@@ -16,8 +16,8 @@ from posenc.workbench.study.statistics import perplexity as exp
 NOTHING = "–"
 THREE_DECIMALS = partial(plain, digits=3)
 NEAR = 0.1
-"""An encoding counts as good if its difference from the best encoding at the trained length is at most this
-large."""
+"""An encoding reads well if, at the trained length, its perplexity is at most this share higher, or its accuracy at
+most this share lower, than that of the best encoding."""
 
 
 def label(row: Row) -> str:
@@ -212,7 +212,10 @@ def sentence(result: TaskResult) -> str:
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
-    """Describe how the machines of these runs differ, such as ``torch 2.12.1 (3 runs) and 2.13.0 (9 runs)``."""
+    """Return the differences in versions and hardware between these runs, one string for each thing that differs.
+
+    An example of such a string is ``torch 2.12.1 (3 runs) and 2.13.0 (9 runs)``.
+    """
     machines = [{**json.loads(run.versions or "{}"), "hardware": run.hardware} for run in runs]
     lines = []
     for name in dict.fromkeys(name for machine in machines for name in machine):

@@ -73,7 +73,10 @@ class Failure:
 
     @classmethod
     def of(cls, plan: Identified, error: BaseException) -> "Failure":
-        """Return the reason why a plan failed. It names the error's class unless it is a ``PosencError``."""
+        """Return the failure of a plan with this error.
+
+        The reason is the error's message, with the class of the error before it unless that is a ``PosencError``.
+        """
         ours = isinstance(error, PosencError)
         message = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
         return cls(plan, " ".join(message.split()))

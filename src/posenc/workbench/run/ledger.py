@@ -5,9 +5,10 @@ Schema, version 3:
     meta   key, value                                  the schema version
     runs   id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict    one row per plan id
     cells  run, length, measure, value, count, detail, note                           the run's numbers
-    steps  run, first, losses, tokens, seconds, norms, validation    losses and gradient norms of the steps from
-                                                       first on as float32, and validation losses as float64 pairs
-                                                       of step and loss; unfinished runs have rows too
+    steps  run, first, losses, tokens, seconds, norms, validation    losses and gradient norms, a float32 per step;
+                                                       the number of the first of these steps; and validation
+                                                       losses as float64 pairs (step, loss); unfinished runs have
+                                                       rows too
 
 Views for any program that reads SQLite (not part of the schema version):
 
@@ -92,8 +93,8 @@ class Ledger(AbstractContextManager["Ledger"]):
     """The runs of one study, stored in ``ledger.sqlite`` in its folder.
 
     Args:
-        folder: the study's folder, which is created if it does not exist. A new folder is deleted again if the
-            study is refused before its first report of a run.
+        folder: the study's folder, which is created if it does not exist. A folder that was created is deleted
+            again if a ``PosencError`` ends the study before any run has reported a loss.
         write: whether to open the ledger for writing, which only one process at a time may do.
 
     Raises:
@@ -169,8 +170,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Copy another folder's runs and weights, except runs that this study already has; return the number of
         copied runs.
 
-        Losses and states of unfinished runs are copied too. No run is replaced. Weights are copied before runs. If
-        runs end in the other folder in the meantime, the next merge copies them.
+        Losses and states of unfinished runs are copied too. No run is replaced. Weights are copied before runs. A
+        run that finishes in the other folder during the merge is not copied until the next merge.
         """
         before = self.ids()
         with Ledger(folder) as other:  # refuses files that are not a ledger of this version
@@ -178,8 +179,8 @@ class Ledger(AbstractContextManager["Ledger"]):
             (problem,) = other._db.execute("PRAGMA quick_check(1)").fetchone()
         if problem != "ok":
             raise StudyError(
-                f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore a copy, or merge the other "
-                "folders"
+                f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore a copy, or leave this folder "
+                "out of the merge"
             )
         if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
             return 0
@@ -272,10 +273,11 @@ class Ledger(AbstractContextManager["Ledger"]):
             ) from error
 
     def _reading(self) -> str:
-        """Return the SQLite mode in which a reader creates no files.
+        """Return the SQLite mode in which a reader leaves no files behind.
 
-        In a writable folder, the mode is "rw", but nothing is written. In a read-only folder, such as an archive,
-        the file is opened as immutable unless a killed writer has left a write-ahead log.
+        In a writable folder, the mode is "rw", because SQLite deletes its auxiliary files only in this mode; the
+        ledger itself is not changed. In a read-only folder, such as an archive, the file is opened as immutable
+        unless a killed writer has left a write-ahead log.
         """
         if access(self.folder, W_OK) and access(self.path, W_OK):
             return "mode=rw"

@@ -42,7 +42,7 @@ def cores() -> int:
 
 
 def trim() -> None:
-    """Hand freed memory back to the operating system, which glibc would otherwise keep in per-thread caches."""
+    """Return freed memory to the operating system, because glibc would keep it for later allocations."""
     with suppress(AttributeError, OSError, TypeError):  # other C libraries do this by themselves
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -20,7 +20,7 @@ default changes."""
 
 @dataclass(frozen=True, kw_only=True)
 class Identified(ABC):
-    """The base class of plans. It computes a plan's id, which is a hash of all values, and its JSON for ledgers."""
+    """The base class of plans. It computes a plan's id, which is a hash of its values, and its JSON for ledgers."""
 
     kind: ClassVar[str]
     numerics: int = NUMERICS
@@ -32,10 +32,10 @@ class Identified(ABC):
 
     @cached_property
     def id(self) -> str:
-        """A hash of all values, as sixteen hexadecimal digits.
+        """A hash of all values that differ from their defaults, as sixteen hexadecimal digits.
 
-        The hash omits fields with their default value, so a new or removed field changes no id. If a default
-        changes, ``NUMERICS`` must be raised.
+        If a field is added or removed later, plans in which this field has its default value keep their id. The
+        hash always contains ``numerics``, which must be raised when a default changes; see ``NUMERICS``.
         """
         defaults = {each.name: each.default for each in fields(self)}
         differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
@@ -67,7 +67,7 @@ class Plan(Identified, Model, Training):
         train_length: the longest training sequence, in tokens.
         lengths: test lengths in tokens, sorted, starting with the trained length.
         test_count: test sequences per length.
-        device: device of the run, because the last bits of numbers differ between devices.
+        device: device of the run, which belongs to the plan because the last bits of results differ by device.
         text_sha256: hash of the text; empty if the task reads no text.
         tokenizer: ``bytes``, or the hash of a tokenizer; empty if the task reads no text.
         source: hash of the files of custom classes; empty without custom classes.

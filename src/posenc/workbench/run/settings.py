@@ -22,7 +22,8 @@ class Setting:
         unit: the unit of the value; empty if it has none.
         low, high: the smallest and the largest allowed value.
         choices: the allowed values; empty if any value in the range is allowed.
-        kind: the type of one value. An int is converted to a float; other types are not converted.
+        kind: the type of one value. If it is float, an int is converted, and if it is Path, a str is converted;
+            other types are refused.
         optional: whether the value may be None.
         many: whether the value is a tuple. Its items are separated by commas on the command line.
         by_task: whether the value may be a table with one value per task instead of one value for all tasks. If the
@@ -142,8 +143,11 @@ def setting(
     by_task: bool = False,
     axis: bool = True,
 ) -> Any:
-    """Return a dataclass field with a ``Setting``. The default value determines the field's type, and whether the
-    field is a tuple or optional."""
+    """Return a dataclass field with a ``Setting``.
+
+    Without ``kind``, the type of one value is that of the default, or of the default's first item if the default is
+    a tuple. The field is optional if the default is None, and takes a tuple if the default is a tuple.
+    """
     many = isinstance(default, tuple)
     kind = kind or type(default[0] if many else default)
     declaration = Setting(help, unit, low, high, choices, kind, default is None, many, by_task, axis and not many)
@@ -256,7 +260,7 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class ByTask:
-    """The settings for the length and amount of training. By default, each task has its own values."""
+    """The settings of training that may differ by task. By default, each task has its own values."""
 
     train_length: Any = setting(None, "longest training sequence", "tokens", 2, 2**24, kind=int, by_task=True)
     steps: Any = setting(None, "training steps", "steps", 1, 1e9, kind=int, by_task=True)

@@ -86,8 +86,8 @@ def task_of(plan: Plan, text: Text | None) -> Task:
 def encoding(plan: Plan) -> Encoding:
     """Create the encoding of a plan, and import its class if it is custom.
 
-    From the start of training, a scaling that depends on the length of a request is set for the longest test, so
-    that no cached key becomes stale.
+    For a scaling that depends on the length of a request, training and all tests use the frequencies for the
+    longest test. Frequencies that change during a request would not match the keys that are already cached.
 
     Raises:
         StudyError: the plan was made for another version of the numerics, whose defaults may differ.

@@ -160,7 +160,7 @@ class TaskResult:
     def best(self, length: int) -> Row | None:
         """Return the only row that may be best at a length; see ``leaders``.
 
-        Return None if several rows may be best, or if only one row is ranked.
+        Return None if several rows may be best, or if only one row is ranked, so that there is nothing to compare.
         """
         leaders = self.leaders(length)
         return leaders[0] if len(leaders) == 1 and sum(row.ranked for row in self.rows) > 1 else None
@@ -299,7 +299,10 @@ def _means(cells: Sequence[Cell]) -> list[float]:
 
 
 def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:
-    """Return the interval over blocks or answers and over seeds; None if a value is missing or not finite."""
+    """Return the mean of a measure at a length, and an interval that covers seeds and test sequences.
+
+    The test sequences are blocks of text for a loss. Return None if no run has a value or a value is not finite.
+    """
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):
         return None

@@ -104,9 +104,10 @@ def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interv
 def together(one: Interval, other: Interval) -> Interval:
     """Combine two intervals with independent errors into one interval (MOVER, Zou and Donner 2008).
 
-    If the upper ends of the two intervals lie a and b above their means, the upper end of the result lies √(a² +
-    b²) above its mean; lower ends likewise. The joint variation of seeds and blocks is counted twice, so the
-    interval of ``crossed`` is slightly too wide. If one of them has no spread, the other is returned.
+    The result has the mean of ``one``. The distance of its upper end from the mean is √(a² + b²), where a and b are
+    the same distances in the two intervals; the lower end is computed likewise. The joint variation of seeds and
+    blocks is counted twice, so the interval of ``crossed`` is slightly too wide. If one of the two intervals has no
+    spread, the other is returned.
     """
     if math.isnan(other.low):
         return one
@@ -136,10 +137,13 @@ class EffectiveLength:
 
     Args:
         tokens: this length, computed from the means; 0 if the mean exceeds the limit at the shortest length.
-        low: the longest length up to which the whole interval of the measure is within the limit at every length.
-        high: the last length at which the measure may be within the limit. The true length lies between ``low`` and
-            ``high`` with 95% confidence. ``low`` is too large only if the interval at the first length past the
-            limit is wrong; ``high`` is too small only if the interval at the last length within the limit is wrong.
+        low: the length computed in the same way from the upper ends of the intervals, so that at all lengths up to
+            ``low``, the whole interval is within the limit.
+        high: the longest measured length at which the lower end of the interval is within the limit. The true
+            length lies between ``low`` and ``high`` with 95% confidence, because each end is wrong in at most 2.5%
+            of cases. ``low`` is too large only if, at the first length that is truly past the limit, the true value
+            is above the interval. ``high`` is too small only if, at the true length, the true value is below the
+            interval.
         at_least: whether the measure stays within the limit up to the longest measured length.
         undecided: whether there are fewer than ``FEW`` documents.
     """

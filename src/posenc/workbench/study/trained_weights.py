@@ -1,4 +1,4 @@
-"""Loads the trained weights of runs as language models, or as learned tables before and after training."""
+"""Loads the trained weights of runs, as language models or as learned tables together with their initial values."""
 
 from pathlib import Path
 

@@ -43,7 +43,7 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
 def task(name: str, text: Text | None, longest: int, train_length: int | None = None) -> Task:
     """Create the task with this name, for tests up to ``longest`` tokens.
 
-    ``train_length`` is the task's default if it is None. Tasks that read a text, such as ``language``, need
+    If ``train_length`` is None, the task's default is used. Tasks that read a text, such as ``language``, need
     ``text``; other tasks ignore it.
     """
     make: Any = task_class(name)

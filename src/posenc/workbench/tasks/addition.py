@@ -48,8 +48,11 @@ class Addition(DrawnTask):
         self.chance = (n / 10 + 1 / 2) / (n + 1)
 
     def digits(self, length: int) -> int:
-        """Return the largest n for which a sum of n-digit numbers fits into ``length`` tokens. A sum takes 3n + 2
-        tokens, or 6n + 3 with hints, because its last digit is not an input."""
+        """Return the largest n for which the addition of n-digit numbers fits into ``length`` input tokens.
+
+        Two numbers, two signs and a sum of n + 1 digits are 3n + 3 tokens, or 6n + 4 with a hint before each digit.
+        The last of these tokens is predicted but is not an input.
+        """
         return (length - 3) // 6 if self.hinted else (length - 2) // 3
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
@@ -65,8 +68,9 @@ class Addition(DrawnTask):
         return self.written(generator, torch.cat((one, plus, two, equals, total), 1), columns)
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
-        """Return a batch of sums in this format. ``columns`` counts from the least significant digit, and is −1 at
-        the plus sign and the equals sign."""
+        """Return a batch of additions in this format. ``columns`` counts from the least significant digit, and is
+        −1 at the plus sign and the equals sign.
+        """
         return _batch(text, torch.arange(len(columns)) > 2 * int(columns.max()) + 1)
 
 

@@ -17,8 +17,9 @@ SYMBOLS = 16
 
 
 class Copying(DrawnTask):
-    """A sequence has n symbols, a separator, and the same n symbols as answers. Each answer is n tokens after its
-    original."""
+    """A sequence has n symbols, a separator, and the same n symbols again as answers. The token that predicts an
+    answer is n tokens after the symbol to copy.
+    """
 
     question = "repeat the sequence after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12
@@ -43,8 +44,9 @@ class Copying(DrawnTask):
 
 
 class Reverse(Copying):
-    """The answers are the n symbols in reverse order. The k-th answer is 2k − 1 tokens back, so all distances
-    differ."""
+    """The answers are the n symbols in reverse order. The token that predicts the k-th answer is 2k − 1 tokens
+    after the symbol to copy, so all distances differ.
+    """
 
     question = "repeat the sequence backwards after the separator (share of tokens right)"
 

@@ -1,9 +1,9 @@
 """The task ``language``: predict the next byte of real text, with the same targets after more and more context.
 
 Test windows of every length end at the same positions in the validation text, and their last ``TARGETS`` bytes
-(fewer if the trained length is shorter) are the fixed targets. Because the targets are fixed, the loss changes
-with the length because of the model, not because of the text. The mean loss over whole windows, which papers
-report, also falls with the length because targets have more context on average.
+(fewer if the trained length is shorter) are the fixed targets. Since all lengths have the same targets, a change of
+the loss with the length comes from the model and not from the text. The mean loss over whole windows, which
+papers report, falls with the length for a further reason: on average, its targets have more context.
 """
 
 from collections.abc import Iterator
@@ -22,13 +22,17 @@ TARGETS = 64
 
 
 COUNTED = 2**22
-"""The largest number of training tokens for the gate's tables, and of validation tokens for testing these
-tables."""
+"""The largest number of training tokens that are counted for the gate and the chance level, and of validation
+tokens on which these two losses are measured."""
 
 
 class Language(Task):
-    """The next token of a text is predicted at every position. The gate is the loss of a table of token pairs,
-    counted in the training part."""
+    """The next token of a text is predicted at every position.
+
+    The chance level is the loss of a model that knows only how frequent each token is in the training part. The
+    gate is the loss of a model that also knows how often one token follows another, or the chance level if that
+    is lower.
+    """
 
     question = "predict the next byte of real text: the same targets, with more and more context"
     measure: Literal["loss", "accuracy"] = "loss"
@@ -89,9 +93,10 @@ def _token_loss(text: Text) -> float:
 
 
 def _pair_loss(text: Text) -> float:
-    """Return the loss of a table of token pairs in nats per token. A trained model must have a lower loss.
+    """Return the loss, in nats per token, of a model that predicts a token only from the token before it.
 
-    Only pairs that occur in the text are stored, so that a table for any vocabulary fits into memory.
+    The model counts how often each pair of tokens occurs in the training text. A trained model must have a lower
+    loss. Only pairs that occur are stored, so that the counts for any vocabulary fit into memory.
     """
     size = text.tokens.vocabulary
     dtype = torch.int32 if size**2 < 2**31 else torch.int64

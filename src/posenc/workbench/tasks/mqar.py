@@ -1,10 +1,12 @@
 """The task ``mqar``, multi-query associative recall: which value belongs to this key?
 
 Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of keys and values, then each key again, amid
-noise. The distance follows a power law, as for repeated pairs in text (Zipf): P(g) ∝ (g + 1)^(a − 1), a = 0.01. A
-model finds the key by content, and the value is the token after the key. The model must attend to the previous
-token, and must recall values over distances that grow with the length. The authors fill the gaps with random tokens
-of the whole vocabulary. This task has separate tokens for noise, so that every question has an answer.
+noise. The gap g between the last pair and the repeated key, in units of two tokens, follows a power law, as for
+repeated pairs in text (Zipf): P(g) ∝ (g + 1)^(a − 1) with a = 0.01. A model finds the key by content, and the value
+is the token after the key. The model must attend to the previous token, and must recall values over distances that
+grow with the length. The authors fill the gaps with random tokens of the whole vocabulary, so a gap may contain a
+key that has no value. This task has separate tokens for noise, so that every key after the pairs is a question with
+an answer.
 """
 
 from typing import ClassVar

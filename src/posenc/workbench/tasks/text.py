@@ -165,8 +165,8 @@ def spooled(documents: Iterable[Document], file: Path) -> Stretches:
 def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
     """Split documents into a training and a validation part.
 
-    The first documents are held out until they have a tenth of the bytes. If there is only one document, its last
-    tenth is held out, so that long contexts are not interrupted.
+    The validation part consists of the first documents, as many as are needed for a tenth of the bytes. If there is
+    only one document, its last tenth is the validation part, so that each part is a continuous text.
     """
     lengths = stretches[:, 1].double()
     if len(stretches) == 1:
@@ -223,7 +223,7 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
 def _cache() -> Path:
     """Return the folder for texts in ``$POSENC_CACHE`` or in the user's cache folder, with symbolic links resolved.
 
-    A user without a home folder, as in some containers, has a temporary folder.
+    If the user has no home folder, as in some containers, the folder is a temporary one.
     """
     home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
     try:

@@ -1,4 +1,4 @@
-"""The documents of a task, each with a long text that hides sentences, a question, and its options."""
+"""The documents of a task. Each has a long text with hidden sentences, a question about them, and options."""
 
 from typing import Any
 
@@ -10,8 +10,9 @@ from posenc.workbench.tasks.text import load
 
 
 def documents(task: str, pretrained: str, length: int = 4096, texts: int = 9, **_: Any) -> dict[str, Any]:
-    """Return all questions about a number of texts, each with ``length`` tokens of the model in ``pretrained``.
+    """Return all questions about a number of texts.
 
+    A text with its longest question and answer has ``length`` tokens by the tokenizer of the model ``pretrained``.
     The harness passes ``pretrained`` from the arguments of its model, and ``length`` and ``texts`` from
     ``--metadata``.
     """
