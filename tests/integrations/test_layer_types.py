@@ -61,7 +61,11 @@ def test_a_json_of_which_the_class_makes_something_else_is_refused() -> None:
     config = silent("mimo_v2_flash", rope_theta=5e6, swa_rope_theta=1e4, partial_rotary_factor=0.334)
     del config["rope_parameters"]
     for key, value, message in (
-        ("hybrid_layer_pattern", [0] * config["num_hidden_layers"], "hybrid_layer_pattern has no .*; write the key"),
+        (
+            "hybrid_layer_pattern",
+            [0] * config["num_hidden_layers"],
+            "hybrid_layer_pattern has no .*; write the key",
+        ),
         ("rope_theta", 1e4, "rope_theta=10000.* no effect: .*uses base 5000000.*save_pretrained"),
     ):
         with pytest.raises(InvalidArgument, match=message):
