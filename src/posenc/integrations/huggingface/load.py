@@ -71,8 +71,6 @@ class Pretrained:
         self.path, self.positions = path, read(self.model.config)
         if path.suffix == ".gguf":  # transformers drops the scaling from its config
             self.positions = _stated(self.positions, path)
-        self.scaling = self.positions.rotary.get("scaling")
-        self.original_length, self.pretrained_length = self.positions.tuned_length, self.positions.original_length
         self.name = path.stem if path.suffix == ".gguf" else path.resolve().name
         self.identity = identity(path)
 
@@ -82,8 +80,22 @@ class Pretrained:
         pretrained = cls.__new__(cls)
         pretrained.model, pretrained.tokenizer, pretrained.name = model, tokenizer, type(model).__name__
         pretrained.positions = read(pretrained.model.config)
-        pretrained.scaling = pretrained.positions.rotary.get("scaling")
         return pretrained
+
+    @property
+    def scaling(self) -> Any:
+        """The scaling in the config."""
+        return self.positions.rotary.get("scaling")
+
+    @property
+    def original_length(self) -> int:
+        """The trained length."""
+        return self.positions.tuned_length
+
+    @property
+    def pretrained_length(self) -> int:
+        """The trained length before any scaling."""
+        return self.positions.original_length
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
         """Return the tokens of a text, without special tokens."""
