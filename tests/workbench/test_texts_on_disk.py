@@ -152,12 +152,12 @@ def test_a_table_without_texts_is_refused(column: str, rows: list[object], tmp_p
 
 def test_tokens_of_byte_pairs_are_kept_and_small(tmp_path: Path) -> None:
     path = folder(tmp_path / "texts")
-    text = Source(path, "bpe", 260).load()
+    text = Source(text=path, tokenizer="bpe", vocabulary=260).load()
     assert text.train.dtype == torch.uint16
     (kept,) = (tmp_path / "cache" / "texts").glob("*/sha256")
     assert kept.read_text() == text.sha256
     with pytest.raises(StudyError, match="use bytes, bpe, or the path of a tokenizer"):
-        Source(path, str(tmp_path / "none.json")).load()
+        Source(text=path, tokenizer=str(tmp_path / "none.json")).load()
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -339,10 +339,7 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
             "unknown; omit q_order for the prompt with images, and bidirectional_groups in later steps"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
-        raise InvalidArgument(
-            f"the last of {T} queries cannot be the last of {S} keys, because there are more queries than keys; "
-            "pass q_order and k_order"
-        )
+        raise InvalidArgument(f"{T} queries cannot be the last of {S} keys; pass q_order and k_order")
     keys = mask.key_mask  # if the last slots of a cache are empty, the last key is not the last query's own
     if keys is None or not mask.causal or mask.q_order is not None or not 0 < T < S:
         return

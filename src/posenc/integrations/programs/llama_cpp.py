@@ -25,8 +25,6 @@ from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Sc
 
 RELEASES = Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",))
 """The tested releases of a Python binding whose wheel contains llama.cpp's shared library."""
-
-
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
 """The architectures of every rope type, read from llama.cpp's library by ``tools/rope_types.py``."""
 INTERLEAVED = frozenset(
@@ -88,8 +86,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """Return the table that llama.cpp computes from a GGUF file, or from a config after conversion by llama.cpp.
 
     Args:
-        config: ``Fields``, the path of a .gguf file, or, for families of architecture llama, a config as in
-            ``huggingface.read``.
+        config: ``Fields``, a .gguf path, or, for architecture llama, a config as in ``huggingface.read``.
         version: a version in ``RELEASES.versions``. The default is the newest.
 
     Raises:
@@ -303,9 +300,8 @@ def write(
     values, tensors = _rope_fields(recipe, longest)
     if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
         raise InvalidArgument(
-            f"{now} of model_type {positions.model_type!r} needs one factor for cos and sin and another for the "
-            "scores, but llama.cpp has only one field for both factors; use Default() or NTK, or the fields that "
-            "llama.cpp's converter writes"
+            f"{now} of model_type {positions.model_type!r} scales cos, sin and also the scores, but llama.cpp has "
+            "only one field for both factors; use Default() or NTK, or the fields that llama.cpp's converter writes"
         )
     rope = {"dimension_count": recipe.get("rotary_dim"), **values}
     return Fields(
