@@ -116,7 +116,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Layers({"nope": NoPE()}, ()), "layer_types is empty; pass the type of every layer"),
     (
         lambda: Layers({"fox": FoX(8, 2)}, ("fox",)),
-        "layers=None, but fox has parameters in every layer; pass layers, their number",
+        "layers=None, but fox has its own parameters in every layer; pass layers=n, the number",
     ),
     (lambda: Learned(0, 4), "num_positions=0 must be at least 1"),
     (lambda: encoding("learned", width=8), "Learned needs num_positions; add num_positions=…"),
@@ -175,7 +175,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
     (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
     (lambda: chunked(4, 0), r"sections=\(4, 0\) must be whole numbers of at least 1: the number of pairs"),
-    (lambda: strided(1, 2), r"strided\(1, 2\) cannot be interleaved: the first section must be the larg"),
+    (lambda: strided(1, 2), r"strided\(1, 2\): these sections cannot be interleaved; the first one must be"),
     (lambda: alternating(2, 5), r"alternating\(2, 5\): the number of pairs must be a multiple of"),
     (
         lambda: first_last(2, 1, 2),

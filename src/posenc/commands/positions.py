@@ -17,7 +17,8 @@ def check_there(*sources: str | Path) -> None:
     """Raise an error if a file is missing, before the modules that read files are imported.
 
     Args:
-        sources: paths, optionally prefixed with a program's name and a colon; fingerprints are skipped.
+        sources: files to check, as ``path`` or ``program:path``. A fingerprint (``posenc1-…``) is not a file and is
+            not checked.
     """
     from posenc.integrations.program_names import split
 

@@ -28,13 +28,12 @@ def show(
     console, chosen = screen(soft_wrap=True), _chosen(settings or [])
     if not name:
         if settings:
-            unnamed = "add a figure's name, as in: posenc show heatmap --set width=32"
-            raise InvalidArgument(
-                f"--set {settings[0]!r} needs a figure, and without a name only the list is printed; {unnamed}"
-            )
+            unnamed = "add its name, as in: posenc show heatmap --set width=32"
+            raise InvalidArgument(f"--set {settings[0]!r} is given without the name of a figure; {unnamed}")
         if output is not None:
             raise InvalidArgument(
-                f"--output '{output}' needs a figure, and without a name only the list is printed; add a name"
+                f"--output '{output}' is given without the name of a figure; add its name, as in: posenc show "
+                "heatmap --output heatmap.svg"
             )
         for known, view in VIEWS.items():
             console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")

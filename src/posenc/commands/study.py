@@ -21,7 +21,7 @@ def export(
     ] = "rotary",
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
 ) -> None:
-    """Save a model that the study trained on the task 'language' as a Hugging Face folder, for posenc extend."""
+    """Save a model of the study's 'language' task as a Hugging Face folder, which posenc extend can read."""
     from posenc.workbench.study.export import export
 
     screen().print(f"written to {export(folder, output, encoding, seed)}/", soft_wrap=True)

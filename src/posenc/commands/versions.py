@@ -9,7 +9,7 @@ PACKAGES = ("torch", "jaxtyping", "numpy", "transformers", "matplotlib", "starle
 
 
 def versions() -> str:
-    """Return a line each for posenc, Python, the platform, packages that affect results, and posenc's native
+    """Return one line each for posenc, Python, the platform, packages that affect results, and posenc's native
     kernel.
     """
     lines = {"posenc": version("posenc"), "python": platform.python_version(), "platform": platform.platform()}

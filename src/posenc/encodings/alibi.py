@@ -83,7 +83,7 @@ class LinearBias(Bias):
         return alibi_score_mod(self.slopes, self.q_positions, self.k_positions)
 
     def values(self, distances: Tensor) -> Float[Tensor, "H *shape"]:
-        """Return −m_h·distance for these offsets, with heads as the first axis."""
+        """Return −m_h·distance for these distances, with heads as the first axis."""
         return -self.slopes.view(-1, *[1] * distances.dim()) * distances.to(self.slopes.dtype)
 
     def rows(

@@ -118,19 +118,22 @@ def chunked(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 def strided(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
     """Return a map that assigns one list of frequencies to the axes round-robin (M-RoPE of Qwen3-VL: 24, 20, 20).
-    Pair i belongs to axis i mod A if i < A·(section of that axis), and otherwise to axis 0.
+    Pair i belongs to axis a = i mod A if i < A·sections[a], and otherwise to axis 0.
     """
     _check_sections(sections)
     A, pairs = len(sections), sum(sections)
     dealt = tuple(axis if (axis := i % A) and i < A * sections[axis] else 0 for i in range(pairs))
     if tuple(dealt.count(axis) for axis in range(A)) != sections:
-        raise InvalidArgument(f"strided{sections} cannot be interleaved: the first section must be the largest")
+        raise InvalidArgument(
+            f"strided{sections}: these sections cannot be interleaved; the first one must be the largest"
+        )
     return _map("strided", sections, dealt, None, None, order, units, turns)
 
 
 def first_last(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Return a map that assigns one list of frequencies to the axes h w h w … t t: fast pairs alternate between the
-    later axes, and the slowest pairs belong to the first axis (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
+    """Return a map that assigns one list of frequencies to the axes as follows: fast pairs alternate between the
+    later axes, and the slowest pairs belong to the first axis. With axes t, h, w, the order is h, w, h, w … t, t
+    (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
     """
     _check_sections(sections)
     first, *rest = sections

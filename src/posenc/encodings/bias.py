@@ -28,11 +28,13 @@ class Bias(Pytree, ABC):
 
     Attention checks whether a bias has one of these shortcuts; it never checks the class of the bias:
 
-    - ``toeplitz`` ``(H, S+T−1)``: the value at each offset −(S−1) … T−1, if the bias is a function of the offset,
-      positions count up by one and the queries are at the positions of the last T of the S keys.
-    - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
-      in ``dtype``. For every key that is not after the query, ``scale`` times the dot product of these channels,
-      added from first to last, equals the bias up to a constant per row of scores, which softmax ignores.
+    - ``toeplitz`` ``(H, S+T−1)``: the value at each offset −(S−1) … T−1. This shortcut has three conditions: the
+      bias depends only on the offset, the keys' positions count up by one, and the queries are at the positions of
+      the last T of the S keys.
+    - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``, in
+      ``dtype``. For every key that is not after the query, the bias equals ``scale`` times the dot product of these
+      channels, up to a constant per row of scores, which softmax ignores. The dot product is summed in the order of
+      the channels.
     - ``modifier``: the ``score_mod`` function with which FlexAttention adds the bias to a score.
     - ``fall`` ``(H,)``: the bias of a key d positions behind its query is at most −fall·d, and 0 at d = 0, under
       the same conditions on positions as ``toeplitz``.
@@ -46,8 +48,9 @@ class Bias(Pytree, ABC):
     """Whether ``rows`` reads the scaled scores of its block, as in CoPE. The scores of hidden keys are −∞."""
 
     indexed_by: ClassVar[dict[str, str]] = {}
-    """For each attribute, the meaning of its tensors' last axes, by which ``cut`` slices these tensors: ``b``
-    for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for other axes."""
+    """For each attribute that ``cut`` slices, one letter for each of the last axes of its tensors: ``b`` for rows
+    of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for other axes.
+    """
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
@@ -64,7 +67,8 @@ class Bias(Pytree, ABC):
         """Return a copy of the bias with ``trained`` replaced by these tensors.
 
         Attention uses this copy to compute a gradient inside another backward pass. The inner gradient must stop at
-        the copied tensors: a layer's queries may depend on the same table, and that path is the outer pass's.
+        ``tensors``. If a layer's queries also depend on one of the trained tensors, the outer pass computes the
+        gradient through the queries.
         """
         others = dict(zip(map(id, self.trained), tensors, strict=True))
         return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))
@@ -118,7 +122,9 @@ class Bias(Pytree, ABC):
         return other
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
-        """Return the bias for tokens in this order; only biases that sum along the sequence need the order."""
+        """Return the bias for queries and keys whose indices in their sequence are ``q_order`` and ``k_order``.
+        Only biases that sum over the tokens of a sequence, such as FoX and CoPE, need these indices.
+        """
         return self
 
     def meeting(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
@@ -256,8 +262,9 @@ def side_by_side(tensors: list[Tensor]) -> Tensor:
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
-    """Slice the tensors of an attribute along their last axes, which ``axes`` names. Axes that broadcast over the
-    batch or heads are not sliced. A value that contains no tensor is returned unchanged.
+    """Slice the tensors of an attribute. The string ``axes`` has one letter for each of their last axes, as in
+    ``indexed_by``. Axes that broadcast over the batch or heads are not sliced. A value that contains no tensor is
+    returned unchanged.
     """
     if isinstance(attribute, Bias):
         b, h, q, k = (places[axis] for axis in "bhqk")

@@ -171,8 +171,8 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
-    """Build ``Layers`` from a pattern. A layer type is named by its string in the pattern, in which ``local`` sets
-    the window or chunk.
+    """Build ``Layers`` from a pattern. Layer types are named by their canonical strings, such as ``local(rotary,
+    window=1024)``; ``local`` sets the window or chunk.
     """
     count = sum(n for _, n in recipe.parts)
     if count > MOST_LAYERS:
@@ -260,8 +260,8 @@ def settings_of(recipe: Recipe) -> tuple[str, ...]:
 
 
 def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
-    """Return the canonical form of a recipe, which has no aliases, names every setting, and omits default values
-    unless ``full`` is True.
+    """Return the canonical form of a recipe: without aliases, and with every setting in the form name=value.
+    Settings that equal their defaults are omitted unless ``full`` is True.
 
     The recipe of a custom class is returned unchanged, because reading its settings would import its module.
     """

@@ -3,12 +3,12 @@ channels of a pair by different angles (V-JEPA 2).
 
     y_c = x_c·cos φ_c ± x_{c'}·sin φ_c,   φ_c = p[axis(c)]·ω_c
 
-c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If both channels
-of a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, which applies RoPE (arXiv
-2104.09864) in two blocks. If angles are laid out for interleaved pairs but half pairs rotate, or vice versa, the
-two channels of a pair have different angles. In such layouts, rotation changes the lengths of vectors, and
-scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image and HunYuanVL (in
-transformers) were trained with such layouts, and their weights work only with them.
+c' is the channel's partner; the sign is − for the first channel of a pair and + for the second. If both channels of
+a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, which applies RoPE (arXiv 2104.09864)
+in two blocks. If angles are arranged for interleaved pairing but the channels are paired by half pairing, or vice
+versa, the two channels of a pair have different angles. The result is then not a rotation: it changes the lengths
+of vectors, and scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image
+and HunYuanVL (in transformers) were trained with such layouts, and their weights work only with them.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,8 @@ def _partner(i: int, size: int, pairing: Pairing) -> int:
 def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) -> list[Channel]:
     """Return a layout with one block of channels per axis.
 
-    ``laid`` is the pairing for which angles are arranged; ``paired`` is the pairing of the channels.
+    ``paired`` decides which two channels are mixed with each other. ``laid`` decides the order of the angles: if
+    the two settings are the same, both channels of a pair have the same angle.
     """
     pairs = size // 2
     return [
@@ -73,8 +74,9 @@ def _ernie_image(head_dim: int) -> list[Channel]:
 
 
 def _hunyuan_vl(head_dim: int) -> list[Channel]:
-    """Return the layout in which each of four axes has a quarter of the head's channels. One list of frequencies is
-    used twice, and channels are paired half a head apart.
+    """Return the layout in which each of four axes has a quarter of the head's channels. The first half of the
+    channels uses one list of frequencies, the second half uses the same list again, and channels are paired half a
+    head apart.
     """
     half = head_dim // 2
     return [Channel(_partner(c, head_dim, "half"), c // (half // 2), c % half, half) for c in range(head_dim)]
@@ -110,8 +112,8 @@ class ChannelRotary(Encoding):
     Args:
         head_dim: D, channels of one head.
         layout: ``"gemma4-vision"`` (axes row, column; a rotation), ``"v-jepa2"`` (time, row, column),
-            ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes, as in transformers; what
-            the authors' own code computes is ``Rotary(axes=chunked(16, 16, 16, 16))``).
+            ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes; this is the layout in
+            transformers, whereas the authors' own code computes ``Rotary(axes=chunked(16, 16, 16, 16))``).
         base: the base of the frequencies; by default that of the layout.
         signed: whether positions may be negative.
         phases: ``"exact"``, or ``"float32"`` for the angles with which the checkpoints were trained.

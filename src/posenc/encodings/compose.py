@@ -15,7 +15,9 @@ from posenc.scaling.scaling import Scaling
 
 
 class Composed(Encoding):
-    """The base class of encodings that consist of other encodings and combine their declarations."""
+    """The base class of encodings that consist of other encodings. Their properties, such as ``relative`` and
+    ``causal``, follow from those of their parts.
+    """
 
     def __init__(self, parts: tuple[Encoding, ...]) -> None:
         super().__init__()
@@ -28,7 +30,7 @@ class Composed(Encoding):
         self._declare(parts)
 
     def _declare(self, parts: tuple[Encoding, ...]) -> None:
-        """Store the parts and combine their declarations."""
+        """Store the parts, and combine the attributes in which they declare their properties."""
         self.parts = nn.ModuleList(parts)
         self.acts_on = tuple(dict.fromkeys(place for part in parts for place in part.acts_on))
         for name in ("relative", "isometric", "signed"):

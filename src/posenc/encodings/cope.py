@@ -27,7 +27,8 @@ from posenc.errors import InvalidArgument
 
 
 class CountedBias(Bias):
-    """A bias that multiplies queries by the table rows of counted positions.
+    """A bias that multiplies each query by the table row of the key's counted position. Between two whole
+    positions, the products of their rows are interpolated.
 
     Args:
         table: E, ``(P, D)``.

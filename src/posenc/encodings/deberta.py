@@ -6,10 +6,10 @@
 K and Q have a row of D numbers for each of 2N buckets. The sum has three terms, so DeBERTa's checkpoints use the
 scale 1/√(3D): pass ``softmax_scale=(3 * head_dim) ** -0.5``. The function δ leaves distances up to m = N/2
 unchanged and maps any larger distance n to bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, where M is ``max_distance``. The
-bucket has the sign of p_i − p_j (query − key, the opposite of T5). The row of the table is δ + N, but at most 2N −
-1. For keys behind the query, bucket N − 1 and larger buckets share the last row; for keys ahead, bucket N − 1 has
-row 1 and larger buckets have row 0. The authors' code takes the logarithm in floating point; here the last distance
-of every bucket is computed in integers, so that every dtype gets the same buckets.
+bucket has the sign of p_i − p_j (query − key, the opposite of T5). The row of the table is δ + N, limited to 0 … 2N
+− 1. Behind the query, all buckets δ ≥ N − 1 therefore share the last row; ahead of the query, bucket δ = −(N − 1)
+has row 1, and all buckets δ ≤ −N share row 0. The authors' code takes the logarithm in floating point; here the
+last distance of every bucket is computed in integers, so that every dtype gets the same buckets.
 
 Checkpoints store one 2N × C table for all layers. Each layer computes K and Q from this table with its projections
 of keys and queries, or with two additional projections. Here every layer stores K and Q: ``keys`` is the table

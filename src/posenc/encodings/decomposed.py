@@ -58,8 +58,8 @@ class Decomposed(RelativeTable):
         self.reset_parameters()
 
     def resized(self, *size: int) -> "Decomposed":
-        """Return the encoding for another size. Its tables are interpolated linearly, and their outer edges
-        stay aligned, as in SAM. The two encodings share parameters.
+        """Return the encoding for another size. It has the same parameters as this encoding, and interpolates them
+        whenever it is placed: linearly and with aligned outer edges, as in SAM.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})

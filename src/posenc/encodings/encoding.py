@@ -208,15 +208,15 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         """Return the encoding with the frequencies of this scaling; for None, return an encoding that does not
         rotate.
 
-        The two encodings share parameters. ``phases`` is kept unless you pass another value. An encoding without
-        a scaling returns itself.
+        The two encodings share parameters. ``phases`` is kept unless you pass another value. If ``scaling`` is not
+        a setting of this encoding, the result is the encoding itself.
         """
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
         """Return the encoding for an image of this size. If the tables cover the whole image, the result is the
-        encoding itself; if not, and a resize convention is set, the tables are resized. The two encodings share
-        parameters.
+        encoding itself; if not, and a resize convention is set, the result resizes the tables, which remain the
+        parameters of both encodings.
         """
         return self
 

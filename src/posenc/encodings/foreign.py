@@ -7,8 +7,8 @@ from posenc.errors import InvalidArgument
 
 
 def load(name: str, base: type, public: str) -> Any:
-    """Import the module of ``module:Class`` and return the class. The class must derive from ``base``, whose public
-    name is ``public``.
+    """Import the module of ``module:Class`` and return the class. The class must derive from ``base``; error
+    messages call ``base`` by the name ``public``.
 
     Raises:
         InvalidArgument: the module or the class does not exist, or the class does not derive from ``base``.

@@ -3,9 +3,10 @@
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
-n is p_i − p_j, x_i is the token that enters attention, and r has ``basis`` numbers per head. For each of these
-numbers, P has a curve over distance; all heads share the curves. The model has no rotation. In layers without a
-window, for which ``log_floor`` N is set, scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
+n is p_i − p_j, x_i is the token that enters attention, and r has ``basis`` coefficients per head. Each coefficient
+multiplies one row of P, which is a learned curve over distance; all heads share the curves. The model has no
+rotation. In layers without a window, for which ``log_floor`` N is set, scores and bias are multiplied by 1 +
+log_amount·ln max(1, (p_i + 1)/N).
 
 The model's own code computes the bias of all queries and keys in one step; here only r is stored, and the bias is
 computed for a few rows at a time. A cache only needs to store keys and values.
@@ -31,7 +32,7 @@ from posenc.scaling.checks import positive
 
 
 class PlacedInkling(Placed):
-    """The positions of queries and keys and, once tokens have been read, the coefficients of the curves."""
+    """The positions of queries and keys and, after ``with_content``, the coefficients r of the curves."""
 
     awaits_content = True
 
@@ -102,7 +103,7 @@ class Inkling(Encoding):
             nn.init.ones_(self.lengths)
 
     def clipped(self, coefficients: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
-        """Multiply r by its learned factors, and limit its length to ``clip`` if ``clip`` is set."""
+        """If ``clip`` is set, multiply r by a learned factor per channel, and limit its length to ``clip``."""
         if self.lengths is None or self.clip is None:
             return coefficients
         coefficients = coefficients * self.lengths.to(coefficients.dtype)
@@ -111,7 +112,7 @@ class Inkling(Encoding):
         ).clamp(max=1.0)
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
-        """Return the factor of each row at these positions, for an encoding with ``log_floor``."""
+        """Return the factor of the scores of a query at each of these positions; ``log_floor`` must be set."""
         return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

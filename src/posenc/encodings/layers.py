@@ -23,7 +23,7 @@ _NO_LAYER = "these are the placed encodings of all layers; use the placed encodi
 
 class PlacedLayers(Placed):
     """The placed encodings of all layers; each module is placed once. ``placed[layer]`` is the placed encoding of a
-    layer. Of the methods for one layer, only ``embed`` can be called without choosing a layer.
+    layer. Call ``embed`` on this object, and ``with_content`` and ``rotate`` on the placed encoding of a layer.
     """
 
     def __init__(
@@ -94,7 +94,8 @@ class Layers(Composed):
         per_layer = [layer_type for layer_type, encoding in encodings.items() if encoding.per_layer]
         if per_layer and layers is None:
             raise InvalidArgument(
-                f"layers=None, but {per_layer[0]} has parameters in every layer; pass layers, their number"
+                f"layers=None, but {per_layer[0]} has its own parameters in every layer; pass layers=n, the "
+                "number of layers"
             )
         count = len(layer_types) if layers is None else layers
         type_of_layer = [layer_types[i % len(layer_types)] for i in range(count)]
@@ -117,8 +118,8 @@ class Layers(Composed):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments from which this object can be rebuilt. If layers have their own modules, the encoding of a
-        type is the encoding of its first layer.
+        """The arguments from which this object can be rebuilt. If every layer of a type has its own module,
+        ``encodings`` contains the module of the first of these layers.
         """
         first: dict[str, Encoding] = {}
         for name, part in self.by_name.items():
@@ -146,8 +147,8 @@ class Layers(Composed):
         return self.by_name[_name(self.name_of_layer, index, self.layers)]
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """Apply ``Encoding.with_scaling`` to the modules in ``stretched``. If ``scaling`` is the one set last,
-        modules keep their scalings, so that only ``phases`` change.
+        """Apply ``Encoding.with_scaling`` to the modules in ``stretched``. If ``scaling`` equals the attribute
+        ``scaling`` of this object, every module keeps its own scaling, and only ``phases`` changes.
         """
         parts = self.by_name
         for name in self.stretched:

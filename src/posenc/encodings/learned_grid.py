@@ -4,8 +4,8 @@
     x_t + W[y, x],   or   x_t + R[y] + C[x]
 
 for a token in row y and column x of its image. W has an entry for every pair of row and column. R is a table of
-rows, and C is a table of columns (Pix2Struct, Gemma 4's vision tower). An image of another size uses the resized
-table A_y·W·A_xᵀ, where A_y and A_x are interpolation weights, by one of the methods in
+rows, and C is a table of columns (Pix2Struct, Gemma 4's vision tower). For an image of another size, the table is
+resized to A_y·W·A_xᵀ, where A_y and A_x are the interpolation weights of one of the conventions in
 ``posenc.encodings.resize``.
 """
 
@@ -30,7 +30,8 @@ class LearnedGrid(EmbeddingTable):
     """Adds to every token embedding the trained vector of the token's row and column in its image.
 
     Args:
-        num_positions: the number of rows of the table, and of its columns unless ``columns`` is given.
+        num_positions: the number of rows of the table. The number of columns is the same unless ``columns`` is
+            given.
         width: C, channels of the token embeddings.
         columns: the number of columns of the table, if it is not square.
         tables: ``"grid"`` for one entry per pair of row and column; ``"sum"`` for a table of rows plus a table of

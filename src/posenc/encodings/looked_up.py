@@ -2,8 +2,9 @@
 
     q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
 
-No T×S×n tensor is built. Every query is multiplied by the R columns, and the offset picks one of these R products.
-Products are computed block by block, when attention asks for rows.
+The vectors, of n channels each, are never gathered into a T×S×n tensor for T queries and S keys. Instead, every
+query (or key) is multiplied by the R columns, and the offset picks one of these R products. Products are computed
+block by block, when attention asks for rows.
 """
 
 from abc import ABC, abstractmethod
@@ -40,7 +41,7 @@ class LookedUp(Bias):
 
     Args:
         table: the table A, ``(H, n, R)`` or ``(1, n, R)`` if heads share it, float32 or wider.
-        column: the function from an offset to a column of A, which is a row of the module's table.
+        column: the function from an offset to the index of a column of A. (``Rows`` calls this column a row.)
         heads: H.
     """
 
@@ -109,9 +110,10 @@ class QueryTable(LookedUp):
         return products.gather(-1, expand_to_heads(picked, products))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
-        """Return the bias for positions that count up by one. Every row is multiplied by the columns of all
-        offsets in its block; the bias is a view of that product in which each row begins one element earlier
-        than the row above."""
+        """Return the bias for positions that count up by one. Every query is multiplied by the columns of all
+        offsets in the block. The bias is a view of these products: it reads each row from one element earlier than
+        the row above.
+        """
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
         products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()
@@ -150,9 +152,9 @@ class KeyTable(LookedUp):
         return products.gather(-2, expand_to_heads(picked, products))
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """Return the bias for positions that count up by one. Tiles of keys, in reverse order, are multiplied by
-        the columns of their offsets; the bias is a view of the products in which each key begins one element
-        earlier than the previous key.
+        """Return the bias for positions that count up by one. Each tile of keys, from the last tile to the first,
+        is multiplied by the columns of all its offsets. The bias is a view of these products: it reads each key's
+        products from one element earlier than those of the previous key.
         """
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first

@@ -114,7 +114,7 @@ class OffsetBias(Bias):
                     self._tabulate(low, high)
 
     def _tabulate(self, low: list[int], high: list[int]) -> None:
-        """Evaluate the function once for each offset between ``low`` and ``high`` on every axis."""
+        """Evaluate ``values`` once for each offset; on axis a, offsets run from ``low[a]`` to ``high[a]``."""
         device = self.k_positions.device
         sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
         points = grid(*sizes, corner=low, device=device)

@@ -1,4 +1,5 @@
-"""An encoding at given positions provides embeddings, a rotation, a bias, and a scale for each row of scores.
+"""An encoding at given positions acts on token embeddings, rotates queries and keys, and provides attention with a
+bias and with one factor per row of scores.
 
     x = placed.embed(x)                        # token embeddings
     here, state = placed.with_content(x, state)        # the part that depends on content
@@ -116,8 +117,8 @@ class Placed(Pytree):
         self.bias, self.scale, self.softmax_scale = bias, scale, softmax_scale
 
     def __getitem__(self, layer: int) -> "Placed":
-        """Return the placed encoding of this layer. Unless ``Layers`` was placed, the result is the same for every
-        layer.
+        """Return the placed encoding of this layer. The result differs between layers only if the encoding is
+        ``Layers``.
         """
         if self.asked_by is not None:
             self.asked_by.add(layer)
@@ -143,8 +144,8 @@ class Placed(Pytree):
         return self, state
 
     def with_state(self, state: ContentState | None) -> "Placed":
-        """Return the encoding with this state, for example after gathering shards. An encoding without a state
-        returns itself.
+        """Return the encoding with this state, for example after gathering shards. If the encoding has no state,
+        the result is the encoding itself.
         """
         return self
 
@@ -153,8 +154,9 @@ class Placed(Pytree):
         are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when decoding with a cache, or all S keys at
-        ``k_positions``. Tables for positions that differ from the queries' positions are recomputed in every
-        call. For a cache of unrotated keys, call ``at`` with the positions of all keys, once for all layers.
+        ``k_positions``. If ``k_positions`` differs from ``q_positions``, every call with all S keys computes cos
+        and sin at ``k_positions`` again. For a cache of unrotated keys, avoid this work: place the encoding a
+        second time, once for all layers, at the positions of all keys, and rotate the keys with the result.
         """
         return q, k
 
@@ -163,7 +165,7 @@ class Placed(Pytree):
         return k
 
     def narrow(self, window: int | None, chunk: int | None) -> None:
-        """Restrict the layer to this window and this chunk length."""
+        """Limit attention with this encoding to this window and this chunk length."""
         windows = [size for size in (window, self.window) if size is not None]
         self.window = min(windows) if windows else None
         self.chunk = chunk or self.chunk
@@ -190,11 +192,11 @@ class Placed(Pytree):
         ``ALiBi(4)``. Call ``with_content`` before slicing; the state still contains all heads.
 
         Raises:
-            InvalidArgument: the encoding has no such heads, or tokens have not been read yet.
+            InvalidArgument: the encoding has no such heads, or ``with_content`` must be called first.
         """
         if self.awaits_content:
             raise InvalidArgument(
-                "heads can be sliced only in a single layer, after it has read its tokens; run layer_placed, state "
+                "heads can be sliced only in a single layer, and only after with_content; run layer_placed, state "
                 "= placed[layer].with_content(x, state), and then layer_placed.slice_heads(first, last)"
             )
         if not 0 <= as_integer(first, "first") < as_integer(last, "last"):
@@ -213,8 +215,8 @@ class Placed(Pytree):
         return sliced
 
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-        """Return whether k contains exactly the keys at the queries' positions. These are all keys, or, with a
-        cache, the T new ones. Raise an error if the shape of q or k does not fit.
+        """Return whether k contains exactly the keys at the queries' positions. Without a cache, all S keys are at
+        these positions; with a cache, only the T new keys are. Raise an error if the shape of q or k does not fit.
         """
         T, S = self.q_positions.shape[-1], self.k_positions.shape[-1]
         alike = k is None or self.k_positions is self.q_positions or plain_bool(k.shape[-2] == T != S)

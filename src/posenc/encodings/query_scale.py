@@ -3,12 +3,16 @@ contexts (Llama 4, 2025).
 
     score(q, k) = factor(p_q)·q·k/√D
 
-    rule         factor at position p                 models: amount, floor
-    llama4       1 + amount·ln(1 + ⌊(p+1)/floor⌋)     Llama 4: .1, 8192, in its layers without rotation
-    ministral3   1 + amount·ln(1 + ⌊p/floor⌋)         Ministral 3, Mistral 4: .1, the original length
-    beam         (1 + (p+1)/floor)^amount             Beam: .1, 2048, in its layers without rotation
-    inkling      1 + amount·ln max(1, (p+1)/floor)    Inkling: .1, 128000, in its full layers;
-                                                      Qwen 1's log n: 1/ln L, L, where L is the trained length
+    rule         factor at position p
+    llama4       1 + amount·ln(1 + ⌊(p+1)/floor⌋)
+    ministral3   1 + amount·ln(1 + ⌊p/floor⌋)
+    beam         (1 + (p+1)/floor)^amount
+    inkling      1 + amount·ln max(1, (p+1)/floor)
+
+In released models, the amount is 0.1. The floor is 8192 in Llama 4 (in layers without rotation), the original
+length in Ministral 3 and Mistral 4, 2048 in Beam (in layers without rotation) and 128000 in Inkling (in
+full-attention layers). Only Qwen 1 has another amount: its log n scaling is the rule inkling with amount 1/ln L and
+floor L, where L is the trained length.
 
 The first two rules differ by one position: at position 8191, the factor of llama4 is 1.0693147 and the factor of
 ministral3 is 1. p is the position, which restarts in every packed document and does not count padding. For Llama 4,

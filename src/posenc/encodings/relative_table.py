@@ -45,8 +45,8 @@ class Grid(Rows):
 
 
 class TableBias(OffsetBias):
-    """A bias that looks up the row of the offset in a table ``(rows, H)``, or adds the rows from one such table per
-    axis.
+    """A bias that looks up the row of the offset in a table ``(rows, H)``. With one table per axis, the bias is the
+    sum of one row from each table.
     """
 
     rows_of_tables: Sequence[Rows]

@@ -42,13 +42,13 @@ def rerotate(
     Args:
         k: cached keys, ``(B, K, S, D)``.
         positions: the positions at which the keys were rotated, int64 or int32, in any shape that ``at`` accepts.
-        from_, to: the encoding that rotated the keys, and the new encoding. ``NoPE()`` stands for unrotated keys:
-            pass ``NoPE()`` as ``from_`` to rotate keys for the first time, or as ``to`` to unrotate keys.
+        from_: the encoding that rotated the keys; ``NoPE()`` if the keys are not rotated.
+        to: the encoding that rotates the result; ``NoPE()`` to unrotate the keys.
         to_positions: the new positions; by default ``positions``.
 
     Raises:
-        InvalidArgument: the rotation of an encoding cannot be undone or applied to keys alone (the message says
-            why), or the two encodings rotate different channels.
+        InvalidArgument: one of the encodings does not support this (the message says why): its rotation cannot be
+            undone, or keys cannot be rotated without their queries. Or the two encodings rotate different channels.
 
     The result is computed in float64 (float32 on a device without float64) and rounded once, so moved keys have
     one more rounding error than keys that were rotated only once.

@@ -1,13 +1,13 @@
 """Resizes learned tables to another number of cells; the weights along an axis follow a named convention.
 
-Cell i of the n new cells is Σ_j w((j − c_i)/s)·T[j] over a table of N cells. Its centre is at position c_i in the
-table:
+If a table T of N cells is resized to n cells, new cell i is Σ_j w((j − c_i)/s)·T[j]. c_i is the position of its
+centre in the table:
 
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
 
-w is the triangle kernel, or the cubic kernel of R. Keys (1981) with parameter a. Without antialiasing, s is 1, and
-cells beyond an edge have the value at the edge. With antialiasing, s is max(N/n, 1), cells beyond an edge are
-omitted, and weights are normalised to a sum of 1. Rows and columns are resized one after the other. Public
+w is the triangle kernel, or the cubic convolution kernel with parameter a (Robert Keys 1981). Without antialiasing,
+s is 1, and cells beyond an edge have the value at the edge. With antialiasing, s is max(N/n, 1), cells beyond an
+edge are omitted, and weights are normalised to a sum of 1. Rows and columns are resized one after the other. Public
 implementations differ in all of these choices, and the differences between their results can be as large as the
 table's entries.
 """
@@ -68,7 +68,8 @@ def taps(
 ) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
     """Return the cells of the table from which each new cell is interpolated, and their weights in float64.
 
-    ``index`` numbers the new cells, of which there are ``target``, and the table has ``source`` cells.
+    ``index`` holds the indices of new cells, ``target`` is the number of cells after resizing, and ``source`` is
+    the number of cells of the table.
 
     ``target`` may differ between cells, so one call handles images of several sizes. No tensor is copied to the
     host.

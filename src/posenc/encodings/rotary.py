@@ -47,8 +47,8 @@ class Rotary(Rotation):
     Args:
         head_dim: D, channels of one head.
         pairing: ``"half"`` or ``"interleaved"``. This class has no default, because a checkpoint needs the pairing
-            with which it was trained, and the other pairing gives wrong outputs without an error. Strings for
-            ``posenc.encoding`` describe new models and default to half.
+            with which it was trained, and the other pairing gives wrong outputs without an error.
+            ``posenc.encoding`` builds encodings for new models, and its default is half.
         base: 10000 in the paper; 500 000 in Llama 3. For a checkpoint, read it from the config.
         rotary_dim: the number of channels that rotate, even and at most head_dim; the rest pass through unchanged.
             Default: all.
@@ -61,10 +61,10 @@ class Rotary(Rotation):
             from 1 only for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores this factor. The
             ``scale=`` argument of attention overrides this factor.
         phases: ``"exact"``, or ``"float32"`` for the angles with which public checkpoints were trained.
-        backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` give the same
-            results, forward and backward; ``"auto"`` depends on the device (the native kernel if it was compiled
-            with the package), and ``explain()`` reports the choice and its reason. Under ``torch.compile``,
-            ``"torch"`` is used, and the compiler fuses it.
+        backend: the implementation. ``"torch"`` is the reference implementation; ``"eager"`` and ``"native"`` give
+            the same results, forward and backward. ``"auto"`` chooses one of these for the device (on the CPU, the
+            native kernel if it was compiled with the package), and ``explain()`` reports the choice and its reason.
+            Under ``torch.compile``, ``"torch"`` is used, and the compiler fuses it.
     """
 
     name: ClassVar[str] = "rotary"

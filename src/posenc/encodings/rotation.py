@@ -85,9 +85,10 @@ class Rotation(Encoding):
         """Return Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient for the frequencies F.
 
         Args:
-            positions: in the shapes that ``at`` accepts, or ``positions[axis]`` for frequencies of one axis.
-            frequencies: F, radians per position, ``(pairs,)`` for one axis, ``(groups, pairs)`` or
-                ``(axes, groups, pairs)``; each is rounded to the nearest 64-bit fraction of a turn.
+            positions: in a shape that ``at`` accepts. To get the angles of only one of several axes, pass
+                ``positions[axis]`` and frequencies of the shape ``(pairs,)``.
+            frequencies: F, in radians per position: ``(pairs,)`` or ``(groups, pairs)`` for one axis, ``(axes,
+                groups, pairs)`` for several. Each frequency is rounded to the nearest 64-bit fraction of a turn.
         """
         compute_dtype = widest(positions.device)
         axes = 1 if frequencies.dim() == 1 else self.axes
@@ -135,7 +136,7 @@ class PlacedTables(Placed):
         return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
 
     def _fit(self, made: Any, positions: Positions) -> bool:
-        """Return whether ``made`` is two tables for these positions, in a form that kernels accept."""
+        """Return whether ``made`` is cos and sin for these positions, in a shape and dtype that kernels accept."""
         cos, sin = made if isinstance(made, tuple | list) and len(made) == 2 else (None, None)
         batch = positions.shape[-2] if positions.dim() == (2 if self.axes == 1 else 3) else 1
         return (
@@ -225,10 +226,11 @@ class PlacedRotation(PlacedTables):
         return cast(tuple[Queries, Keys], rotated)
 
     def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
-        """Rotate keys back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.
+        """Undo the rotation of keys that are at ``q_positions``: ``unrotate(rotate(None, x)[1])`` is x, up to
+        rounding.
 
-        DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys. In
-        unrotated outputs, the contribution of a value depends only on the distance. Only the last 64 of the
+        DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys. Unrotated
+        outputs depend on positions only through the offsets between queries and keys. Only the last 64 of the
         model's 512 channels rotate, so pass ``y[..., -64:]``.
 
         Raises:

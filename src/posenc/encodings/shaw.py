@@ -27,9 +27,9 @@ class Shaw(RelativeTable):
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        behind: the largest distance before the query that has its own row; 64 in wav2vec2-BERT
+        behind: the largest distance with a row of its own, for keys before the query; 64 in wav2vec2-BERT
             (``left_max_position_embeddings``).
-        ahead: the largest distance after the query that has its own row; 8 in wav2vec2-BERT
+        ahead: the largest distance with a row of its own, for keys after the query; 8 in wav2vec2-BERT
             (``right_max_position_embeddings``).
         shared: whether all layers share one table; in released models, every layer has its own table.
         std: the table is initialised from N(0, std²).

@@ -4,9 +4,10 @@
     score(q, k) = q·k·scale + T[h, bucket(p_k − p_q)]
 
 In encoders (two-sided), half of the buckets are for keys behind the query and half for keys ahead. In decoders
-(one-sided), all buckets are for keys behind, and every key ahead is in bucket 0. Each side has N buckets. The first
-e = N/2 buckets contain one distance each, and a distance n ≥ e is in bucket e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, but at
-most N−1. The last bucket has no upper end, so there is no largest distance.
+(one-sided), all buckets are for keys behind; a key ahead, which causal attention hides, counts as distance 0 and is
+in bucket 0. Each side has N buckets. The first e = N/2 buckets contain one distance each, and a distance n ≥ e is
+in bucket e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, but at most N−1; M is ``max_distance``. The last bucket has no upper end, so
+there is no largest distance.
 
 T5 itself does not divide q·k by √D: its checkpoints need ``softmax_scale=1.0``. The authors' code takes the
 logarithm in floating point; here the first distance of every bucket is computed in integers, so that every dtype
@@ -59,8 +60,9 @@ class T5(RelativeTable):
         heads: H, query heads.
         buckets: the number of buckets, both sides together; even, at least 4. 32 in T5.
         max_distance: M; all distances of at least M share the last bucket. 128 in T5.
-        two_sided: whether keys ahead have their own buckets, as in encoders. As in T5, bucket number buckets/2 is
-            then never used: it is for a key ahead at distance 0.
+        two_sided: whether keys ahead have their own buckets, as in encoders. As in T5, the bucket with index
+            buckets/2 is then never used: it is for a distance of 0 ahead of the query, and the query's own position
+            counts as behind.
         shared: whether all layers share one table (T5), instead of one table per layer (UMT5).
         std: the table is initialised from N(0, std²).
         softmax_scale: the factor of q·k; 1/√D by default, 1 in T5's checkpoints.

@@ -1,10 +1,10 @@
-"""The grammar of the strings that describe encodings in Python, on the command line, in studies and in ledgers.
+"""The grammar of the strings that describe encodings in Python, on the command line, and in the files of studies.
 Strings are parsed, never evaluated.
 
-rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
-rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings, axis maps
+rotary(base=500000, rotary_dim=32)      the name of an encoding, with settings
+rotary(scaling=yarn(4, 4096))          values can be numbers, names, tuples, scalings, axis maps
 stack(rotary, fox)                      several encodings in every layer
-layers(rotary*3 + nope)                 by layer, repeated to the model's depth
+layers(rotary*3 + nope)                 one encoding per layer; the pattern repeats
 layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers limited to a window (or a chunk)
 self-extend(rotary, group=8, window=1024)       rotary at remapped positions: see posenc.remap
 my_module:Mine(width=3)                 a custom class; imported only when it is built
@@ -57,7 +57,8 @@ class Recipe:
     """A parsed encoding: a name, settings and, for composed encodings, parts with counts.
 
     Args:
-        name: the name of an encoding, ``stack`` or ``layers``, inside these also ``local``, or ``module:Class``.
+        name: the name of an encoding, ``module:Class``, ``stack``, ``layers``, or (only for a part of ``layers``)
+            ``local``.
         settings: the name and value of every given setting, sorted by name; positional settings come first and are
             named "0", "1" ….
         parts: for composed encodings, each part with the number of consecutive layers that use it.

@@ -4,10 +4,11 @@
     score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
 
 s(n) is the sinusoidal encoding of n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns; W maps s(n) to D numbers
-per head; u and v are two learned vectors per head. The authors compute scores by distance and shift the rows into
-place. Their method needs a table of the exact length and fails with padding and caches. Here, if positions count up
-by one, distances are looked up in a table; if not, sin and cos of a distance are computed from sin and cos of the
-two positions. Scores are therefore the same in packed sequences, with padding, and when decoding with a cache.
+per head; u and v are two learned vectors per head. The authors compute a table with one column per distance, and
+then shift every row so that its columns correspond to keys. Their method needs a table of the exact length and
+fails with padding and caches. Here, if positions count up by one, distances are looked up in a table; if not, sin
+and cos of a distance are computed from sin and cos of the two positions. Scores are therefore the same in packed
+sequences, with padding, and when decoding with a cache.
 """
 
 from typing import Annotated, ClassVar, final
@@ -32,8 +33,9 @@ Waves = tuple[Tensor, Tensor]
 
 
 class WaveBias(Bias):
-    """A bias computed from products of queries with sinusoids of the distance, for any positions. In pair c of
-    channels, a and b are the products of a query with the columns of W for the sine and the cosine:
+    """A bias computed from products of queries with sinusoids of the distance, for any positions. For pair c of
+    columns of W, with frequency θ, a is the product of a query with the column for the sine, and b is its product
+    with the column for the cosine:
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 
