@@ -13,7 +13,7 @@ class PosencError(Exception):
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the message, so that worker processes can send errors with any signature of ``__init__``."""
+        """Pickle the message, not the arguments of ``__init__``, so that worker processes can send any error."""
         return _again, (type(self), self.args), self.__dict__
 
 
@@ -68,7 +68,9 @@ class UnknownName(InvalidArgument):
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:
-    """Return the known name for this word or for its nearest synonym, or None if no name is close."""
+    """Return the known name that this word means according to ``MEANT``, or else the known name that this word
+    resembles in spelling. The spelling of words in ``MEANT`` is compared too. Return None if nothing is close.
+    """
     near = [word] if word in MEANT else get_close_matches(word, [*known, *MEANT], n=1, cutoff=0.5)
     names = (name if name in known else MEANT.get(name) for name in near)
     return next((name for name in names if name in known), None)

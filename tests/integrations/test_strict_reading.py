@@ -164,7 +164,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("glm4", partial_rotary_factor=0.5, rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 1}),
-        "partial_rotary_factor=1 in the rope dictionary contradicts partial_rotary_factor=0.5 beside the dict",
+        "partial_rotary_factor=1 in the rope dictionary contradicts partial_rotary_factor=0.5 outside the dict",
     ),
     *(
         (config("llama", **{key: value}), f"{key}=.* must be a whole number from 1 to")

@@ -1,15 +1,15 @@
-"""xPos rotates pairs like RoPE and shrinks their scores with distance; fast pairs shrink sooner (Sun et al. 2023,
-arXiv 2212.10554).
+"""xPos rotates pairs like RoPE and also shrinks each pair's part of the score with distance (Sun et al. 2023, arXiv
+2212.10554). The faster a pair rotates, the sooner its part shrinks.
 
     score(q, k) = Σ_i ζ_i^{(p_q − p_k)/s}·Re(q_i·conj(k_i)·e^{i(p_q − p_k)θ_i}) / √D
     ζ_i = (2i/D + γ)/(1 + γ),   θ_i = base^(−2i/D),   s = 512,  γ = 0.4
 
-(section 2.2), so that scores of distant keys stop oscillating. As in the authors' code, ``rotate`` multiplies
-queries by ζ^{p/s} and keys by ζ^{−p/s}. The authors count p from the middle of the text, so a cached key becomes
-stale when the text grows; here p is the position. As p grows, queries shrink and keys grow. The factors of queries
-and keys must stay within e^±64, so positions are limited. The scores of keys ahead of their query would grow with
-distance, so the model must be causal. For LeX, the authors' windowed attention at test time, use a ``Mask`` with
-a window.
+(section 2.2). The factors ζ damp the oscillation of the scores of distant keys. As in the authors' code, ``rotate``
+multiplies queries by ζ^{p/s} and keys by ζ^{−p/s}. The authors count p from the middle of the text, so a cached key
+becomes stale when the text grows; here p is the position. As p grows, queries shrink and keys grow. The factors of
+queries and keys must stay within e^±64, so positions are limited. The scores of keys ahead of their query would
+grow with distance, so the model must be causal. For LeX, the authors' windowed attention at test time, use a
+``Mask`` with a window.
 """
 
 import math
@@ -71,7 +71,7 @@ class PlacedXPos(PlacedRotation):
 
 @final
 class XPos(Rotation):
-    """Rotates queries and keys, and shrinks their scores with distance. Has no parameters.
+    """Rotates queries and keys, and shrinks scores with distance. Has no parameters.
 
     The largest position is the position at which ζ^{p/s} of the fastest pair is e^−64: 26,156 with the paper's
     settings.
@@ -79,7 +79,7 @@ class XPos(Rotation):
     Args:
         head_dim: D, channels of one head, all of which rotate.
         pairing, base, scaling, phases: as in ``Rotary``.
-        scale_base: s, the distance at which the scores of pair i have shrunk by the factor ζ_i.
+        scale_base: s, the distance at which pair i's part of the score has shrunk by the factor ζ_i.
         gamma: γ, above 0; with smaller values, the fastest pairs shrink sooner and the largest position is smaller.
     """
 

@@ -1,7 +1,8 @@
-"""The layouts of image and video models, by name: the coordinate that rotates each pair of channels.
+"""The layouts of image and video models, by name.
 
-A layout consists of a string for ``posenc.encoding`` and a function that makes positions. Public code uses a dozen
-layouts. A wrong layout changes no shape and raises no error.
+A layout determines which coordinate (such as row, column or frame) rotates each pair of channels. It consists of a
+string for ``posenc.encoding`` and a function that makes positions. Public code uses a dozen layouts. A wrong layout
+changes no shape and raises no error.
 """
 
 from collections.abc import Callable

@@ -96,7 +96,7 @@ def differences(
     Args:
         positions: the positions at which errors are computed. The default is 0, L/2, L and 4·L for the pretrained
             length L of ``ours``.
-        names: the names of the two tables in sentences.
+        names: what the texts of the differences call the two tables.
     """
     length = ours.pretrained_length or ours.admitted_length
     at = (0, length // 2, length, 4 * length) if positions is None else tuple(positions)
@@ -164,7 +164,7 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
 
 
 def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
-    """Return whether a field is equal in both layers, or cannot be compared because one of them is unknown."""
+    """Return whether a field has equal values in both layers, or values that cannot be compared, such as None."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
     incomparable = (
@@ -209,7 +209,7 @@ def _turn(first: LayerTable, second: LayerTable) -> bool:
 
 
 def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
-    """Return the errors that arise if only this field of the first layer gets its value in the second layer."""
+    """Return the errors that arise if the second layer's value replaces only this field of the first layer."""
     several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
     if what not in TURNING or several or not _turn(first, second):
         return ()

@@ -3,12 +3,13 @@
 A fingerprint such as posenc1-3f9c… consists of the format's version and 32 hexadecimal digits, which are the start
 of a SHA-256 hash of all layers in order. The names of layer types do not affect a fingerprint. The hash includes
 the encoding, the pairing, the axes, the channels that rotate and their direction, windows, chunks, the scale of
-queries, the softcap, sinks, and an added table. The hash also includes the frequencies in turns per token, the
-factor of cos and sin, and the factor of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so a
-new field in a later release changes no fingerprint. Lengths are not included, but frequencies that depend on a
-length (dynamic scaling, lists of factors) are computed for the longest allowed input, and again for requests up to
-the original length if those have other frequencies. Base and scaling are not included, because different configs
-can state the same frequencies with different bases and scalings.
+queries, the softcap, sinks, and the description of a table that is added to the patches of an image. The hash also
+includes the frequencies in turns per token, the factor of cos and sin, and the factor of scores, all rounded to
+2⁻⁴⁰. Fields at their defaults are left out, so a new field in a later release changes no fingerprint. Lengths are
+not included, but frequencies that depend on a length (dynamic scaling, lists of factors) are computed for the
+longest allowed input, and again for requests up to the original length if those have other frequencies. Base and
+scaling are not included, because different configs can state the same frequencies with different bases and
+scalings.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint

@@ -63,7 +63,8 @@ MAKER = (
 )
 """A pattern for the names of functions that make tables."""
 Tables = tuple[list[Any], str]
-"""The same tables in one or two shapes (for one row of tokens and for a batch), and a remark for the diagnosis."""
+"""One set of tables in one or two shapes (for one row of tokens and for a batch), and a remark for the diagnosis.
+"""
 Way = tuple[str, Tables]
 """The order of the axes of x, such as ``"BHTD"``, and the tables for the same calls."""
 UNTESTED = Diagnosis(True, (), "not tested")
@@ -125,9 +126,9 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
 def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected) -> list[Tables]:
     """Return the tables that the file's functions make, or else the model's tables in common layouts.
 
-    Every entry has the same tables in one or two shapes, and a remark for the diagnosis. The remark names the
-    function that made the tables, functions of the file that could not be tested, and bases that replace a default.
-    If the function ``target`` needs no tables, the only entry has none.
+    Each entry contains one set of tables, in one or two shapes, and a remark for the diagnosis. The remark names
+    the function that made the tables, functions of the file that could not be tested, and bases that replace a
+    default. If the function ``target`` needs no tables, the only entry contains no tables.
     """
     takes_tables = takes(target, "cos", "sin", "table")
     makers = {
@@ -184,7 +185,8 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     """Return a ``Search`` for every order of axes and every table with which a call of the function succeeds.
 
     A function that takes positions is called at the first entry of ``POSITIONS`` that it accepts; other functions
-    are called at ``NEAR``. If queries are right with some orders and tables, the others are left out.
+    are called at ``NEAR``. If some orders and tables give correct queries, only the searches for these are
+    returned.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
@@ -235,9 +237,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
     """Group the layers of this type for which the port computes the same numbers.
 
-    The result has the searches of each group under the group's layers in words, such as "layers 0 to 2", or under
-    "" if the function takes no layer. Layers that the port rotates although they have no positional encoding come
-    first.
+    Each key of the result describes the layers of a group, such as "layers 0 to 2", and its value contains the
+    searches of this group. If the function takes no layer, the only key is "". Layers that the port rotates
+    although they have no positional encoding come first.
     """
     functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
     if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):

@@ -38,7 +38,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
             and ``rotated``, both (…, T, D), or ``cos`` and ``sin``, both (T, W); or it has only ``inv_freq``, (P,).
             For ALiBi, pass ``bias (H, T, T)`` or ``slopes (H,)``. For sinusoidal embeddings, pass ``table (T, D)``,
             with ``positions (T,)`` unless they are 0 to T − 1. For T5, pass ``buckets (N,)`` and ``offsets (N,)``;
-            offsets are j − i.
+            offsets are key position − query position.
         layer: the layer type; optional if the model has only one layer type.
 
     Raises:

@@ -104,13 +104,14 @@ def _channels(right: Rotation) -> list[Change]:
 
 
 def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator[Change]:
-    """Yield changes to positions and axes, and measured changes to bases, factors, shifts and ends of tables.
+    """Yield changes to positions and axes, and changes to base, span, factor, shift and the end of the table.
 
-    Values are measured for every pairing of channels under which the port multiplies the lengths of all pairs by
-    the same factor. Positions are measured with the first pair whose period exceeds 2,000, and with the first pair
-    whose period exceeds twice the last position. The lag of a position is the position minus the one that the port
-    used instead. If a port clamps positions, the lag is the distance beyond the end of the table. If a port
-    restarts positions, the lag is a multiple of the period.
+    The values of the latter are measured from the port's numbers; as ends of tables, powers of two and lengths in
+    the config are tried too. Values are measured for every pairing of channels for which the port multiplies the
+    norms of all pairs by the same factor. Positions are measured with the first pair whose period exceeds 2,000,
+    and with the first pair whose period exceeds twice the last position. The lag of a position is the position
+    minus the one that the port used instead. If a port clamps positions, the lag is the distance beyond the end of
+    the table. If a port restarts positions, the lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -185,7 +186,9 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 
 
 def other_lists(axes: tuple[int, ...], right: AxisMap | None) -> dict[AxisMap | None, str]:
-    """Return axis maps that give the pairs other frequencies, each in words; None is one list for all pairs."""
+    """Return a dict from axis maps, which determine the frequency of each pair, to descriptions of them. The key
+    None stands for one list of frequencies, in order, for all pairs.
+    """
     A, axis_map = max(axes) + 1, right or AxisMap(axes)
     counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
     separate = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))

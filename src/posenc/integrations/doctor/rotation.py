@@ -120,7 +120,7 @@ UNEVEN: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Iterable[tu
     ),
 }
 """How the channels of a pair get their angles, each in words and as a function of the pairs' axes and frequencies.
-It returns axes and frequencies twice, for first and second channels, or once if they are equal.
+The function returns axes and frequencies twice, for first and second channels, or once if both are equal.
 """
 
 PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
@@ -168,10 +168,10 @@ class Rotation:
         turning: the number of pairs that rotate.
         span: the divisor in the exponent of the base: base^(−2i/span).
         base, scaling: the base and the scaling of the frequencies.
-        factor: the factor of cos and sin.
+        factor: the number by which cos and sin are multiplied.
         sign: −1 to rotate backwards.
         axes: the axis of every pair.
-        lists: the axis map that gives every pair its frequency; None if pair i has the i-th frequency of one list.
+        lists: the axis map that determines the frequency of each pair; None for one list, in the order of pairs.
         written: the channels to which a rotated pair is written; None for the channels in ``layout``.
         ladder: (name, base, frequencies) of another layer type whose frequencies replace the right ones, or None.
         series: how the frequencies are changed, as a key of ``SERIES``.
@@ -179,9 +179,9 @@ class Rotation:
         uneven: how the two channels of a pair get their angles, as a key of ``UNEVEN``.
         counted: what counts as the position, as a key of ``COUNTED``.
         shift: a number that is added to every position.
-        multiple: the factor of the shifted positions; with 0, nothing rotates.
+        multiple: the number by which shifted positions are multiplied; with 0, nothing rotates.
         rounded_down: whether positions are rounded down after they are multiplied.
-        last: the position at which later positions are clamped.
+        last: the largest position; larger positions are replaced by it.
         period: the number of positions after which positions restart at 0.
         precision: a 16-bit type, and what is rounded to it: positions, frequencies, angles, or cos and sin.
     """
@@ -283,12 +283,12 @@ class Rotation:
         return fill(changed(self, theta, plain) if isinstance(self.scaling, scaled) else theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
-        """Round values to 16 bits if ``precision`` names them (``what``), or to float32 if it names only others."""
+        """Round values to 16 bits if ``precision`` lists ``what``, or to float32 if it lists only other things."""
         low = self.precision[0] if what in self.precision[1:] else "float32"
         return rounded(values, low) if self.precision else values
 
     def angles(self, rows: Rows) -> Array:
-        """Return the angle of every pair in every row, ``(1, N, P)``, or of both its channels, ``(2, N, P)``."""
+        """Return each pair's angle in each row, ``(1, N, P)``, or two if its channels differ, ``(2, N, P)``."""
         where = (rows[self.counted] + self.shift) * self.multiple
         where = np.fmod(np.minimum(np.floor(where) if self.rounded_down else where, self.last), self.period)
         where = self.rounded(where, "positions")
@@ -297,7 +297,7 @@ class Rotation:
         return self.rounded(np.stack([where[:, axes] * theta for axes, theta in sides]), "angles")
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        """Return predicted frequencies if rows are pairs, or else predicted rotated vectors, with tolerances."""
+        """Predict frequencies if each row stands for a pair, or else rotated vectors; also return tolerances."""
         (a, b), (c, d) = self.both_channels
         if "pair" in rows:
             theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]

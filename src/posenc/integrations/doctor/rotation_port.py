@@ -54,7 +54,7 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
 
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
-    """Return rows in which every pair of a table of cos and sin rotates the vector (1, 0)."""
+    """Return rows for tables of cos and sin: rotation turns each pair of channels from (1, 0) into (cos, sin)."""
     turns = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
     width = turns.shape[-1]

@@ -1,4 +1,4 @@
-"""The search behind `posenc doctor` for the fewest mistakes that reproduce a port's numbers.
+"""The search that `posenc doctor` runs. It looks for the fewest mistakes that reproduce a port's numbers.
 
 A description of a port is a frozen dataclass in which each field is a decision that a port can get wrong. The right
 description is tried first, then all descriptions with one change from a list, then all descriptions with two
@@ -93,18 +93,18 @@ class Kind:
     Args:
         right: a function that returns the right description, given the ``Expected`` and the port's arrays. Sizes
             that the ``Expected`` lacks, such as head_dim, are taken from the shapes of the arrays. The description
-            has a method ``predict``, which returns, given rows, a prediction of their ``y`` and its tolerance.
-        forms: a dict from the names of arrays that a port may return together to a function that returns the rows
-            of these arrays, given the right description and the arrays.
+            has a method ``predict(rows)``, which returns a prediction of ``rows["y"]`` and its tolerance.
+        forms: the sets of arrays that a port may return. Each key is a tuple of names of arrays; its value is a
+            function that returns the rows of these arrays, given the right description and the arrays.
         probe: a function that returns rows for which any two different descriptions predict different numbers.
         mistakes: a function that returns all single changes to try, given the right description, the port's rows
             and the ``Expected``.
-        phrases: a dict from a field to a function that puts a change of the field into words, given the wrong and
-            the right description. Sentences name fields in the order of the dict.
+        phrases: for each field, a function that puts a change of this field into words, given the wrong and the
+            right description. Sentences name fields in the order of the dict.
         wanted: what else to pass if the numbers fit several mistakes.
-        free: a dict from a setting that a port may choose, if the encoding's string omits it, to the field of this
-            setting and a function that returns whether a value is allowed, given the value and the right
-            description.
+        free: the settings that a port may choose if the encoding's string omits them. Each value consists of the
+            description's field for the setting, and of a function that returns whether a choice is allowed, given
+            the choice and the right description.
     """
 
     right: Callable[[Expected, Mapping[str, Array]], Any]
@@ -171,7 +171,7 @@ class Search:
     def fitting(self, mistakes: int) -> list[Change]:
         """Return all changes with this many mistakes (0 to 2, in different fields) that reproduce the numbers.
 
-        A change that contains another change of the result is left out.
+        A change is left out if another change that reproduces the numbers is a part of it.
         """
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
@@ -198,7 +198,7 @@ class Search:
         return all(name in free and free[name](value, self.right) for name, value in change.items())
 
     def words(self, change: Change) -> str:
-        """Return the words for a change."""
+        """Describe a change in words."""
         port = replace(self.right, **change)
         phrases = (phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
         return ", and ".join(dict.fromkeys(phrases))

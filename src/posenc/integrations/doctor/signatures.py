@@ -77,7 +77,7 @@ def meant(name: str, meaning: str) -> bool:
 def values(
     asked: Expected, x: Tensor | None = None, at: Tensor = NEAR, tables: Sequence[Any] = ()
 ) -> dict[str, list[Any]]:
-    """Return possible values of arguments, by meaning, for positions ``at`` of shape ``(T,)`` or ``(A, T)``."""
+    """Return the values to try for each meaning of an argument; ``at`` has positions, ``(T,)`` or ``(A, T)``."""
     batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
     return {
         "vector": [] if x is None else [x],
@@ -106,10 +106,10 @@ def first(
 ) -> list[Any]:
     """Try combinations of possible arguments until a call of the function succeeds.
 
-    Return a list that contains only ``made`` of the call's result, or an empty list if all calls fail. ``known``
-    has the possible values for each meaning of an argument. Arguments with a default keep it, unless their meaning
-    is in ``overridden``. The errors of failed calls are added to ``errors``; an error of ``made`` counts as a
-    failed call.
+    Return a list with one entry, ``made(result)`` of that call's result, or an empty list if all calls fail.
+    ``known`` has the possible values for each meaning of an argument. Arguments with a default keep it, unless
+    their meaning is in ``overridden``. The errors of failed calls are added to ``errors``; an error of ``made``
+    counts as a failed call.
     """
     wanted = {
         name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]

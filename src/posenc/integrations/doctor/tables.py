@@ -49,7 +49,7 @@ class Slopes:
         slopes: the model's slopes.
         series: how the slopes are changed, as a key of ``SERIES``.
         ahead: the number of heads by which the series is shifted; if it is 1, the series begins at slope 1.
-        factor: the factor of the bias; a negative factor rewards distance.
+        factor: the number by which the bias is multiplied; if it is negative, far keys get larger scores.
     """
 
     slopes: tuple[float, ...]
@@ -119,7 +119,7 @@ ALIBI = Kind(
 
 
 def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
-    """Return sinusoidal embeddings as a rotation: (sin, cos) is (0, 1), rotated backwards."""
+    """Describe sinusoidal embeddings as a rotation: (sin a, cos a) is the vector (0, 1), rotated by −a."""
     recipe, width = expected.recipe, numbers["table"].shape[1]
     return Rotation(
         head_dim=width,
@@ -167,7 +167,7 @@ class Buckets:
     Args:
         buckets, max_distance: as in ``posenc.T5``.
         two_sided: whether keys after the query have buckets of their own.
-        sign: −1 if offsets are i − j.
+        sign: −1 if the port's offsets are query position − key position.
         first: the number of the first bucket.
     """
 

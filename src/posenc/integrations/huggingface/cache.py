@@ -29,9 +29,9 @@ class MovableCache(Cache):
     matter how often they move.
 
     Moving a key changes only its rotation. In the first layer, a moved key equals, up to rounding, the key that the
-    model computes from the remaining tokens alone. From the second layer on, keys and values still depend on the
-    tokens that preceded theirs when the model processed them, such as a token that was dropped since or the old
-    context of a passage. To compute keys and values without that context, pass the tokens to the model again.
+    model computes from the remaining tokens alone. From the second layer on, the key and value of a token still
+    depend on the tokens that preceded it when the model processed it, such as a token that was dropped since or the
+    old context of a passage. To compute keys and values without that context, pass the tokens to the model again.
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved.
@@ -108,7 +108,9 @@ class MovableLayer(DynamicLayer):
         return rerotate(self.keys, at, NoPE(), self.encoding), self.values
 
     def drop_unseen(self, new: int) -> None:
-        """Drop the keys that no query of a pass of ``new`` tokens sees; here, queries see all keys."""
+        """Drop the keys that no query sees in a forward pass of ``new`` tokens. In this class, queries see all
+        keys, so nothing is dropped.
+        """
 
     def select(self, slots: Tensor) -> None:
         """Keep these slots, in this order."""

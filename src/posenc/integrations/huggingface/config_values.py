@@ -23,7 +23,7 @@ class ConfigValues:
 
     Attributes:
         made: the config object, or the class that refuses the config.
-        config: the values of the config object, under older and standard names.
+        config: the values of the config object, under the names of its class and also under standard names.
         family: the facts about the model that are not in the config.
         stated_rope: the given rope dictionary.
         entries: the dicts that may contain settings of rotation: the config and its rope dictionaries.
@@ -79,7 +79,7 @@ class ConfigValues:
     @property
     def refused(self) -> bool:
         """Whether transformers' class refuses the config, so that ``made`` is the class. The config is then read
-        only to raise an error of posenc, if there is one, instead of the error of the class.
+        only to find an error of posenc, which is raised in place of the class's error.
         """
         return isinstance(self.made, type)
 
@@ -107,7 +107,7 @@ class ConfigValues:
         self.assumed.append(f"{key} = {number}, {source} for {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
-        """Return whether the config contains a key, under the class's name or the standard name."""
+        """Return whether the config contains a key, under transformers' own name or the standard name."""
         other = {own: name for name, own in self.names.items()} | self.names
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 

@@ -19,7 +19,9 @@ from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_
 from posenc.errors import InvalidArgument
 
 ROWS = r"(\.base_layer|\.lora_B(\.\w+)?)?\.(weight|bias|weight_scale)$"
-"""A pattern for tensors with a row per channel, including adapter weights and per-channel quantisation scales."""
+"""A pattern for the ends of the names of tensors in which each row is one channel, including adapter weights and
+per-channel quantisation scales.
+"""
 STEM = r"(^|\.)((?=[qk]_)|w(?=[qk]\.)|attn_(?=[qk](_norm)?\.))(?P<which>[qk])(_(?P<what>proj|norm|layernorm))?"
 """A pattern for the names of query or key projections and their norms in files of Hugging Face, Meta (``wq``) and
 GGUF (``attn_q``)."""
@@ -124,8 +126,8 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
         turns = [True, True, False] * heads
     elif PARTS.search(name):
         raise InvalidArgument(
-            f"{name} may belong to a query or key projection, but its name is not among the known names of tensors "
-            f"with a row per channel; dequantise it, merge adapters, or rename it; known names: {KNOWN}"
+            f"{name} may belong to a query or key projection, but convert_pairing does not know this name; "
+            f"dequantise it, merge adapters, or rename it; known names: {KNOWN}"
         )
     else:
         return []

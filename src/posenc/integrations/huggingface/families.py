@@ -64,7 +64,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
 
 
 class Families(dict[str, Family]):
-    """The measured families by ``model_type``. An unmeasured type is read by Llama's rule when it is looked up."""
+    """The measured family of each ``model_type``. Looking up any other type applies Llama's rule to it."""
 
     def __missing__(self, model_type: str) -> Family:
         return by_rule(model_type)
@@ -109,7 +109,10 @@ NOT_IN_CONFIG = {
 
 
 def family_of_type(model_type: str) -> Family:
-    """Return the family of a model type, measured or read by rule, or raise an error that gives the reason."""
+    """Return the measured family of a model type, or else the family that Llama's rule gives.
+
+    If the rule does not fit either, raise an error that gives the reason.
+    """
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
             f"model_type {model_type!r} {why}, which its config does not show; measure its positions with "

@@ -31,9 +31,9 @@ class Windows:
     """The width of windows, and the layers with a window if ``layer_types`` does not list them.
 
     Args:
-        counts: what the window size in the config counts; ``"back"`` means preceding tokens, including the token
-            itself.
-        two_sided: what the window size counts if ``use_bidirectional_attention`` is on.
+        counts: what the window size in the config counts, as a key of ``SEEN``. With ``"back"``, it counts the
+            query's own token and the tokens before it.
+        two_sided: the same if ``use_bidirectional_attention`` is on.
         flags: the key of a list with 1 for each layer with a window and 0 for each other layer. transformers' class
             ignores this list, so a config is refused if its ``layer_types`` contradict the list. Entries beyond the
             last layer, which are for multi-token prediction, are not compared.
@@ -50,14 +50,14 @@ class Rotates:
 
     Args:
         by: the rule. ``"compression"``: all layers rotate, and layers with a nonzero entry under ``key`` have a
-            different base and scaling. ``"windows"``: only sliding layers rotate, if there are any. ``"flags"``:
-            ``key`` is a list with a nonzero entry for each rotating layer. ``"indices"``: ``key`` lists the
-            attention layers, and other layers are recurrent. ``"others"``: ``key`` lists the layers that do not
-            rotate, because they attend to images. ``"bases"``: ``key`` lists the base of every layer, 0 for no
-            rotation. ``"scaled"``: all layers rotate, and the layers that ``key`` lists are scaled. ``"switch"``:
-            attention layers rotate if ``key`` is ``"rope"``; in an image model, patches have position embeddings if
-            ``key`` is true. ``"base"``: attention layers rotate, unless ``key``, the base in the rope dictionary,
-            is null.
+            different base and scaling. ``"windows"``: only sliding layers rotate if the config has a window size,
+            and all layers otherwise. ``"flags"``: ``key`` is a list with a nonzero entry for each rotating layer.
+            ``"indices"``: ``key`` lists the attention layers, and other layers are recurrent. ``"others"``: ``key``
+            lists the layers that do not rotate, because they attend to images. ``"bases"``: ``key`` lists the base
+            of every layer, 0 for no rotation. ``"scaled"``: all layers rotate, and the layers that ``key`` lists
+            are scaled. ``"switch"``: attention layers rotate if ``key`` is ``"rope"``; in an image model, patches
+            have position embeddings if ``key`` is true. ``"base"``: attention layers rotate, unless ``key``, the
+            base in the rope dictionary, is null.
         key: the key that the rule reads.
     """
 
@@ -102,11 +102,12 @@ class Tables:
     Args:
         encoder_length: the config key that gives the length of the encoder's table, if ``Family.length`` is the
             decoder's key.
-        sinusoidal: the stacks whose table is sinusoidal instead of trained, or ``"all"`` for a family with one
-            stack; ``spacing`` is the spacing of its frequencies.
-        padding_rows: the config key, such as pad_token_id, whose value is the index of the last padding row, if the
-            table has padding rows before the row of position 0 and ``Family.length`` counts them.
-        per_layer: whether every layer has its own table of biases, instead of every stack.
+        sinusoidal: the stacks (encoder or decoder) whose table is sinusoidal instead of trained, or ``"all"`` for a
+            family with one stack.
+        spacing: the spacing of the frequencies of a sinusoidal table, as in ``posenc.Sinusoidal``.
+        padding_rows: the config key, such as pad_token_id, whose value is the index of the last padding row. It is
+            given only if padding rows precede the row of position 0 and ``Family.length`` counts them.
+        per_layer: whether every layer has its own table of biases; if not, the layers of a stack share one table.
     """
 
     encoder_length: str | None = None
@@ -121,11 +122,12 @@ class Tower:
     """Positions in an image.
 
     Args:
-        layout: how a tower rotates by rows and columns, as a name in ``posenc.integrations.attention_layouts``.
+        layout: which pairs rotate by the row of a patch and which by its column, as a name in
+            ``posenc.integrations.attention_layouts``; None if the tower does not rotate queries and keys.
         sides: the keys of the image size and the patch size.
-        table: for a tower that rotates and also adds a table of position embeddings: the config keys of the height
-            and width of the table's grid, or, for a square grid, one key that gives the number of embeddings. If
-            the keys are those in ``sides``, the table has one embedding per patch of the image.
+        table: for a tower that rotates queries and keys, and also adds a table of position embeddings: the config
+            keys of the height and width of the table's grid, or, for a square grid, one key that gives the number
+            of embeddings. If the keys are those in ``sides``, the table has one embedding per patch of the image.
     """
 
     layout: str | None = None
@@ -167,7 +169,7 @@ class Family:
         mscale_by_length: whether short_mscale, or long_mscale past the original length, multiplies cos and sin.
         divides_alibi: whether the code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
         scales_before_rotation: whether the code scales queries before they rotate. The factor on cos and sin then
-            cannot be measured, because the scale of queries changes the same norms.
+            cannot be measured, because both the factor and the scale change the norms of queries.
         norm_after_rotation: the key that says whether the code normalises queries and keys after rotation, which
             cancels any factor on cos and sin; or ``"always"``.
         tables: tables of position embeddings or of biases.

@@ -113,7 +113,7 @@ def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -
 
 
 def identity(path: Path) -> str:
-    """Return sixteen hexadecimal digits that hash the config and all bytes of the weight files."""
+    """Return a hash of the config and of all bytes of the weight files, as sixteen hexadecimal digits."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.bin")])
     config = path / "config.json"

@@ -30,7 +30,8 @@ ELSEWHERE = {
     "n_embed": "hidden_size",
     "model_max_length": "max_position_embeddings",
 }
-"""Names that other families use for a key. A config may use such a name if its value equals the value of the key.
+"""For names that other families use, the usual name of the key. A config may contain such a name if it also has the
+usual name with an equal value.
 """
 OUTSIDE = {
     "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
@@ -90,8 +91,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
     Raises:
         UnknownName: a key is misspelt or not in the family; the message names the nearest known key.
-        InvalidArgument: a value is invalid, or a key is another family's name for a key of this family, with a
-            value that differs from the value of that key.
+        InvalidArgument: a value is invalid, or the config uses another family's name for a key, and its value is
+            not the value of the key under this family's name.
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}
@@ -143,7 +144,7 @@ def _implied(config: Mapping[str, Any], key: str) -> object:
 
 
 def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool:
-    """Return whether a key outside the family has no effect: its value is off, null or an old default."""
+    """Return whether a key that the family lacks has no effect, because of a value such as null or False."""
     if near_miss(key, known):
         return False
     if key == "rope_interleave":  # the pairing is fixed in the code

@@ -192,7 +192,7 @@ def _has_one_axis(model: LoadedModel) -> str:
 def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
     """If one axis of position ids is constant over a picture, later tokens still see the tokens before the picture.
 
-    Derive packing (cu_seqlens, masks) from the index in the row, never from the axes of rotation.
+    Derive packing (cu_seqlens, masks) from a token's index in its row, never from one axis of position ids.
     """
     ids = model.ids.draw(1, LENGTH)
     at = torch.arange(LENGTH, device=ids.device).repeat(model.axes, 1, 1)
@@ -251,7 +251,7 @@ def _moves(model: LoadedModel, length: int) -> bool:
 def reaches_the_length_of_its_config(model: LoadedModel) -> None:
     """The model runs at positions up to max_position_embeddings, and distinguishes them.
 
-    Make tables of cos and sin, and learned tables, as long as max_position_embeddings.
+    Tables of cos and sin, and learned tables, must have max_position_embeddings rows.
     """
     try:
         owed(
@@ -331,7 +331,7 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
     16-bit weights are checked in a float32 copy if memory allows.
 
     Args:
-        model: a loaded transformers model that takes token ids, on any device, including remote code.
+        model: a loaded transformers model that takes token ids, on any device; its code may be remote code.
         tokenizer: the tokenizer that you use, which pads the texts. By default, texts are random tokens, padded on
             the left, or on the right if the model is not causal.
         packed: pass False if you never pack texts into one row; some models do not separate packed texts.

@@ -27,8 +27,9 @@ def softmax_factor(recipe: Recipe) -> float:
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """Return a copy of a recipe with this factor. The factor is set only if the scaling implies a different
-    one."""
+    """Return a copy of a recipe with this factor. The copy states the factor only if the scaling does not already
+    imply it.
+    """
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
 
@@ -52,10 +53,10 @@ class ModelPositions:
         scales: the query scales by layer type; ``as_layers`` stacks a scale on the encoding of its type.
         assumed: notes on each value that the config leaves out and for which the class or the family has a default,
             and on anything that ``as_layers`` cannot express.
-        layout: for a tower that rotates by rows and columns, the name of the layout in
-            ``posenc.integrations.attention_layouts`` whose ``positions`` the encoding needs.
-        added_table: a table that a rotating tower also adds to its patches; ``as_layers`` stacks the table on the
-            encoding.
+        layout: for an image tower that rotates queries and keys, the name of the layout in
+            ``posenc.integrations.attention_layouts`` whose ``positions`` must be passed to the encoding.
+        added_table: a table of position embeddings that such a tower also adds to its patches; ``as_layers`` stacks
+            the table on the encoding.
         source: the config that was read; for a composite model, its language model's part.
         path: the keys that lead to ``source`` in the whole config, such as ``("text_config",)``.
     """

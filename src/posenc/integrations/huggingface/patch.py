@@ -185,7 +185,10 @@ def _laid_out(
 
 
 def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
-    """Return a function that lays out cos and sin like the family's own output at positions 0 and 1."""
+    """Return a function that lays out cos and sin as the model's own rotary module does.
+
+    ``cos_sin`` is the output of that module at positions 0 and 1, from which the layout is derived.
+    """
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     first, second = (part.flatten(0, -2) for part in cos_sin)

@@ -226,10 +226,10 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
 
 
 def _check_lists(stated: Mapping[str, Any], entries: list[Mapping[str, Any]]) -> None:
-    """Refuse lists with a value per layer, as in Step 3.5, if transformers' class gets other values from them.
+    """Refuse lists with one value per layer, as in Step-3.5 configs, if the class derives other values from them.
 
-    The class takes the values of the first layer of each type, and applies rope_scaling to full layers. Its lists
-    may continue with layers for additional prediction.
+    transformers' class takes the values of the first layer of each type, and applies rope_scaling to full layers. A
+    list may continue with values for layers of multi-token prediction, which follow the last layer.
     """
     for key, name in (("rope_theta", "rope_theta"), ("partial_rotary_factors", "partial_rotary_factor")):
         values = stated.get(key)

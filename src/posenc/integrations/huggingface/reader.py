@@ -66,7 +66,7 @@ class Reader(ConfigValues):
     def softmax_factor(self, head_dim: int) -> float:
         """Return the factor on 1/√D: the family's own, or DeepSeek's (0.1·mscale_all_dim·ln s + 1)², or else 1.
 
-        DeepSeek's factor applies with every type of scaling.
+        s is the factor of the scaling. DeepSeek's factor applies with every type of scaling.
         """
         if self.scale_of_scores:
             return float(self.scale_of_scores * head_dim**0.5)
@@ -192,7 +192,7 @@ class Reader(ConfigValues):
         if None not in (share, outer) and share != outer:
             raise InvalidArgument(
                 f"partial_rotary_factor={share} in the rope dictionary contradicts {self.family.partial}={outer} "
-                "beside the dictionary; keep the value used in training"
+                "outside the dictionary; keep the value used in training"
             )
         if channels and share is not None and int(head_dim * share) != channels:
             raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""The query maps and biases that a position table implies, for comparison with measurements."""
+"""The linear maps of queries and the biases that follow from a position table, to compare with measurements."""
 
 import math
 from typing import Any
@@ -16,7 +16,7 @@ from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
-"""The largest relative residual, from rounding, of queries that a single map explains."""
+"""The largest relative residual for which one linear map explains all queries, except for rounding."""
 ROUNDING = 1e-5
 """The tolerance for maps, which are fitted in float64 to queries rotated in float32, with at least twice as many
 samples as channels and a condition number of a few tens."""
@@ -32,12 +32,12 @@ def maps_of(
     places: tuple[int, int] | None,
     layout: str,
 ) -> Float[Tensor, "P D D"] | None:
-    """Return the maps from queries at the first position to queries at each position.
+    """Return the linear maps from queries at the first position to queries at each position.
 
     The result is None if a query has too few channels.
 
     Args:
-        encoding: the encoding that the layer's string describes; None for a rotary layer.
+        encoding: the encoding that ``layer.encoding`` describes; None for a rotary layer.
         places: the numbers of rows and columns of patches in a picture, if positions are indices of patches;
             ``layout`` then determines the coordinates of each patch.
     """

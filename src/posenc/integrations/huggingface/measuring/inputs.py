@@ -1,7 +1,7 @@
 """Inputs for models: texts, pictures or sounds, random or made from one repeated token, patch or frame.
 
-Arguments are built by name, with the sizes in the config. If a name allows several shapes, the first shape with
-which the model runs is used.
+The name of an argument determines what is passed for it, in the sizes that the config gives. If a name allows
+several shapes, the first shape with which the model runs is used.
 """
 
 import inspect
@@ -40,8 +40,8 @@ class Form:
         cells: the numbers of rows and columns of patches in a picture; None for texts and sounds.
         arguments: a function that takes the number of rows and returns the model's other arguments.
         alone: whether the model gets one row at a time, because its input has no axis for rows.
-        merge: the side, in patches, of the squares that the model merges later. Some models order patches square by
-            square instead of row by row.
+        merge: m, if the model later merges each square of m × m patches into one token; else 1. Some such models
+            order patches square by square instead of row by row.
         length: the number of tokens in a text; None for pictures and sounds.
     """
 
@@ -60,8 +60,8 @@ class Form:
     def orders(self, tokens: int) -> list[list[int]]:
         """Return the indices of the measured tokens, in each order that a model may use.
 
-        The patches of a picture are the last tokens, row by row or by merged squares. In a sound, frames at both
-        ends are left out, because their content differs.
+        The last tokens are the patches of the picture, row by row or merged square by merged square. In a sound,
+        frames at both ends are left out, because their content differs.
         """
         if self.length is not None:
             return [[*range(tokens)]]

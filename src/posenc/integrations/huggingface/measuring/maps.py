@@ -92,7 +92,7 @@ def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | 
 def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
     """Return the rotation over a picture, as measured along its first column and along its first row.
 
-    Along each of these lines, only one axis changes. ``maps`` are the maps of all patches, row by row.
+    Along each of these lines, only one axis changes. ``maps`` contains one map per patch, row by row.
     """
     laid = maps.unflatten(0, shape)
     return by_axis([rotation_of(line, tuple(range(len(line)))) for line in (laid[:, 0], laid[0])])
@@ -119,7 +119,8 @@ class Scores:
         bias: ``(H, T, T)``, 0 at every query's own key; None if there is no bias.
         follows_content: whether the bias depends on the tokens.
         window: the number of keys that the last query sees, including its own; None for all keys and for chunks.
-        chunk: the largest number of keys that a query sees, if earlier queries see more than later ones; else None.
+        chunk: the largest number of keys that a query sees, if some query sees fewer keys than an earlier query, as
+            at the start of a chunk; else None.
         tokens: the number of keys, which is the widest window that can be measured.
     """
 

@@ -49,7 +49,7 @@ class MeasuredLayer:
         channels: the number of channels of the queries that are multiplied by keys.
         positions: the measured positions.
         scores: scale, bias and mask.
-        places: the numbers of rows and columns of a picture whose patches ``positions`` counts; None for text.
+        places: the numbers of rows and columns of patches, if positions are indices of patches; None for text.
         maps: the map from queries at the first position to those at each position, ``(P, D, D)``; None if it could
             not be measured.
         exact: whether one map per position explains all queries.
@@ -205,7 +205,7 @@ class Table:
         return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
 
     def beside(self, text: str) -> str:
-        """Return ``text``, the string of a table in the config's reading, if the measured table agrees with it, or
+        """Return ``text``, which describes this table as read from the config, if the measured table agrees, or
         else a description of the measured table.
         """
         recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
@@ -269,7 +269,7 @@ class Measured:
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
         """Return descriptions of the measured tables that differ from ``like``.
 
-        The keys are the strings that ``like`` has for these tables, or None if ``like`` has no table.
+        The keys are the descriptions of these tables in ``like``, or None if ``like`` has no table.
         """
         layers = like.layers.values()
         texts = [*(layer.encoding for layer in layers), *dict.fromkeys(layer.added_table for layer in layers)]
@@ -299,7 +299,8 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
     Layers of the shrunk model represent the first layers of the same type in the whole model.
 
     Args:
-        measured, small: the tables of the shrunk model, as measured and as read from its config.
+        measured: the position table that was measured in the shrunk model.
+        small: the position table that was read from the config of the shrunk model.
     """
     layers = [(name, whole.layers[name]) for name in whole.layer_types]
     kinds = [name.partition(" within ")[0] for name in whole.layer_types]

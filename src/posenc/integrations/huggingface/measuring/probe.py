@@ -208,7 +208,7 @@ def layer_of(
 
     Args:
         later: queries, ``(P, n, D)``, at every position of ``at``; None if there are no such queries.
-        cells: rows and columns of the picture, if ``at`` counts its patches.
+        cells: the numbers of rows and columns of patches, if ``at`` contains indices of patches in a picture.
     """
     layer = MeasuredLayer(plain.module, plain.q.shape[-1], at, scores_of(plain.q, plain.k, plain.scores), cells)
     if later is None:

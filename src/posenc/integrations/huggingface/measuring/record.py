@@ -1,8 +1,8 @@
 """Records queries, keys and scores of every self-attention in a forward pass, and look-ups in tables.
 
 Attention in model code either multiplies queries by keys and applies a softmax, or calls torch's own attention. The
-recorder observes these functions, and returns zeros instead of weights, so that the input of a layer depends on its
-tokens and not on positions in earlier layers.
+recorder observes these functions, and makes the softmax return zeros. Attention then outputs zeros, so the
+input of each layer depends only on the token itself and not on positions in earlier layers.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,8 +25,8 @@ class Attention:
         module: the path of the module that computed the attention.
         q, k: queries and keys, ``(B, heads, T, D)``, after any rotation.
         scores: the softmax's input, ``(B, heads, T, T)``, including bias, window and scale.
-        outputs: outputs of earlier modules with at least as many numbers as q. An output may contain the queries
-            before rotation, alone or joined with keys and values.
+        outputs: those outputs of earlier modules that have at least as many elements as q. An output may contain
+            the queries before rotation, alone or joined with keys and values.
     """
 
     module: str
@@ -57,8 +57,9 @@ FEWEST = 4
 
 
 class _Products(TorchDispatchMode):
-    """Keeps the factors of the last product that ``is_scores`` accepts; torch computes every product, even an
-    einsum, as a batched product."""
+    """Keeps the two factors of the last matrix product that ``is_scores`` accepts. torch computes the products of
+    all heads, even in an einsum, with ``bmm`` or ``baddbmm``.
+    """
 
     def __init__(self, is_scores: Callable[[Tensor], bool]) -> None:
         super().__init__()
@@ -167,7 +168,9 @@ class _Recorder(TorchFunctionMode):
 def recorded(
     model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, without_tables: bool = False
 ) -> Iterator[Recording]:
-    """Record all attention of ``model`` inside the block, and compute attention with zero weights.
+    """Record the queries, keys and scores of all attention of ``model`` inside the block.
+
+    Inside the block, the softmax of such scores returns zeros.
 
     Args:
         batch, length: the numbers of rows and tokens in the input; the length is None for pictures and sounds.
