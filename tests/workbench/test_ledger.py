@@ -197,7 +197,7 @@ def test_a_value_that_was_edited_by_hand_ends_in_a_sentence(
         ledger.add(RUN)
         ledger.add(replace(RUN, plan=replace(PLAN, seed=1)))
         ledger._db.execute("UPDATE cells SET detail = ? WHERE run = ? AND length = 64", (detail, PLAN.id))
-    with pytest.raises(StudyError, match=r"that posenc did not write|details of different lengths"):
+    with pytest.raises(StudyError, match=r"that posenc did not write|different numbers of test sequences"):
         print(open_study(tmp_path).verdicts)
     result = CliRunner().invoke(app, ["runs", str(tmp_path), *words])
     assert result.exception is None or isinstance(result.exception, StudyError), result.exception

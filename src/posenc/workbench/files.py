@@ -27,7 +27,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write each text atomically to the file in ``folder`` that its key names.
+    """Write texts to files in ``folder``, each atomically. The key of each text is the name of its file.
 
     A text may mention a path with bytes that are not UTF-8; these bytes are written as "?".
     """

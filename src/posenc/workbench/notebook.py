@@ -1,4 +1,4 @@
-"""Shows a study in a notebook: its runs, numbers and losses as data frames, and its figures."""
+"""Shows a study in a notebook: its runs, measured values and losses as data frames, and its figures."""
 
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,7 @@ class Opened:
 
     @cached_property
     def numbers(self) -> "pandas.DataFrame":
-        """A data frame with one row per measured number."""
+        """A data frame with one row per run, test length and measure, such as the accuracy."""
         return _frame(self._numbers)
 
     @cached_property
@@ -49,7 +49,8 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A data frame with one row per task and encoding: best axis values, measure by length, and verdict."""
+        """A data frame with one row per task and encoding. The columns have the best axis values, the measure at
+        each test length, and the verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {

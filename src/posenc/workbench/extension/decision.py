@@ -52,7 +52,8 @@ class Candidate:
         method: the method.
         losses: one row per document and one column per bucket of positions; NaN for positions that truncation
             drops.
-        plan: the plan of the fine-tune, whose id names the file of its weights; None without a fine-tune.
+        plan: the plan of the fine-tune; None without a fine-tune. The file of the tuned weights is named after the
+            plan's id.
         tokens: the loss of each token; None if each bucket has only its mean stored.
         window: for a tuned model, its losses as in ``Extension.window``.
         cut: a phrase for the part of the text that the candidate reads; empty for the whole text.
@@ -129,7 +130,7 @@ class Extension:
 
     @property
     def far(self) -> int:
-        """The number of buckets, at the end of the documents, that are compared: one trained length, or all buckets
+        """How many of the last buckets are compared: as many as there are within the trained length, or all buckets
         past the trained length if they are fewer."""
         return min(self.inside, self.length // self.width - self.inside)
 
@@ -159,14 +160,15 @@ class Extension:
 
     @property
     def cut(self) -> Candidate:
-        """The unchanged model, reading only the last trained length of the text."""
+        """The unchanged model on truncated text, of which only the last ``original_length`` tokens are left."""
         return self.cuts[self.unchanged]
 
     @cached_property
     def by_length(self) -> dict[Candidate, list[list[float]]]:
-        """For each candidate and each length in ``lengths``, the loss of every document just before this length.
+        """For each candidate, one list per length in ``lengths``, with one loss per document.
 
-        Each loss is a mean over one trained length, or over ``far`` buckets at the end of the documents.
+        A loss is a mean over the targets that end at this length: as many as the trained length has, or, in the
+        last list, those in the last ``far`` buckets.
         """
         table = {}
         for candidate in (*self.curves, *self.cuts.values()):
@@ -183,10 +185,10 @@ class Extension:
     def chosen(self) -> Candidate:
         """The candidate that is recommended.
 
-        Among equally cheap changes, the best has the lowest loss on the last positions. Another of them counts as
-        equally good if its loss exceeds the lowest loss by less than ``MARGIN``, even at the upper end of the
-        paired interval. Of the changes that count as equally good, the one that harms short texts least is chosen.
-        Any finite loss is better than a loss that is not finite.
+        Among equally cheap changes, the best has the lowest loss on the last positions. Another change counts as
+        equally good if the upper end of the paired interval for the difference of the two losses is below
+        ``MARGIN``. Of the changes that count as equally good, the one that harms short texts least is chosen. Any
+        finite loss is better than a loss that is not finite.
         """
         chosen = self.unchanged
         for change in CHANGES[1:]:
@@ -207,9 +209,10 @@ class Extension:
     def open(self) -> list[Candidate]:
         """The candidates that may be better than the chosen candidate by more than ``MARGIN``, cheapest first.
 
-        A candidate is in the list if two conditions are met. First, the interval of its loss minus the chosen
-        candidate's loss reaches −``MARGIN`` or is unknown. Second, its mean loss is the lower of the two; with
-        fewer than ``FEW`` documents, this is not required.
+        The list has every candidate for which two conditions hold. Both concern the difference *candidate's loss
+        minus chosen candidate's loss*. First, the lower end of the difference's interval is at most −``MARGIN``, or
+        the interval is unknown. Second, the mean difference is negative; with fewer than ``FEW`` documents, this is
+        not required.
         """
         few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
         gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}

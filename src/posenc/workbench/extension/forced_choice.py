@@ -32,8 +32,8 @@ class Sheet:
 
     Args:
         task: the name of the task in ``TASKS``.
-        number: the number of the text. In nine successive texts, each of the nine secret numbers, such as 1739,
-            belongs to every depth once.
+        number: the index of the text. ``tasks.toml`` lists nine secret numbers, such as 1739. Over nine successive
+            texts, each secret number is assigned to each depth exactly once.
     """
 
     task: str
@@ -48,7 +48,7 @@ class Sheet:
 
     @property
     def asked(self) -> list[tuple[str, list[str], str]]:
-        """The questions. Each is a triple of its text with ``{answer}``, its options, and the right option."""
+        """The questions, each a triple: text with the placeholder ``{answer}``, list of options, right option."""
         task = TASKS[self.task]
         cells = range(SENTENCES - 3 if task.get("last") else 0, SENTENCES)
         return [
@@ -91,7 +91,8 @@ class Sheet:
 
     @cached_property
     def _alike(self) -> list[list[int]]:
-        """The sentences of each group, as indices into ``sentences``."""
+        """For each of the three groups of sentences (see ``tasks.toml``), the indices of its sentences in
+        ``sentences``."""
         return [[cell for cell in range(SENTENCES) if self._group(cell) == group] for group in range(3)]
 
     def _frequent(self, group: int) -> str:

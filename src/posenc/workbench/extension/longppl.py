@@ -9,8 +9,9 @@ a key token if
 The LongPPL of a model is exp(mean loss of the model on key tokens). The short context of a block of ``stride``
 tokens begins ``short`` tokens before the block. The long context is the whole text before the token. The windows
 differ from those of the authors' code in two cases. If a document is longer than the evaluator's trained length,
-the evaluator reads windows of that length, and a long context has at least three quarters of it. If the trained
-length is less than four times the authors' short context, ``short`` is a quarter of the trained length.
+the evaluator reads windows of that length, and the long context of a later token has at least three quarters of the
+trained length. If the trained length is less than four times the authors' short context, ``short`` is a quarter of
+the trained length.
 """
 
 import hashlib
@@ -44,7 +45,7 @@ SHORT = 4096
 class Evaluator:
     """A model that picks key tokens. Compare LongPPL only between results with the same evaluator.
 
-    A long context has at most ``long`` tokens. ``method`` is the method with which the model reads, and ``rule``
+    A long context has at most ``long`` tokens. ``method`` applies the scaling in the model's own config. ``rule``
     holds the lengths of the contexts and the thresholds for key tokens.
     """
 

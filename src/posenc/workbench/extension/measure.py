@@ -2,7 +2,7 @@
 
 Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
 document gives the loss at every position, because a causal model sees only earlier tokens. The unchanged model and
-every tuned model also score the last targets with only the last trained length of context. A method must beat these
+every tuned model also score the last targets with no more context than in training. A method must beat these
 baselines to be chosen.
 """
 
@@ -45,9 +45,9 @@ class Request:
     Args:
         length: number of targets per document, rounded down to a multiple of a quarter of the trained length.
         documents: largest number of documents to score; a short text may contain fewer.
-        methods: the methods, which include ``"none"`` or ``"own"``.
+        methods: the methods to measure. One of them must be the unchanged model, ``"none"`` or ``"own"``.
         finetune: training steps of a fine-tune; 0 for none.
-        dtype, device: dtype and device of weights and activations, which are part of every plan.
+        dtype, device: dtype and device of weights and activations. Both values are part of every plan.
         positions: how positions are set in a fine-tune: ``"counted"`` for windows of up to four trained lengths at
             positions 0, 1, 2, …, or ``"pose"`` for windows of one trained length with positions drawn below
             ``length``.
@@ -211,7 +211,8 @@ class _Grid:
     by_token: bool
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """Create a method's candidate from its losses on whole and, if measured, on truncated documents."""
+        """Create the candidate of a method. ``cells`` has the losses on one full document each, then, if measured,
+        the losses on one truncated document each."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]

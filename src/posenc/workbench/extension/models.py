@@ -79,10 +79,10 @@ class StudyModel:
         return F.cross_entropy(logits, tokens[1:].to(logits.device), reduction="none").cpu()
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """Return the model's encoding for a request of this length, with this scaling in the layers
-        without a window, or in all layers if each has a window.
+        """Return the model's encoding with a new scaling, planned for a request of ``total_length`` tokens.
 
-        Angles are float32, as in pretrained models.
+        The scaling applies to the layers without sliding-window attention, or to all layers if each has it. None
+        removes their rotation. Angles are float32, as in pretrained models.
         """
         return self.model.encoding.with_scaling(
             None if scaling is None else planned(scaling, total_length), "float32"
@@ -117,7 +117,8 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     seed.
 
     Raises:
-        StudyError: there is no run of rotary on bytes, its weights are missing, or it was trained on another text.
+        StudyError: the study has no run with a rotary encoding and text read as bytes, the run's weights are
+            missing, or it was trained on another text.
     """
     known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
@@ -155,7 +156,10 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
 
 
 def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study of posenc compare") -> "Pretrained":
-    """Open the model in a Hugging Face folder or a .gguf file; the error for other paths also names ``other``."""
+    """Open the model in a Hugging Face folder or a .gguf file.
+
+    ``other`` says, in the error for any other path, what else the caller accepts.
+    """
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
             f"no model at {str(path)!r}; pass {other}, a Hugging Face folder with its config.json, or a .gguf file"

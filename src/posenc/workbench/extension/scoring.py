@@ -39,10 +39,10 @@ class Scoring(Identified):
 
     Args:
         model: identity of the weights.
-        method: name of the method; ``"cut"`` is the unchanged model on the last trained length only.
+        method: name of the method; ``"cut"`` is the unchanged model on truncated text.
         scaling: the scaling's values as JSON.
         text_sha256: hash of the text that contains the documents.
-        documents: numbers of the documents.
+        documents: indices of the documents.
         length: number of scored targets in a document, which are all tokens except the first.
         buckets: number of buckets per document; losses are averaged within a bucket.
         dtype, device: dtype and device of weights and activations.
@@ -92,11 +92,12 @@ def batch(span: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringJob(Job):
-    """A scoring plan with its model and the function that computes its numbers.
+    """A scoring plan with its model and the function that computes the values to store.
 
     Args:
-        rows: a function of the model and a progress callback. The function returns rows of numbers: one row per
-            document for the first of the plan's ``contexts``, then the same for the second context, if any.
+        rows: a function of the model and a progress callback. The function returns rows of losses, or of 1 for key
+            tokens and 0 for others: one row per document for the first of the plan's ``contexts``, then one row per
+            document for the second context, if any.
         practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
             ``folder/<plan id>.safetensors``.
     """
@@ -113,7 +114,7 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score the documents in this process. Each cell stores the row of numbers for one context and document."""
+        """Score the documents in this process. Each cell stores the row of one context and document."""
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:

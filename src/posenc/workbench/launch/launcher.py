@@ -22,7 +22,8 @@ NAMES = ("local", "ray", "in-process")
 
 
 def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
-    """Return the launcher with this name. Only the local launcher uses ``workers``; Ray fills its cluster."""
+    """Return the launcher with this name. Only the local launcher accepts ``workers``; Ray runs as many jobs at a
+    time as fit on its cluster."""
     one_of("launcher", name, NAMES)
     if workers is not None and name != "local":
         raise InvalidArgument(f"workers={workers} applies only to --launcher local; omit it with --launcher {name}")

@@ -35,7 +35,7 @@ class Local:
         workers: the number of parallel processes; by default the number that the cores or accelerators allow.
         requirements: the threads and accelerators of every run.
 
-    ``devices`` has one string per process: CUDA's names of its accelerators, or an empty string for the CPU.
+    ``devices`` has one string per process: its value of ``CUDA_VISIBLE_DEVICES``, or an empty string for the CPU.
     """
 
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
@@ -112,7 +112,7 @@ class _Running:
 
 
 def _shares(gpus: float) -> list[str]:
-    """Return one string per worker: CUDA's names of the accelerators that the worker uses.
+    """Return the value of ``CUDA_VISIBLE_DEVICES`` for each worker.
 
     ``gpus`` is the number of accelerators that every run needs, or the share of one accelerator.
     """

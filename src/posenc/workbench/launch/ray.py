@@ -30,7 +30,9 @@ QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
 
 
 class Ray:
-    """Runs jobs on the cluster of ``ray start`` or ``RAY_ADDRESS``, or in this process's Ray session.
+    """Runs jobs in the Ray session of this process, if one is open, or else on an existing cluster.
+
+    The cluster is the one at ``RAY_ADDRESS`` or the one that ``ray start`` has started on this machine.
 
     A run waits until a machine has enough free cores and GPUs, and sees only the GPUs that Ray assigns to it. Every
     machine needs the same Python and packages as the driver, except posenc, which Ray ships.

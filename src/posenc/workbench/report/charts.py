@@ -93,7 +93,8 @@ def by_depth(result: TaskResult) -> View | None:
 
 
 def _mean(row: Row, length: int, measure: str) -> Tensor | None:
-    """Return the details of a measure, averaged over seeds; None if no run has them."""
+    """Return the ``detail`` of a measure's cells, such as the loss by position, averaged over seeds; None if no run
+    has such a cell."""
     details = [cell.detail for run in row.runs if (cell := run.cell(length, measure))]
     return torch.tensor(details).mean(0) if details else None
 

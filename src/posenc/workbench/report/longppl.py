@@ -36,14 +36,15 @@ def answer(extension: Extension) -> str:
 
 
 def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
-    """Return the numbers in a method's row, with an interval for the last number."""
+    """Return the three values of a method under the headings of ``heads``, each with its interval as text. Only the
+    difference from the unchanged model has an interval."""
     gap = each.to_unchanged
     change = "–" if math.isnan(gap.mean) else signed(gap.mean)
     return (fixed(each.value), ""), (fixed(each.beyond), ""), (change, ends(gap))
 
 
 def heads(extension: Extension) -> Sequence[str]:
-    """Return the headings of the columns with numbers."""
+    """Return the headings of the columns that ``cells`` fills."""
     return "LongPPL", f"past {count(extension.original_length)}", "to no change, in nats"
 
 

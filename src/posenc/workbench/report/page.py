@@ -26,8 +26,8 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
     Args:
         command: the command as typed.
-        ran: the software versions with which the numbers were computed, as the JSON string in ``Run.versions``; by
-            default the current versions.
+        ran: the software versions with which the page's results were computed, as the JSON string in
+            ``Run.versions``; by default the current versions.
     """
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
@@ -38,7 +38,8 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
 
 def picture(view: View, name: str) -> dict[str, Any]:
-    """Return a view in the form that a page needs: a title, a scene for the script, and tables of its numbers."""
+    """Return a view as a page's template needs it: its title, the data from which the page's script draws it, and
+    tables of the drawn values."""
     return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}
 
 

@@ -1,4 +1,4 @@
-"""Tables and progress for a terminal with 80 columns, which are also readable without colour or in a file."""
+"""Tables and progress bars for a terminal with 80 columns. They are also readable without colour or in a file."""
 
 import time
 from collections.abc import Iterable, Iterator

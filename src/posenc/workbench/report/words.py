@@ -1,4 +1,7 @@
-"""Describes a study in words: its numbers for tables and pages, and sentences about which encodings hold."""
+"""Describes a study in words: its values as text for tables and pages, and sentences that say which encodings hold.
+
+An encoding holds if it is hardly worse at the longest test length than at the trained length; see ``results.LOST``.
+"""
 
 import json
 import math
@@ -69,7 +72,7 @@ def best_values(result: TaskResult) -> str:
 
 
 def measured(result: TaskResult, interval: Interval | None) -> str:
-    """Return a loss as a perplexity, an accuracy unchanged, or a dash for a missing value."""
+    """Return a measured value as text. A loss is shown as a perplexity, and a missing value as a dash."""
     if interval is None:
         return NOTHING
     return perplexity(interval.mean) if result.task.measure == "loss" else f"{interval.mean:.3f}"
@@ -129,14 +132,15 @@ def seconds(value: float) -> str:
 
 
 def unit(result: TaskResult) -> str:
-    """Return the measure and the unit of the table's numbers."""
+    """Return what a table of the results shows, in which unit, and whether lower or higher is better."""
     if result.task.measure == "loss":
         return f"perplexity per {result.unit}, lower is better"
     return "share of right answers, higher is better"
 
 
 def answer(results: Sequence[TaskResult]) -> str:
-    """Summarise the study in one sentence: which encodings hold on which task."""
+    """Summarise the study: for each task, say which encodings hold, and which reads best within the trained
+    length."""
     if not results:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
@@ -162,7 +166,10 @@ def _inside(result: TaskResult) -> str:
 
 
 def verdict(result: TaskResult) -> str:
-    """Describe which encodings hold, which are undecided, and which hold but are worse at the trained length."""
+    """Say which encodings hold up to the longest length, and for which this is undecided.
+
+    An encoding that holds, but is much worse at the trained length than the best encoding, is listed separately.
+    """
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         some = any(row.converged[0] for row in result.rows)
@@ -194,8 +201,8 @@ def _at_trained(result: TaskResult, row: Row) -> str:
 
 
 def _nearest(result: TaskResult) -> str:
-    """Name the encoding that comes nearest to the gate at the trained length, with the gate and the chance
-    level."""
+    """Name the encoding that, at the trained length, comes nearest to the task's gate, and state the gate and, for
+    an accuracy, the chance level; see ``Criteria``."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:

@@ -81,7 +81,7 @@ def check_room(
 def check_disk(wanted: int, folder: Path, count: int, what: str) -> None:
     """Raise a ``StudyError`` if ``folder``'s disk has fewer than ``wanted`` free bytes.
 
-    The error names ``count`` and ``what``, such as 3 and "run".
+    The error says what needs the space: "3 runs", for example, if ``count`` is 3 and ``what`` is "run".
     """
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(existing).free

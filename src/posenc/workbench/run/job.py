@@ -19,7 +19,7 @@ class Progress:
         work: the number of training steps or of scored tokens.
         first: the number of the first step in ``curve``. A run that resumes from its state reports all earlier
             losses again, from step 0.
-        curve: the losses of these steps.
+        curve: the losses of step ``first`` and the following steps; empty if the job reports no losses.
     """
 
     run: str
@@ -73,9 +73,9 @@ class Failure:
 
     @classmethod
     def of(cls, plan: Identified, error: BaseException) -> "Failure":
-        """Return the failure of a plan with this error.
+        """Create the failure of ``plan``, which ``error`` caused.
 
-        The reason is the error's message, with the class of the error before it unless that is a ``PosencError``.
+        The reason is the error's message. Unless the error is a ``PosencError``, the name of its class comes first.
         """
         ours = isinstance(error, PosencError)
         message = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")

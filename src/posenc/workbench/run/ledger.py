@@ -4,16 +4,16 @@ Schema, version 3:
 
     meta   key, value                                  the schema version
     runs   id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict    one row per plan id
-    cells  run, length, measure, value, count, detail, note                           the run's numbers
-    steps  run, first, losses, tokens, seconds, norms, validation    losses and gradient norms, a float32 per step;
-                                                       the number of the first of these steps; and validation
-                                                       losses as float64 pairs (step, loss); unfinished runs have
-                                                       rows too
+    cells  run, length, measure, value, count, detail, note    the fields of ``Cell``, one row per cell
+    steps  run, first, losses, tokens, seconds, norms, validation    one row per progress report, also of unfinished
+                                                       runs: the number of its first step, the losses of its steps
+                                                       (float32), the tokens read and the time taken, gradient norms
+                                                       (float32), and pairs (step, validation loss) (float64)
 
 Views for any program that reads SQLite (not part of the schema version):
 
     settings   one row per finished run, with task, encoding, seed, cost, result, and all settings of its plan
-    numbers    one row per measured number, with the task, encoding and seed of its run
+    numbers    one row per cell of a finished run, without its detail, and with the run's task, encoding and seed
 """
 
 import json
@@ -93,8 +93,8 @@ class Ledger(AbstractContextManager["Ledger"]):
     """The runs of one study, stored in ``ledger.sqlite`` in its folder.
 
     Args:
-        folder: the study's folder, which is created if it does not exist. A folder that was created is deleted
-            again if a ``PosencError`` ends the study before any run has reported a loss.
+        folder: the study's folder. With ``write``, a missing folder is created; it is deleted if a ``PosencError``
+            then ends the study before any run has reported a loss.
         write: whether to open the ledger for writing, which only one process at a time may do.
 
     Raises:
@@ -285,7 +285,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
     def _prepare(self, write: bool) -> None:
-        """Create missing tables and the views, or temporary views if the ledger is only read.
+        """Create missing tables, and replace the views. If ``write`` is False, create only temporary views.
 
         A ledger of another version is refused and not changed.
         """

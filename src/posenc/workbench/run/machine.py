@@ -19,13 +19,13 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 @cache
 def versions() -> str:
-    """Return, as JSON, the versions of Python, torch and posenc, all of which affect a run's numbers."""
+    """Return, as JSON, the versions of Python, torch and posenc, all of which affect a run's results."""
     return json.dumps({"posenc": __version__, "torch": torch.__version__, "python": platform.python_version()})
 
 
 @cache
 def hardware(device: str = "cpu") -> str:
-    """Return the name of the processor, with its cores and threads, or of the accelerator."""
+    """Return the name of the accelerator; for a CPU, its name with the number of cores and of threads per run."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""The plan of a run: everything that determines the run's numbers. A hash of the plan is its id."""
+"""The plan of a run: everything that determines the run's results. A hash of the plan is its id."""
 
 import hashlib
 import json
@@ -14,8 +14,8 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 4
-"""The version of the computation. Raise this number when a change of code alters a plan's results, or when a
-default changes."""
+"""The version of the computation. Increase it when a change of code alters a plan's results, or when a default
+changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +28,15 @@ class Identified(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name of the plan in messages."""
+        """The name by which messages call the plan."""
 
     @cached_property
     def id(self) -> str:
         """A hash of all values that differ from their defaults, as sixteen hexadecimal digits.
 
         If a field is added or removed later, plans in which this field has its default value keep their id. The
-        hash always contains ``numerics``, which must be raised when a default changes; see ``NUMERICS``.
+        hash always covers ``numerics``, the version of the computation, which must be increased when a default
+        changes; see ``NUMERICS``.
         """
         defaults = {each.name: each.default for each in fields(self)}
         differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
@@ -118,17 +119,20 @@ class Plan(Identified, Model, Training):
 
 @dataclass(frozen=True)
 class Cell:
-    """One measured number of a run: one measure at one test length.
+    """One measured value of a run: one measure at one test length.
 
     Args:
-        measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per target of whole windows),
-            ``"accuracy"`` (share of right answers), ``"refused"`` (the encoding does not support this length;
-            ``note`` has the reason), ``"chance"`` and ``"gate"`` (the fields of ``Criteria``, at the trained
-            length).
-        value: the number; NaN for ``"refused"``.
+        measure: ``"loss"`` (nats per target, on the targets that tests of all lengths share), ``"window_loss"``
+            (nats per target, on all targets of the test windows), ``"loss_by_position"`` (nats per target, in the
+            last 64 positions), ``"accuracy"`` (share of right answers), ``"accuracy_by_depth"`` (the accuracy
+            again, with other values in ``detail``), ``"exact_match"`` (share of sequences with only right answers),
+            ``"refused"`` (the encoding does not support this length; ``note`` has the reason), or ``"chance"`` or
+            ``"gate"`` (these fields of the task's ``Criteria``, stored at the trained length). For a document that
+            ``posenc extend`` scores, the measure is its number, as in ``"document 3"``.
+        value: the measured value; NaN for ``"refused"``.
         count: the number of targets or answers from which the value was computed.
-        detail: the numbers for paired statistics, such as the loss of each block, the loss by position, or the
-            share of right answers for each sequence or for each tenth of the depth.
+        detail: finer values of the same measure, such as the loss of each test window or in each 64 positions, or
+            the share of right answers in each sequence or for answers in each tenth of the sequence.
     """
 
     length: int

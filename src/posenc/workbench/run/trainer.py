@@ -1,4 +1,4 @@
-"""Trains a model step by step, and reports every loss. A resumed run gives the same numbers as an uninterrupted
+"""Trains a model step by step, and reports every loss. A resumed run gives the same losses as an uninterrupted
 run."""
 
 import math
@@ -46,15 +46,15 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place. A run that is killed and resumed from its state file gives the same numbers as an
-    uninterrupted run.
+    """Train ``model`` in place. A run that is killed and resumed from its state file gives the same losses and
+    weights as an uninterrupted run.
 
     Training stops early, with a verdict, if the loss is NaN or stays far above the first loss.
 
     Args:
         run: the plan's id, for reports.
         path: the file of the training state; None to store no state.
-        work: the amount of work in one step, in the unit of progress reports.
+        work: how much one step adds to ``Progress.work``: 1, or the number of tokens that the step reads.
         validate: a function that returns the loss on held-out sequences, and does not affect training.
     """
     parameters = list(model.parameters())
@@ -164,9 +164,10 @@ class _Watch:
 
 
 def _judged(losses: Sequence[float], first: int) -> tuple[int, str]:
-    """Return how many losses to keep from step ``first`` on, and the reason if training has diverged.
+    """Judge the losses of step ``first`` and later steps; ``losses`` begins at step 0.
 
-    If training has not diverged, all losses are kept, and the reason is an empty string.
+    Return how many of the judged losses to keep, and a message if training has diverged. If it has not, all are
+    kept, and the message is empty.
     """
     for step in range(first, len(losses)):
         value, last = losses[step], losses[max(0, step + 1 - FOR) : step + 1]

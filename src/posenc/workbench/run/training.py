@@ -29,7 +29,7 @@ HELD_OUT = 8
 DEPTHS = 10
 """The number of parts of a sequence for which accuracies are reported."""
 BUCKETS = 64
-"""The number of positions whose losses are averaged into one point of the loss curve."""
+"""The number of neighbouring positions whose losses are averaged in the loss by position."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +90,11 @@ def encoding(plan: Plan) -> Encoding:
     longest test. Frequencies that change during a request would not match the keys that are already cached.
 
     Raises:
-        StudyError: the plan was made for another version of the numerics, whose defaults may differ.
+        StudyError: the plan was made with another version of the computation, in which defaults may differ; see
+            ``NUMERICS``.
     """
     if plan.numerics != NUMERICS:
-        trained = f"{plan.name} was trained with version {plan.numerics} of the numerics"
+        trained = f"{plan.name} was trained with version {plan.numerics} of posenc's computations"
         raise StudyError(f"{trained}, but this posenc has version {NUMERICS}; run posenc compare again")
     return catalogue.encoding(
         plan.encoding,
@@ -161,8 +162,8 @@ def _loss(model: nn.Module, batch: Batch) -> Tensor:
 def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
     """Test the model at every length, and return the cells.
 
-    If the encoding refuses a length, the cell for that length contains the reason. If a test's grid is larger
-    than the trained grid, tables are resized if possible.
+    If the encoding refuses a length, the cell for that length contains the reason. For a test on a larger grid than
+    in training, learned position tables are resized if the encoding has a way to resize them.
     """
     test = _loss_cells if task.measure == "loss" else _accuracy_cells
     cells: list[Cell] = []
@@ -178,7 +179,10 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
 
 
 def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
-    """Measure the loss on fixed targets (with the loss of each block), on whole windows, and by position."""
+    """Measure the loss on the targets that windows of every length share, on all targets, and by position.
+
+    The shared targets at the end of one window are a block; the first loss is also stored for each block.
+    """
     losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
     targets = losses[:, -min(TARGETS, task.train_length) :]  # those that windows of every length have
     blocks = targets.mean(1)
@@ -201,7 +205,8 @@ def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
 
 
 def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
-    """Measure the share of right answers overall, per sequence, and, if the task has depths, by depth."""
+    """Measure the share of right answers overall, per sequence, and, if batches have depths (see ``Batch.depth``),
+    by the depth of the answer."""
     shares: list[Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, task, length, count):

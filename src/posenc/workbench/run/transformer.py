@@ -93,8 +93,8 @@ class Transformer(nn.Module):
 
     Args:
         config: the settings of the model; ``tied`` has no effect unless ``outputs`` equals ``vocabulary``.
-        encoding: any encoding, including ``Layers``. The encoding is placed once per forward pass. An encoding that
-            declares ``per_layer`` gets one module per layer.
+        encoding: any encoding, including ``Layers``. ``Encoding.at`` is called once per forward pass, for all
+            layers. An encoding that declares ``per_layer`` gets one module per layer.
         vocabulary: the number of distinct input tokens.
         outputs: the number of outputs per position; by default the vocabulary.
         causal: whether a position attends only to itself and earlier positions.
@@ -117,8 +117,10 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """Return the model for a grid of this size, with the same weights, or this model itself if no table needs
-        to grow."""
+        """Return a model with the same weights, whose position tables are resized for a grid of this size.
+
+        If no table needs to grow, return this model itself.
+        """
         encoding = self.encoding.enlarged(*places) if places else self.encoding
         if encoding is self.encoding:
             return self

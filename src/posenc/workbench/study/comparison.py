@@ -1,4 +1,4 @@
-"""Compares the encodings of a study: finds the plans without a run, runs these plans, and collects all results."""
+"""Compares the encodings of a study: finds the plans that have no run yet, runs them, and collects all results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -12,7 +12,7 @@ from posenc.workbench.study.study import Study, settings_of
 
 @dataclass(frozen=True)
 class Preset:
-    """A named study with its purpose and its cost, which is measured or computed from measured seconds per step."""
+    """A named study, its purpose, and its measured or estimated cost."""
 
     study: Study
     purpose: str
@@ -136,7 +136,7 @@ def read_study(
     """Read a study from a preset, a TOML file that overrides it, and options that override both.
 
     Args:
-        preset: the name of the preset; by default the preset that the file names, or quick.
+        preset: the name of the preset; by default the value of ``preset`` in the file, or else ``"quick"``.
         config: a TOML file with settings as keys. Paths are relative to the folder of this file.
         options: settings by name. Strings are parsed as on the command line; None keeps a setting unchanged.
 

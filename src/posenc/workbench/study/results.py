@@ -41,15 +41,16 @@ class Row:
     """The results of one encoding on one task.
 
     Args:
-        values: the loss (nats per fixed target) or the accuracy, by length.
-        windows: the loss over whole windows by length, as papers report it; empty for accuracies.
+        values: the accuracy by length, or the loss by length in nats per target, on the targets that all lengths
+            share.
+        windows: the loss by length on all targets of the test windows, as papers report it; empty for accuracies.
         converged: the number of runs that passed the task's gate at the trained length, and the number of all runs.
         diverged: the number of runs that were stopped because their loss diverged.
         refusal: the reason if the encoding has no value past some length, else an empty string.
         not_finite: the lengths at which the loss of a run is NaN or infinite; these lengths have no value.
         to_best: the paired difference from the best row at the longest length; None if there is no such difference.
-        lost: how much worse the measure is than at the trained length, for each longer length. Losses are paired
-            over seeds and blocks of text; accuracies are compared as shares.
+        lost: how much worse the measure is than at the trained length, for each longer length. Losses are paired by
+            seed and block of text. Accuracies are paired by seed only, since each length has its own sequences.
         at: the values of the study's axes by setting; empty if there are no axes.
         runs: the runs from which the results were computed.
     """
@@ -138,7 +139,7 @@ class TaskResult:
         return "worse" if change.low > self.limit(row) else "undecided"
 
     def limit(self, row: Row) -> float:
-        """Return how much worse the measure of a row may get if the row is to hold.
+        """Return by how much the measure of a row may worsen past the trained length for the row to hold.
 
         The limit is in nats for losses, and a share of right answers for accuracies.
         """
@@ -158,7 +159,7 @@ class TaskResult:
         return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
 
     def best(self, length: int) -> Row | None:
-        """Return the only row that may be best at a length; see ``leaders``.
+        """Return the best row at a length, if ``leaders`` has only this row.
 
         Return None if several rows may be best, or if only one row is ranked, so that there is nothing to compare.
         """
@@ -197,8 +198,8 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     sizes = {(cell.length, cell.measure): len(cell.detail) for run in runs for cell in run.cells}
     if any(len(cell.detail) != sizes[cell.length, cell.measure] for run in runs for cell in run.cells):
         raise StudyError(
-            f"runs of {criteria.name} have details of different lengths, so they were not tested on the same "
-            "sequences; restore a copy of the ledger, or use another folder"
+            f"runs of {criteria.name} have results for different numbers of test sequences, so they cannot be "
+            "compared; restore a copy of the ledger, or use another folder"
         )
     axes = [axis for axis in AXES if len({getattr(run.plan, axis) for run in runs}) > 1]
     groups: dict[tuple[Any, ...], list[Run]] = {}
@@ -299,9 +300,10 @@ def _means(cells: Sequence[Cell]) -> list[float]:
 
 
 def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:
-    """Return the mean of a measure at a length, and an interval that covers seeds and test sequences.
+    """Return the mean of a measure at a length, with an interval for the variation over seeds and test sequences.
 
-    The test sequences are blocks of text for a loss. Return None if no run has a value or a value is not finite.
+    For a loss, blocks of text take the place of test sequences. Return None if no run has a value or a value is not
+    finite.
     """
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):

@@ -104,10 +104,10 @@ def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interv
 def together(one: Interval, other: Interval) -> Interval:
     """Combine two intervals with independent errors into one interval (MOVER, Zou and Donner 2008).
 
-    The result has the mean of ``one``. The distance of its upper end from the mean is √(a² + b²), where a and b are
-    the same distances in the two intervals; the lower end is computed likewise. The joint variation of seeds and
-    blocks is counted twice, so the interval of ``crossed`` is slightly too wide. If one of the two intervals has no
-    spread, the other is returned.
+    The result has the mean of ``one``. Its upper end is √(a² + b²) above this mean, where a and b are the distances
+    from mean to upper end in ``one`` and in ``other``; the lower end is computed likewise. The joint variation of
+    seeds and blocks is counted twice, so the interval of ``crossed`` is slightly too wide. If one of the two
+    intervals has no spread, the other is returned.
     """
     if math.isnan(other.low):
         return one
@@ -140,10 +140,10 @@ class EffectiveLength:
         low: the length computed in the same way from the upper ends of the intervals, so that at all lengths up to
             ``low``, the whole interval is within the limit.
         high: the longest measured length at which the lower end of the interval is within the limit. The true
-            length lies between ``low`` and ``high`` with 95% confidence, because each end is wrong in at most 2.5%
-            of cases. ``low`` is too large only if, at the first length that is truly past the limit, the true value
-            is above the interval. ``high`` is too small only if, at the true length, the true value is below the
-            interval.
+            effective length lies between ``low`` and ``high`` with 95% confidence, because each end is wrong in at
+            most 2.5% of cases. If ``low`` is too large, then the interval lies below the true value at the first
+            length past the true effective length. If ``high`` is too small, then the interval lies above the true
+            value at the true effective length.
         at_least: whether the measure stays within the limit up to the longest measured length.
         undecided: whether there are fewer than ``FEW`` documents.
     """

@@ -29,8 +29,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     """A study, which trains every encoding on every task with every seed and every combination of axis values.
 
     The groups of settings declare each setting with its unit and range. A setting of ``ByTask`` is one value for
-    all tasks, or a table by task such as ``{"language": 1500}``; tasks that are not in the table use their own
-    values. A model or training setting with a list of values is an axis.
+    all tasks, or a table by task such as ``{"language": 1500}``; a task that is missing from the table uses its
+    default. A model or training setting with a list of values is an axis.
 
     Raises:
         InvalidArgument: a value has the wrong type or is out of range, or two settings contradict each other.
@@ -90,7 +90,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
 
     @property
     def source(self) -> Source:
-        """The source of the text."""
+        """The text files and the tokenizer that the settings name."""
         return Source(text=self.text, tokenizer=self.tokenizer, vocabulary=self.vocabulary)
 
     def of(self, name: str, task: str) -> Any:
@@ -101,7 +101,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     def portions(self, task: str) -> dict[str, Any]:
         """Return the steps, batch, learning rate and trained length of one task.
 
-        By default, these are the task's own values.
+        Values that the study does not set are the defaults of the task's class.
         """
         names = ("steps", "batch", "learning_rate", "train_length")
         portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}

@@ -1,4 +1,4 @@
-"""Loads the trained weights of runs, as language models or as learned tables together with their initial values."""
+"""Loads the trained weights of runs: language models, or learned position tables with their initial values."""
 
 from pathlib import Path
 
@@ -50,8 +50,8 @@ def language_models(study: Path) -> dict[str, Transformer]:
 
 
 def newest_table(study: Path, name: str) -> tuple[Plan, Float[Tensor, "P C"], Float[Tensor, "P C"]] | None:
-    """Return the plan of a task's newest run with a learned table, and this table before and after training; None
-    if there is no such run."""
+    """Return the plan of the newest run on the task ``name`` whose encoding is a learned table of positions, and
+    this table before and after training; None if there is no such run."""
     with Ledger(study) as ledger:
         plans = [r.plan for r in ledger.runs() if r.plan.task == name and _has_table(r.plan.encoding)]
     if not plans:

@@ -50,8 +50,8 @@ class Addition(DrawnTask):
     def digits(self, length: int) -> int:
         """Return the largest n for which the addition of n-digit numbers fits into ``length`` input tokens.
 
-        Two numbers, two signs and a sum of n + 1 digits are 3n + 3 tokens, or 6n + 4 with a hint before each digit.
-        The last of these tokens is predicted but is not an input.
+        Two numbers of n digits, ``+``, ``=`` and a sum of n + 1 digits have 3n + 3 tokens, or 6n + 4 with a hint
+        before each digit. The last of these tokens is predicted but is not an input.
         """
         return (length - 3) // 6 if self.hinted else (length - 2) // 3
 

@@ -1,8 +1,8 @@
 """The tasks ``copying`` and ``reverse``: repeat a sequence after a separator, forwards or backwards.
 
-Every token of the copy is scored, given the tokens before it. Symbols occur several times, so the model must find
-the next symbol to copy by its position. The tasks are from Kazemnejad et al. 2023 (arXiv 2305.19466) on length
-generalisation.
+Every token of the copy is scored, given the tokens before it. Symbols may repeat, so the last copied symbol
+does not show where to continue: the model must use positions. The tasks are from Kazemnejad et al. 2023 (arXiv
+2305.19466) on length generalisation.
 """
 
 from typing import ClassVar

@@ -2,8 +2,9 @@
 
 Test windows of every length end at the same positions in the validation text, and their last ``TARGETS`` bytes
 (fewer if the trained length is shorter) are the fixed targets. Since all lengths have the same targets, a change of
-the loss with the length comes from the model and not from the text. The mean loss over whole windows, which
-papers report, falls with the length for a further reason: on average, its targets have more context.
+their loss with the length comes from the model and not from the text. Papers report the mean loss over all targets
+of a window instead. This loss falls with the length even if the model does not use distant context, because a
+smaller share of the targets has little context.
 """
 
 from collections.abc import Iterator
@@ -95,8 +96,8 @@ def _token_loss(text: Text) -> float:
 def _pair_loss(text: Text) -> float:
     """Return the loss, in nats per token, of a model that predicts a token only from the token before it.
 
-    The model counts how often each pair of tokens occurs in the training text. A trained model must have a lower
-    loss. Only pairs that occur are stored, so that the counts for any vocabulary fit into memory.
+    The model counts how often each pair of tokens occurs in the training text. A trained model with a higher loss
+    does not pass the gate. Only pairs that occur are stored, so that the counts for any vocabulary fit into memory.
     """
     size = text.tokens.vocabulary
     dtype = torch.int32 if size**2 < 2**31 else torch.int64

@@ -20,8 +20,11 @@ POWER = 0.01
 
 
 class MQAR(DrawnTask):
-    """A sequence has four pairs and four questions. The chance level is 1/16; guessing one of the four values
-    scores 1/4."""
+    """A sequence has four pairs and four questions.
+
+    The chance level of 1/16 is for guessing among all 16 values. A model that guesses among the four values in the
+    sequence scores at least 1/4, so it is above chance without having learned the task.
+    """
 
     question = "four keys and their values, then the keys in noise: which value belongs to each?"
     shortest: ClassVar[int] = 4 * PAIRS

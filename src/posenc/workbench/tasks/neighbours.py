@@ -1,5 +1,7 @@
-"""The task ``neighbours``: every cell of a grid asks for the symbol on one side, which can be found only by its
-position."""
+"""The task ``neighbours``: every cell of a grid asks for the symbol in the cell above, below, left or right.
+
+The model can find this neighbour only by position.
+"""
 
 from math import isqrt
 from typing import ClassVar
@@ -18,8 +20,8 @@ SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 class Neighbours(DrawnTask):
-    """A token is a symbol and a side; the answer is the symbol of the neighbour on that side. Grids may have any
-    size."""
+    """Each token stands for a symbol and a side. Its answer is the symbol of the neighbouring cell on that side.
+    Grids may have any size."""
 
     question = "every cell of a grid asks: which symbol is above, below, left or right?"
     train_length: int = 64

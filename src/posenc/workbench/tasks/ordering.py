@@ -2,7 +2,8 @@
 answer.
 
 Half of the sequences ascend, a quarter are random, and a quarter ascend except for one swap of neighbours, because
-random sequences alone would be easy negatives. Symbols repeat, so the length reveals nothing about the answer.
+random sequences alone would be easy negatives. Symbols may repeat, so a sequence of any length can ascend, and the
+length reveals nothing about the answer.
 """
 
 from typing import ClassVar

@@ -12,7 +12,7 @@ NEEDLES = 4
 
 
 class Recent(Needle):
-    """The answer at the final question mark is the index of the nearest value."""
+    """The last token is a question mark. Its answer is the last of the four values, as an index."""
 
     question = "four values are hidden in noise: which comes last? (needs order)"
     steps: ClassVar[int] = 1000

@@ -2,8 +2,8 @@
 
 The word problem of a non-solvable group is complete for NC1, and transformers of fixed depth compute at most TC0
 (Liu et al. 2022, "Transformers Learn Shortcuts to Automata", arXiv 2210.10749; Merrill et al. 2024, "The Illusion
-of State in State-Space Models", arXiv 2404.08819). No encoding should hold past the trained length; if an encoding
-seems to hold, the study is faulty.
+of State in State-Space Models", arXiv 2404.08819). No encoding should keep its accuracy past the trained length; if
+an encoding seems to, the study is faulty.
 """
 
 from functools import cache

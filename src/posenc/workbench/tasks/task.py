@@ -84,7 +84,7 @@ class Criteria:
 class Task(Criteria, ABC):
     """A task on which a small decoder is trained at lengths up to ``train_length`` and tested at longer lengths.
 
-    A study sets ``name``.
+    Subclasses need not set ``name``, because ``tasks.task`` sets it when it creates a task.
     """
 
     name: str = ""

@@ -72,8 +72,8 @@ class Text:
 class Source(TextSettings):
     """The files of a text and its tokenizer.
 
-    The default text is posenc's documentation as of 2026-11-23, which is the same in every version of posenc. A
-    ``bpe`` tokenizer is trained on the training part.
+    The default text is a copy of posenc's documentation from 2026-11-23. Later versions of posenc have the same
+    copy. A ``bpe`` tokenizer is trained on the training part.
     """
 
     def load(self, say: Callable[[str], object] = str) -> Text:
@@ -221,7 +221,8 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
 
 
 def _cache() -> Path:
-    """Return the folder for texts in ``$POSENC_CACHE`` or in the user's cache folder, with symbolic links resolved.
+    """Return the folder of the cached texts, with symbolic links resolved. It is ``texts`` in ``$POSENC_CACHE``, or
+    ``posenc/texts`` in the user's cache folder.
 
     If the user has no home folder, as in some containers, the folder is a temporary one.
     """
