@@ -1,4 +1,4 @@
-"""Aliases of posenc's names, and the words that papers, authors and models use for the same things."""
+"""Aliases, which posenc accepts as names, and other words for posenc's names, which error messages recognise."""
 
 ALIASES = {"rope": "rotary"}
 """Alternative names that are accepted, each with the name for which it stands."""

@@ -12,8 +12,8 @@ Kind = TypeVar("Kind", bound="Pytree")
 
 
 class Fact:
-    """Facts about the values of tensors. All instances of this class compare equal, so that a compiler does not
-    recompile for new facts.
+    """A value computed from the contents of tensors, with weak references to these tensors. All instances of this
+    class compare equal, so that a compiler does not recompile when the value changes.
     """
 
     def __init__(self, value: object, tensors: Iterable[Tensor] = ()) -> None:
@@ -23,7 +23,7 @@ class Fact:
         return Fact, (self.value,)
 
     def is_of(self, tensors: list[Tensor]) -> bool:
-        """Return whether the value was computed from exactly these tensor objects."""
+        """Return whether ``self.value`` was computed from exactly these tensor objects."""
         return [id(x) for x in tensors] == [id(known()) for known in self.tensors]
 
     def __eq__(self, other: object) -> bool:

@@ -37,12 +37,12 @@ def line(name: str, paper: Paper) -> str:
 
 @lru_cache
 def text(name: str, paper: Paper) -> str:
-    """Return the colour of a line's label, which has the line's hue and is dark or light enough to read."""
+    """Return the colour of a line's label: the line's colour, made dark or light enough to read."""
     return readable(LINES[name], paper.paper, TEXT)
 
 
 def readable(colour: str, paper: str, least: float) -> str:
-    """Return the colour with this hue and the nearest lightness that has at least this contrast with ``paper``."""
+    """Make ``colour`` darker or lighter until its contrast with ``paper`` is at least ``least``, and return it."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(colour)))
     step = -0.01 if luminance(rgb(paper)) > 0.18 else 0.01
     for n in itertools.count():
@@ -73,10 +73,10 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 
 def tables() -> str:
-    """Return JSON with the red, green and blue of every number of a scale, by scale and theme.
+    """Return JSON with the red, green and blue of every colour in ``steps``, by scale and theme.
 
-    A fourth number is 1 if text on the colour is dark, and 0 otherwise. Colours that are equal in both themes are
-    listed once.
+    Each colour has a fourth number, which is 1 if text on the colour is dark, and 0 otherwise. A scale that has the
+    same colours in both themes is listed only for the light theme.
     """
     papers = {scale: {name: steps(scale, paper) for name, paper in PAPERS.items()} for scale in get_args(Scale)}
     told = {
@@ -102,7 +102,7 @@ def dark_text(colour: Sequence[int]) -> bool:
 
 @lru_cache
 def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
-    """Return the colours of the codes 0 … 254."""
+    """Return the colours of a scale for the codes 0 … 254, from the low end of the scale to the high end."""
     names = {
         "magnitude": palette.MAGNITUDE,
         "picture": palette.PICTURE,

@@ -168,7 +168,9 @@ def _curve(panel: Lines, index: int) -> Curve:
 
 
 def _look(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
-    """Return the colour, dash and marker of a line, chosen by its encoding or, if it shows none, by its index."""
+    """Return the colour, dash and marker of a line: those of its encoding or, if the line shows no encoding, those
+    for its index.
+    """
     if encodings[index]:
         look = style(encodings[index], encodings)
         return token(encodings[index], encodings), look.dash, look.marker

@@ -1,7 +1,7 @@
 """The palette, which gives an encoding the same colour, dash and marker in every figure, table and page.
 
-The common encodings use the Okabe–Ito colours, which colour-blind readers can tell apart. Dashes and markers are
-distinct in print. The lab's style sheet takes its colours from here.
+The common encodings use the Okabe–Ito colours, which colour-blind people can tell apart. Dashes and markers are
+distinct in print. The style sheet of the web pages that ``posenc lab`` serves also uses this palette.
 """
 
 from collections.abc import Collection
@@ -117,7 +117,7 @@ def family(encoding: str) -> str:
 
 
 def style(encoding: str, among: Collection[str] = ()) -> Style:
-    """Return the style of an encoding, in the colour of its family or, if it has none, in one of ``OTHERS``.
+    """Return the style of an encoding, with its family's colour or, without a family, with one of ``OTHERS``.
 
     ``among`` holds the encodings of the figure, so that those that are not in ``ENCODINGS`` get different styles.
     Without ``among``, the style depends only on the encoding.

@@ -42,7 +42,7 @@ class Bar:
     Args:
         low, high: the values at the ends of the colours, symmetric about 0 for a signed scale.
         shown: the range of values that occur; renderers draw this part next to the panels.
-        legend: the labels at the ends, and at 0 if 0 is far from both ends, for bars without room for ticks.
+        legend: the labels of a bar without room for ticks: at both ends, and at 0 if 0 is far from both.
     """
 
     scale: Scale
@@ -61,8 +61,8 @@ class Map:
 
     Args:
         bar: the index of the matrix's colour scale in the scene.
-        texts: the number in every cell, if there are few enough cells.
-        keys: the name of every row, if its numbers are shown.
+        texts: the number in every cell; empty if there are too many cells to show numbers.
+        keys: the names of the rows, shown next to the numbers in ``texts``.
         picture: a picture that is drawn instead of the cells.
     """
 
@@ -87,7 +87,8 @@ class Curve:
         dash: the lengths of dashes and gaps in line widths; empty for a solid line.
         marker: a matplotlib marker.
         low, high: the band around the curve, or empty.
-        hollow: whether the line's encoding is not ranked, which is the case if its runs did not learn the task.
+        hollow: whether markers are hollow, which means that the study does not rank the line's encoding, because
+            not all of its training runs learned the task.
         between: the number of values interpolated between two computed values, to make the curve smooth.
     """
 

@@ -69,7 +69,9 @@ def value_at(answer: View, panel: int, row: int, column: int) -> str:
         )
     asked = answer.panels[panel]
     if isinstance(asked, Plane):
-        raise InvalidArgument(f"panel={panel} is a plane, whose picture shows its numbers; choose another panel")
+        raise InvalidArgument(
+            f"panel={panel} is a plane of arrows, whose values are written in the picture; choose another panel"
+        )
     rows, columns = (asked.rows.values, asked.columns) if isinstance(asked, Heatmap) else ((0.0,), asked.x)
     if not (0 <= column < len(columns.values) and 0 <= row < len(rows)):
         raise InvalidArgument(

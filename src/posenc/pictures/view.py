@@ -55,7 +55,7 @@ class Heatmap:
 class Line:
     """A curve, y over x, with a name at its end and, if the curve shows an encoding, the encoding's name.
 
-    ``low`` and ``high`` bound a band around the curve. ``hollow`` marks an encoding that is not ranked.
+    ``low`` and ``high`` bound a band around the curve. ``hollow`` marks an encoding that a study does not rank.
     """
 
     name: str

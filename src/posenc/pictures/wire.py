@@ -97,9 +97,9 @@ def _axis(axis: AxisScale) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _places(axis: AxisScale, values: tuple[float, ...]) -> list[float | None]:
-    """Return the positions of these values on an axis. The last results are kept, because most answers of a stage
-        have
-    the same axis and values."""
+    """Return the positions of these values on an axis. Recent results are kept, because the axis and the values
+    often stay the same when a control of the lab moves.
+    """
     return [axis.place(value) for value in values]
 
 
@@ -133,8 +133,8 @@ def _plane(panel: Disc) -> dict[str, Any]:
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
-    """Return an arrow, with its tip in units of the limit. If the tip can be dragged, the result also contains the
-    setting that this changes, and the place of the tip for each value of the setting.
+    """Return an arrow, with its tip in units of ``limit``. If the tip can be dragged, the result also contains the
+    setting that dragging changes, and the place of the tip for each value of the setting.
     """
     arrow = vector.arrow
     sent = {

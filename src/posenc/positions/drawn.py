@@ -17,9 +17,10 @@ def randomised(
 ) -> Int[Tensor, " T"]:
     """Return T different positions below ``up_to`` in ascending order. All sets of positions are equally likely.
 
-    Ruoss et al. 2023, arXiv 2305.16843, section 3: draw new positions for every training sequence, so that all
-    distances below ``up_to`` occur, although few adjacent tokens have adjacent positions. For evaluation, use
-    random positions or 0, 1, 2 …. For a batch, draw each row separately and combine the rows with ``torch.stack``.
+    As in Ruoss et al. 2023, arXiv 2305.16843, section 3, draw new positions for every training sequence. Then all
+    distances below ``up_to`` occur in training, but few adjacent tokens have adjacent positions. For evaluation,
+    use random positions or 0, 1, 2 …. For a batch, draw each row separately and combine the rows with
+    ``torch.stack``.
 
     Raises:
         InvalidArgument: ``up_to`` is below T or above 2^31.

@@ -5,9 +5,11 @@ A sequence consists of spans. Every token has three coordinates: time, row and c
 coordinates are equal and increase by one per token. An image or a video starts at the same coordinate s on every
 axis:
 
-    time = s + t(frame),   row = s + y,   column = s + x,   and the next span starts at 1 + the maximum.
+    time = s + t(frame),   row = s + y,   column = s + x
 
-Families differ in t, in the number of patches per token, and in the number of spans per video.
+t(frame) is the time id of a frame, counted from the start of the span. The next span starts at 1 + the largest
+coordinate of this span. Families differ in t, in the number of patches per token, and in the number of spans per
+video.
 """
 
 from abc import ABC, abstractmethod
@@ -130,24 +132,25 @@ def multimodal(
     """Return the positions ``(3, T)`` of a sequence of spans, and the position of the next token, which is equal
     on all axes.
 
-    ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Combine the rows
-    of a batch with ``left_padded_rows`` or ``packed_rows``; each row has its own next position.
+    ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` returns positions whose times are 0 1 2 3 3 3 3 5 6,
+    and the next position 7. Combine the rows of a batch with ``left_padded_rows`` or ``packed_rows``; each row has
+    its own next position.
 
     Args:
         spans: ``Text``, ``Image`` and ``Video``, in the order of their tokens.
         counting: the name of a family in ``COUNTINGS``, or a ``Counting``.
         start: the first position; to continue a conversation, pass the next position of the previous part.
 
-    The time id of a video token is ⌊frame · seconds per frame · ids per second⌋ of the exact product; the models'
-    own code multiplies in float32. As in training, the positions of text after a video start above the video's last
-    time id. In transformers 5.23, they start above the larger of the grid's rows and columns, so they overlap the
-    time ids of a long video.
+    In families that count time in seconds, the time id of a frame is frame · seconds per frame · ids per second,
+    computed exactly and rounded down; the models' own code computes this product in float32. As in training, the
+    positions of text after a video start above the video's last time id. In transformers 5.23, they start above the
+    larger of the grid's rows and columns, so they overlap the time ids of a long video.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]
     after = as_integer(start, "start")
     if after < 0:
-        raise InvalidArgument(f"start={start} must be at least 0, the first position of a sequence")
+        raise InvalidArgument(f"start={start}, the first position of the sequence, must be at least 0")
     coordinates = [torch.empty(3, 0, dtype=torch.int64)]
     for span in spans:
         coordinates.append(span.coordinates(counting) + after)

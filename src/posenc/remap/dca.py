@@ -33,8 +33,8 @@ class DCA(Remap):
 
     Args:
         rotary: the model's own rotary encoding.
-        chunk: s, the number of tokens in a chunk; the authors use about three quarters of the trained length, minus
-            ``local``.
+        chunk: s, the number of tokens in a chunk; the authors take about three quarters of the trained length and
+            subtract ``local``.
         local: w, the number of tokens before a query that keep their distance across chunks; chunk + local must
             be at most the trained length.
     """

@@ -25,7 +25,9 @@ second argument replaces this rotary.
 
 
 class PlacedRemap(Placed):
-    """The rotation of queries for each part, and of keys for each part that changes their positions."""
+    """A remapped encoding at given positions: for each part a rotation of the queries and, unless the part uses
+    keys as a cache stores them, a rotation of the keys.
+    """
 
     def __init__(
         self, remap: "Remap", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -54,7 +56,8 @@ class PlacedRemap(Placed):
 
 
 class Remap(Encoding):
-    """A rotation in which the positions of queries and keys depend on their distance. Has no parameters.
+    """A rotation that replaces the positions of a query and a key, in a way that depends on the distance between
+    these positions. Has no parameters.
 
     A subclass implements ``parts``, and also ``cached`` if keys have the same positions in all parts. The parts
     together must cover all distances. Positions have one axis, and masks must be causal.
@@ -83,7 +86,8 @@ class Remap(Encoding):
     @abstractmethod
     def longest(self, trained: int) -> float:
         """Return the length of the longest sequence that uses no distance above ``trained`` − 1. The result is ∞ if
-        there is no limit, and ``trained`` if only distances above ``trained`` are remapped.
+        there is no limit, and ``trained`` if the distance ``trained`` is not remapped, because every longer
+        sequence contains this distance.
         """
 
     def cached(self, positions: Tensor) -> Tensor | None:
@@ -102,11 +106,11 @@ class Remap(Encoding):
 
 
 def remapped(encoding: Encoding, text: str) -> Encoding:
-    """Remap positions in the layers that a longer context affects, as in ``remapped(layers, "dca(rotary,
-    chunk=3072, local=384)")``. In this string, ``rotary`` stands for the ``Rotary`` of each layer.
+    """Remap positions, as in ``remapped(encoding, "dca(rotary, chunk=3072, local=384)")``. In this string,
+    ``rotary`` stands for ``encoding`` or, if ``encoding`` is ``Layers``, for each module in ``encoding.stretched``.
 
     Raises:
-        InvalidArgument: the encoding of an affected layer is not a ``Rotary`` with one axis.
+        InvalidArgument: an encoding that ``rotary`` stands for is not a ``Rotary`` with one axis.
     """
     if not isinstance(encoding, Layers):
         return remap(parse(text), encoding)

@@ -1,4 +1,4 @@
-"""The frequency of every pair, exact and in float32 as in checkpoints, and the attention factor."""
+"""The frequency of every pair, both exact and as the code of checkpoints computes it, and the attention factor."""
 
 from dataclasses import dataclass
 from decimal import Decimal

@@ -2,9 +2,9 @@
 
     θ_i = b^(−2i/D) for i < ⌊p·D/2⌋, else 0
 
-Frequencies and pairs are the same as if the whole head rotated; with half pairing, the pairs are (i, i+D/2).
-Partial rotation is different: ``Rotary(rotary_dim=r)`` rotates the first r channels with the frequencies
-b^(−2i/r). Trained weights work only with the method that was used in training.
+The pairs that rotate have the same channels and frequencies as if the whole head rotated; with half pairing, pair i
+consists of channels i and i+D/2. Partial rotation is different: ``Rotary(rotary_dim=r)`` rotates the first r
+channels with the frequencies b^(−2i/r). Trained weights work only with the method that was used in training.
 """
 
 from dataclasses import dataclass

@@ -14,8 +14,8 @@ def turns_within(frequency: Decimal, length: int) -> Decimal:
 
 @exact
 def mix(frequencies: Sequence[Decimal], keep: Sequence[Decimal], factor: Decimal) -> tuple[Decimal, ...]:
-    """Return (1−g)·θ/s + g·θ for the pairs' g in ``keep``, clipped to [0, 1]: 1 keeps a frequency, and 0 divides it
-        by s,
-    the factor."""
+    """Return (1−g)·θ/s + g·θ for every pair, where s is ``factor`` and g is the pair's value in ``keep``, clipped
+    to [0, 1]. If g = 1, the frequency is kept; if g = 0, it is divided by s.
+    """
     shares = (min(max(g, Decimal(0)), Decimal(1)) for g in keep)
     return tuple((1 - g) * f / factor + g * f for f, g in zip(frequencies, shares, strict=True))

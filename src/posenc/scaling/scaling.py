@@ -120,8 +120,8 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
 @lru_cache
 @exact
 def falling(base: Decimal | float, indices: range, divisor: int) -> tuple[Decimal, ...]:
-    """Return base^(−i/divisor) for every index i, correctly rounded to 50 digits: powers of base^(−1/divisor) with
-    extra digits, then rounded.
+    """Return base^(−i/divisor) for every index i, correctly rounded to 50 digits. The function computes powers of
+    base^(−1/divisor) with extra digits, and then rounds them.
     """
     with localcontext() as context:
         context.prec = DIGITS + 10
@@ -161,5 +161,5 @@ def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
 
 
 def rounded(frequencies: tuple[Decimal, ...]) -> tuple[float, ...]:
-    """Round exact frequencies to float32. This is for formulas without a float32 computation to reproduce."""
+    """Round exact frequencies to float32, for scalings whose float32 bits do not have to match other code."""
     return tuple(torch.tensor([float(f) for f in frequencies], dtype=torch.float32, device="cpu").tolist())

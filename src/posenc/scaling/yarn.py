@@ -2,17 +2,23 @@
 
     θ'_i = (1−g_i)·θ_i/s + g_i·θ_i,   g_i = 1 keeps a frequency, 0 interpolates it
 
-``ramp="rotations"`` (the paper, section 3.2): with r_i = L/λ_i, g_i = clip((r_i − β_slow)/(β_fast − β_slow), 0, 1).
-``ramp="dimension"`` (authors' code, Hugging Face): linear in the pair index between the two pairs that complete
-β_fast and β_slow turns, dim(r) = d·ln(L/2πr)/(2·ln b), low = ⌊dim(β_fast)⌋ and high = ⌈dim(β_slow)⌉ (rounded only
-if ``truncate``), with low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added to high if low = high:
-g_i = 1 − clip((i − low)/(high − low), 0, 1). The frequencies of the two ramps differ by a factor of up to 3.04
-(d=128, L=4096, s=16).
+With ``ramp="rotations"`` (the paper, section 3.2), g_i rises with r_i = L/λ_i, the turns of pair i within L tokens:
+
+    g_i = clip((r_i − β_slow)/(β_fast − β_slow), 0, 1)
+
+With ``ramp="dimension"`` (authors' code, Hugging Face), g_i falls with the index i of the pair:
+
+    g_i = 1 − clip((i − low)/(high − low), 0, 1)
+    low = max(⌊dim(β_fast)⌋, 0),   high = min(⌈dim(β_slow)⌉, d−1),   dim(r) = d·ln(L/2πr)/(2·ln b)
+
+dim(r) is the index at which a pair completes r turns. The limit of high is d−1, not d/2−1. If low = high, 0.001 is
+added to high. Without ``truncate``, the ends are not rounded. The frequencies of the two ramps differ by a factor
+of up to 3.04 (d=128, L=4096, s=16).
 
 cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores are multiplied by a² and attention
-becomes sharper. DeepSeek's configs have two numbers, mscale and mscale_all_dim. With these numbers, the
-attention factor is a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and the softmax scale is multiplied
-by (0.1·mscale_all_dim·ln s + 1)². The factor of the softmax scale is ``softmax_factor``, which a placed encoding
+becomes sharper. DeepSeek's configs also set mscale and mscale_all_dim. With these settings, the attention factor is
+a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and the softmax scale is multiplied by
+(0.1·mscale_all_dim·ln s + 1)². The factor of the softmax scale is ``softmax_factor``, which a placed encoding
 passes to attention.
 """
 
@@ -59,8 +65,8 @@ class YaRN(Scaling):
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; False in GPT-OSS.
         attention_factor: a; by default 0.1·ln s + 1, or the ratio from ``mscale`` and ``mscale_all_dim``.
-        mscale, mscale_all_dim: DeepSeek's two numbers; pass both or neither, and not together with
-            ``attention_factor``.
+        mscale, mscale_all_dim: the settings of DeepSeek's configs that determine a and ``softmax_factor``; pass
+            both or neither, and not together with ``attention_factor``.
     """
 
     factor: Factor
@@ -130,8 +136,8 @@ class YaRN(Scaling):
 
         Raises:
             InvalidArgument: the ends of the ramp are in the wrong order, because all pairs complete more than
-                beta_fast turns or no pair completes beta_slow turns. With such settings, the ramp in the authors'
-                code is reversed or wrong.
+                beta_fast turns or no pair completes beta_slow turns. With such settings, the authors' code
+                interpolates pairs that should be kept, or keeps pairs that should be interpolated.
         """
         low, high = self._ends(rotary_dim, base)
         return float(low), float(high)

@@ -1,1 +1,1 @@
-"""The lab, the lessons and the claims, which show and test results of the library and the workbench."""
+"""The lab, the lessons and the claims, which explain what the library and the workbench do, and test it."""

@@ -18,7 +18,9 @@ def open(study: str | Path = "study") -> "Opened":
 
 
 def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
-    """Check in a few seconds that a task obeys its laws: ``print(check_task("my_module:MyTask"))``.
+    """Check in a few seconds that a task's batches are valid and repeatable and that guessing stays at chance.
+
+    Print the result with ``print(check_task("my_module:MyTask"))``.
 
     Args:
         task: a name, ``module:Class``, or an instance.

@@ -27,7 +27,7 @@ from posenc.workbench.run.ledger import Ledger
 
 @dataclass(frozen=True, repr=False)
 class Extended:
-    """The decision and the files of ``extend``, printed like the output of ``posenc extend``.
+    """The decision of ``extend`` and the files that it wrote. Its repr is what ``posenc extend`` prints at the end.
 
     Args:
         extension: the losses by method, document and position, with all ``candidates`` and the ``chosen``
@@ -35,7 +35,8 @@ class Extended:
         folder: the folder with the ledger, ``report.html`` and ``extension.json``.
         patch: the contents of ``config-patch.json``, which are the keys to change in config.json; None unless the
             chosen candidate changes the config and nothing else.
-        fingerprint: the fingerprint of the model's positions with ``patch``; empty without a patch.
+        fingerprint: a hash of the positional encoding that the model has with ``patch``, from
+            ``posenc.integrations.fingerprint``; empty without a patch.
         tuned: the candidate whose fine-tuned model is in ``folder/tuned``: the chosen candidate, or else the best
             candidate that config.json can express; None if no model was stored.
     """
@@ -92,7 +93,8 @@ def extend(
 
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
-        to: the target length in tokens or trained lengths; by default ``"8x"`` for a study, else ``"2x"``.
+        to: the target length, as a number of tokens or, such as ``"4x"``, as a multiple of the trained length; by
+            default ``"8x"`` for a study, else ``"2x"``.
         replace_scaling: replace the scaling in the model's config; if False, a config with a scaling is refused.
         text: a file to read instead of the study's own text or the default text.
         methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
@@ -103,13 +105,14 @@ def extend(
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
         beta_fast: YaRN does not scale pairs that rotate more often than this within the trained length.
         device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
-        launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
+        launcher: where the work runs: in this process (``"in-process"``), in several processes on this machine
+            (``"local"``), or on a Ray cluster (``"ray"``).
         output: the folder for the page and for the scores, which a later call reuses; by default ``extension`` in
             the model's folder, or in the current folder if the model is a file.
         console, command: the console for progress, and the command line that the page shows.
 
     Raises:
-        InvalidArgument: a value is invalid for all models, or for this model.
+        InvalidArgument: an argument is invalid, or cannot be used with this model.
         StudyError: the model or text cannot be read, the text is too short, or memory or disk space is too small.
     """
     path, console = Path(model), console or terminal.SILENT
@@ -144,7 +147,9 @@ def _folder(model: Path, output: str | Path | None) -> Path:
 def _begun(
     model: LanguageModel, request: Request, folder: Path, console: terminal.Console
 ) -> Iterator[tuple[Ledger, terminal.Going]]:
-    """Open the ledger and a progress bar. A study's model is small, so it runs on one thread inside the block."""
+    """Open the ledger and a progress bar. For a study's model, which is small, torch uses one thread until both are
+    closed.
+    """
     _announce(console, model, request, folder)
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if isinstance(model, StudyModel) else threads)

@@ -124,9 +124,7 @@ def defined_at_every_distance() -> Evidence:
 
 @torch.no_grad()
 def mirror_error(encoding: str, causal: bool) -> float:
-    """Reverse a sequence, and return the largest difference of the outputs, reversed back, from those of the
-    sequence.
-    """
+    """Return the largest difference between the outputs of a token in a sequence and in the reversed sequence."""
     tokens, f = torch.arange(8)[None], model(encoding, causal)
     return float((f(tokens) - f(tokens.flip(1)).flip(1)).abs().max())
 

@@ -1,4 +1,4 @@
-"""All claims by name, and the choice of the claims that a command runs."""
+"""All claims by name, and a function that chooses the claims to run."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,8 @@
 """Claims on which lessons contradict each other. The verdicts come from models trained on 2026-11-23.
 
 The precise statements contain the measured results. ``--slow`` trains the models again, which takes about 40
-minutes on one core. A verdict stands if the differences have the same signs as in the precise statements.
+minutes on one core. A verdict stands if the differences between the new losses have the same signs as those in the
+precise statement.
 """
 
 from collections.abc import Sequence

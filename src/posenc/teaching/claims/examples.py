@@ -97,7 +97,7 @@ class OperatorCount(TorchDispatchMode):
 
 
 def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 32, head_dim: int = 16) -> int:
-    """Count the numbers that an encoding computes in one forward pass with this many layers, after ``at``."""
+    """Count the numbers that an encoding computes in a model's forward pass, except those that ``at`` computes."""
     encoding = posenc.encoding(name, width=heads * head_dim, heads=heads, head_dim=head_dim, num_positions=length)
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)

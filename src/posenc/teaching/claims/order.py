@@ -21,7 +21,7 @@ def model(encoding: str, causal: bool) -> Transformer:
 
 @torch.no_grad()
 def order_error(encoding: str, causal: bool) -> float:
-    """Return the largest difference between f(PX) and P f(X) for distinct tokens."""
+    """Return the largest difference between f(PX) and P f(X): f is a model, X distinct tokens, P a permutation."""
     tokens = torch.arange(LENGTH)[None]
     shuffle = torch.tensor([3, 0, 7, 1, 5, 2, 6, 4])
     f = model(encoding, causal)
@@ -81,8 +81,8 @@ def nope_leaks_order() -> Evidence:
 
 
 def acts_near(encoding: posenc.Encoding) -> bool:
-    """Return whether the encoding affects the first tokens. A scale of the scores that is 1 at all these positions
-    does not count.
+    """Return whether the encoding has an effect at the first ``LENGTH`` positions. An encoding that only multiplies
+    scores by factors has none if its factors are 1 at all these positions.
     """
     if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
         return True

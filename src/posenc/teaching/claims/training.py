@@ -99,7 +99,8 @@ SCALED, REMAPPED = ("linear", "ntk", "dynamic", "yarn", "llama3"), ("self-extend
 def stretched(name: str) -> tuple[float, float]:
     """Return the losses in nats per byte on the first and last 128 of 1024 bytes, over four documents.
 
-    ``name`` is a method of ``extend``, or ``alone``, which reads the last 128 bytes as a separate text.
+    ``name`` is a method that ``posenc.workbench.extend`` accepts, or ``alone``. With ``alone``, the model is
+    unchanged and reads the last 128 bytes as a separate text.
     """
     trained, length = PLAN.lengths
     model = StudyModel(trained_model("rotary")[0], "", trained, "a small model")

@@ -20,7 +20,7 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:
-    """Return the accuracy on the task ``neighbours`` for grids with eight times as many cells."""
+    """Return the accuracy per seed on ``neighbours``, for grids with eight times as many cells as in training."""
     return right(encoding, "zoo-grid", "neighbours")
 
 

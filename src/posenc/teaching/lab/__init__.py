@@ -1,2 +1,2 @@
-"""The lab, a local page on which you drag, click and break positional encodings. The library computes every
-number."""
+"""The lab, local pages on which you change positional encodings with the mouse and see where they fail. The library
+computes every number."""

@@ -21,7 +21,9 @@ def view(question: str, texts: Mapping[str, str]) -> View:
 
 @lru_cache(maxsize=16)
 def _remembered(question: str, texts: tuple[tuple[str, str], ...]) -> View:
-    """Return a view, and store recent views, because a picture, its table and the pointer need the same view."""
+    """Return a view. Recent views are kept, because the page requests the picture, its table and the value under
+    the pointer separately, all from the same view.
+    """
     return rooms.find(question).answer(dict(texts))
 
 

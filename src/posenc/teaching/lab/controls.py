@@ -24,10 +24,10 @@ class Control:
         argument: the argument of the view that the control sets, if its name differs.
         rest: whether the control is under *More settings*.
         stops: for a number, the stops of the slider, or a range such as ``"0..16"``; other values can be typed.
-        below: for a number, the control whose value must stay larger; the number is reduced if needed.
+        below: for a number, the name of a control; the number is kept below that control's value.
         play: for a number, whether a button runs through the stops.
         options: for a choice, the names and their labels; encodings have labels in the palette.
-        of: for an arrangement such as ``2-1-0``, the control with the words to arrange.
+        of: for an arrangement such as ``2-1-0`` (an order of words), the name of the control with the words.
         most: the largest number of characters that can be pasted.
     """
 

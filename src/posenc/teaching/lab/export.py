@@ -97,11 +97,12 @@ def script_of(name: str, text: str) -> str:
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
-    """Return a stage's answers for its first state and for states in which one control differs from it, and, for
-    each control, the slider stops that have answers.
+    """Return the pack of a stage's answers and, for each control, the slider stops that have answers.
 
-    States near suggested states are added if they fit. If the answers are too large even without them, half of the
-    stops of the control with the largest answers are dropped. This is repeated until the answers fit.
+    The pack has answers for the first state and for states in which one control has another value. It also has
+    answers for states that differ from a suggested state in one control, unless it would then exceed ``MOST``
+    characters. If the pack is too large even without these, half of the stops of the control with the largest
+    answers are dropped, until the pack is small enough.
     """
     answer = cache(partial(_answer, stage))
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
@@ -127,8 +128,8 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """Return the stops of a control that a limit allows: the largest value that the control ``below`` has in the
-    first state and the suggested states.
+    """Return the stops of a control. If it must stay below another control, return only the stops below the largest
+    value that the other control has in the first state and the suggested states.
     """
     if not control.below:
         return control.settable
@@ -165,7 +166,7 @@ def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
 
 
 def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
-    """Return the answer with the texts that appear at the pointer, or None if the library raises an error."""
+    """Return a stage's answer for a state, with the pointer's texts, or None if the library raises an error."""
     try:
         return wire.alone(stage.answer(dict(state)))
     except PosencError:

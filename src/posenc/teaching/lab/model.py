@@ -122,7 +122,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
 
 
 def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
-    """Return what known mistakes of programs make of the recipe, by the name of the mistake."""
+    """Return, by the name of each known mistake, the recipe that a program with this mistake uses instead."""
     other = "half" if recipe.get("pairing") == "interleaved" else "interleaved"
     wrong = {"the wrong pairing": recipe.with_(pairing=other)}
     if recipe.get("base") != 10_000:

@@ -56,7 +56,7 @@ def refused(words: str, status: int) -> JSONResponse:
 
 
 class Guard:
-    """Accepts only requests that come from the lab's own pages and are addressed to one of these hosts.
+    """Accepts only requests that come from the lab's own pages and whose Host header names one of ``hosts``.
 
     A foreign Host header means that another name resolves to this machine (DNS rebinding); a foreign Origin means a
     request from another site's script. Both are refused.

@@ -185,7 +185,7 @@ def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tenso
 
 @lru_cache
 def models(study: str) -> "dict[str, Transformer]":
-    """Return the models by encoding, from the example study or from ``"twice"``."""
+    """Return a study's models by encoding; ``study`` is "" (the example study) or ``"twice"`` (see ``TRAINED``)."""
     from posenc.workbench.study.trained_weights import language_models
 
     return language_models(EXAMPLE / study)
@@ -193,8 +193,9 @@ def models(study: str) -> "dict[str, Transformer]":
 
 @lru_cache(maxsize=8)
 def _attended(text: str, own: str, length: int, layer: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return each model's attention between parts of the window, of shape (H, MAP, MAP), and the share of
-    attention, of shape (H,), that the last queries give to keys at least ``TRAINED`` positions back.
+    """Return two tensors for each model. The first, of shape (H, MAP, MAP), is the attention from each of ``MAP``
+    parts of the window to each part. The second, of shape (H,), is the share of attention that the last ``SCORED``
+    queries give to keys at least ``TRAINED`` positions back.
     """
     inputs, _ = window(text, own, length)
     width = length // MAP

@@ -1,4 +1,4 @@
-"""Cards, each with a question from the lessons, its answer, and perhaps choices."""
+"""Cards: questions from the lessons with their answers and, for multiple choice, their options."""
 
 import tomllib
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Card:
-    """A question with choices, a number to type, or an answer to compare with the reader's.
+    """A question that is answered by choosing an option, by typing a number, or in free text (see ``form``).
 
     Args:
         name: the name of the card in addresses.

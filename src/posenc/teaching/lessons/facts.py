@@ -47,7 +47,7 @@ class Fact:
 
     @property
     def errs(self) -> bool:
-        """Whether a lesson is wrong or lessons disagree. Such rows are named b1, b2 … or are the two named here."""
+        """Whether a lesson is wrong or lessons disagree: in rows b1, b2 …, ``other-free`` and ``other-softer``."""
         return self.row.removeprefix("b").isdecimal() or self.row in ("other-free", "other-softer")
 
 

@@ -79,7 +79,7 @@ def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, s
     """Convert settings from strings to the types of the figure's defaults.
 
     Raises:
-        UnknownName: the figure ``name`` has no setting with the name of one of ``settings``.
+        UnknownName: a key of ``settings`` is not a setting of the figure, whose name is ``name``.
         InvalidArgument: a string is not a value of the setting's type.
     """
     parameters = inspect.signature(figure).parameters

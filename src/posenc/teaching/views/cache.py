@@ -47,7 +47,9 @@ def angles(
     they are rotated.
 
     Args:
-        event: ``push``, ``evict``, ``shift``, ``sinks`` or ``passage``.
+        event: what happens to the keys: ``push`` keeps all, ``evict`` drops the oldest, ``shift`` also renumbers
+            the others from 0, ``sinks`` does the same but keeps the first 4 keys, and ``passage`` appends the keys
+            of a passage that was read alone to those of a text.
         tokens: the number of tokens in the text so far; for ``passage``, the number of tokens before the passage.
         capacity: for ``evict``, ``shift`` and ``sinks``, the largest number of keys that stay; for ``passage``, the
             number of tokens in the passage.

@@ -72,7 +72,7 @@ def _shares(length: int) -> View:
 
 
 def _bits(length: int) -> View:
-    """Show the length of each step of a code, which varies for bits and is constant for sinusoidal codes."""
+    """Show the distance between the codes of adjacent positions; it varies for bits and is constant for sines."""
     at = torch.arange(length + 1)
     digits = (at >> torch.arange(10)[:, None] & 1).double().T
     sines = posenc.Sinusoidal(WIDTH).table(at, dtype=torch.float64)

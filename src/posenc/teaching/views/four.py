@@ -25,10 +25,12 @@ class Four:
     position. There are 4 heads of 64 channels and four random words, and q = k = the embedded word.
 
     Args:
-        closest: the smallest difference between two keys of a row within the trained length, over heads and words.
-        growth: how much larger the effect of positions on scores gets: the largest effect 10⁹ positions away or in
-            a row 8 times as long, divided by the largest effect in the trained row. It is ``inf`` if only the
-            latter is 0, and 1 if both are 0. Tables are measured up to their last row.
+        closest: the smallest distance between two keys of the trained length, each described by its scores for all
+            heads and words.
+        growth: a ratio. The dividend is the largest effect of positions on scores if the last token is at position
+            10⁹ or the row is 8 times as long; the divisor is the largest effect in a row of the trained length. The
+            ratio is ``inf`` if only the divisor is 0, and 1 if both are 0. Tables are measured up to their last
+            row.
         trend: Spearman's rank correlation of distance and the mean score; 0 if all mean scores are equal.
         unseen: the share of attention at untrained distances in a row 8 times as long; 1 if a table is too short.
     """
@@ -94,7 +96,7 @@ def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
 
 
 def _closest(keys: Tensor) -> float:
-    """Return the smallest distance between two rows."""
+    """Return the smallest Euclidean distance between two rows of ``keys``; each row has the scores of one key."""
     # A matrix product would give differences of 1e-7 between equal rows.
     gaps = torch.cdist(keys, keys, compute_mode="donot_use_mm_for_euclid_dist")
     return float(gaps.fill_diagonal_(torch.inf).min())

@@ -1,4 +1,4 @@
-"""Views of how RoPE rotates queries and keys: when both are shifted, in every pair, and with either pairing."""
+"""Views of RoPE's rotation: of a query and key that are shifted together, of every pair, and of both pairings."""
 
 import math
 from collections.abc import Sequence
@@ -120,7 +120,7 @@ def every_pair(
     base: Base = 10_000.0,
     seed: Seed = 0,
 ) -> View:
-    """Show every pair of a random q and k at positions m and m + offset; fast pairs rotate more than slow pairs."""
+    """Show how far each channel pair rotates, in a random q at position m and a random k at m + offset."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))

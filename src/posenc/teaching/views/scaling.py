@@ -31,7 +31,7 @@ def scaled(
 
 
 def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
-    """Show a fixed scaling for these channels and this base, with the unscaled wavelengths."""
+    """Show the wavelengths of all pairs under a scaling, next to the wavelengths without scaling."""
     stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
     slowed = slowing(scaling, rotary_dim, base)
     same = max(slowed) < 1.0 + 1e-9

@@ -145,7 +145,7 @@ def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
 
 
 def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
-    """Return a heatmap of the cosine of every two positions' codes, which depends only on their distance."""
+    """Return a heatmap of the cosines between the codes of all positions; a cosine depends only on the distance."""
     at = counted("position", len(code))
     return Heatmap("cosine of every two positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 
@@ -195,7 +195,7 @@ def shift(
 ) -> View:
     """Show R(k), the matrix that maps every PE(p) to PE(p+k), and one code before and after.
 
-    A matrix fitted to codes by least squares is the same.
+    A matrix that is fitted by least squares to map codes to the codes k positions later is equal to R(k).
     """
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to solve for it.

@@ -42,7 +42,7 @@ def apart(
         words: the number of random N(0, 1) vectors, which are as large as embeddings multiplied by √d.
         length: the number of positions, 0 … length − 1.
         seed: the seed of the words.
-        position: the position of “cat”, whose sum is shown at width 4.
+        position: the position of the example word “cat”; its vector, code and sum are shown in 4 channels.
     """
     widths = [w for w in WIDTHS if w < width] + [width]
     shares = torch.tensor([recovered(w, words, length, seed) for w in widths], dtype=torch.float64).T

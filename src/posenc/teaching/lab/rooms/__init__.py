@@ -47,10 +47,10 @@ class Guess:
 
 @dataclass(frozen=True)
 class Stage:
-    """A picture of the lab and its controls.
+    """One of the lab's pictures, with the controls that change it.
 
     Args:
-        question: the address of the stage, by which the library finds the stage.
+        question: the name of the stage in addresses, unique in the lab; ``find`` finds the stage by this name.
         short: the entry of the stage in the list of the room's stages.
         more: whether the stage is optional, under *More*; such stages are last in their room.
         view: the function that computes the picture, as ``module:function`` in ``posenc.teaching``.
