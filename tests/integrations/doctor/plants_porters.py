@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,19 @@ class Plant:
 PLANTS: list[Plant] = []
 
 
-def plant(model: str, *says: str) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], dict[str, Any]]]:
-    """Enter a port under its model with what must be said of it."""
+def entered(
+    plants: list[Plant], model: str, *says: str
+) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], dict[str, Any]]]:
+    """Enter a port among plants, under its model, with what must be said of it."""
 
     def enter(numbers: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-        PLANTS.append(Plant(numbers.__name__, model, numbers, says))
+        plants.append(Plant(numbers.__name__, model, numbers, says))
         return numbers
 
     return enter
+
+
+plant = partial(entered, PLANTS)
 
 
 def query(tokens: int, channels: int) -> Array:
