@@ -169,7 +169,6 @@ def test_a_field_is_declared_in_one_place(more: dict[str, Any]) -> None:
     b, i, j = torch.meshgrid(*(torch.arange(n) for n in (B, 80, 80)), indexing="ij")
     assert torch.equal(sees(b, torch.tensor(0), i, j), whole(hidden, 80, 80)[:, 0])
     part = mask.cut(row=1, queries=slice(3, 9), keys=slice(0, 9))
-    assert isinstance(part, WithAwake)
     assert torch.equal(part.awake, awake[1:, 3:9])
     awake.logical_not_()
     torch.testing.assert_close(attention(q, k, v, at, mask), want, rtol=0, atol=1e-12)

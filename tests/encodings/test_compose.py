@@ -106,7 +106,6 @@ def test_one_module_in_several_layers_is_refused_where_parameters_are_per_layer(
     with pytest.raises(InvalidArgument, match=r"layers \[0, 1\] would share .*layers=n\)"):
         placed[0]
     layered = posenc.encoding(text, **shape, layers=3)
-    assert isinstance(layered, Layers)
     placed = layered.at(arange(5))
     assert len({id(placed[i]) for i in range(3)}) == 3
     shared = posenc.encoding("stack(rotary, t5)", **shape, layers=3).at(arange(5))

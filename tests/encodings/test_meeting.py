@@ -63,7 +63,6 @@ def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> 
         row = min(max(int(size) + 8, 0), 15)
         keys, queries = (table.view(16, H, D)[row, h] for table in (e.keys, e.queries))
         return (q @ keys + k @ queries) / math.sqrt(D)
-    assert isinstance(e, CoPE)
     at = counted.clamp(max=4)
     low = at.floor().long().clamp(max=3)
     rows = [(q * e.weight[low + step]).sum(-1) for step in (0, 1)]

@@ -15,7 +15,6 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.inspection import inspect, measured
 from posenc.integrations.sources import table
-from posenc.pictures.view import Lines
 from posenc.scaling import Default, Proportional, YaRN
 from posenc.scaling.wavelengths import slowing, turns
 from posenc.teaching.views.catalogue import make
@@ -149,7 +148,6 @@ def test_the_command_prints_and_draws(tmp_path: Path) -> None:
 def test_view_of_a_scaling() -> None:
     view = drawn(YaRN(16, 4096), 128, 1e4, 4096)
     wavelength = view.panels[0]
-    assert isinstance(wavelength, Lines)
     assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN"]
     assert wavelength.levels == ((4096.0, "trained length"),)
     assert wavelength.marks[0][0] == 45.5

@@ -31,7 +31,6 @@ def test_frequencies_are_known_past_whole_turns() -> None:
     cos, sin = angles.cos(), angles.sin()
     maps = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)
     found = rotation_of(maps, at)
-    assert found is not None
     assert found.pairs == ((0, 1),)
     assert found.frequencies == pytest.approx((theta,), rel=1e-12)
     assert rotation_of(torch.eye(4).double().repeat(3, 1, 1), (0, 1, 2)) is None

@@ -61,7 +61,6 @@ def test_rows_and_columns_are_told_apart(family: str) -> None:
     eye = torch.eye(16)[None, :, None].expand(1, 16, 12, 16)
     maps = rope.at(at).rotate(eye, eye)[0][0].permute(1, 2, 0).double()
     found = over_a_grid(maps, (3, 4))
-    assert found is not None
     assert found.axes == rope.axis_map.axis_of_pair
     assert found.pairing == rope.pairing
     assert max(found.frequencies) == pytest.approx(1.0, rel=1e-5)

@@ -11,7 +11,7 @@ from posenc.pictures import draw, wire
 from posenc.pictures.colours import LINES
 from posenc.pictures.compose import compose, limits
 from posenc.pictures.palette import DASHES, ENCODINGS, Scale
-from posenc.pictures.scene import Chart, Disc, Map
+from posenc.pictures.scene import Chart, Map
 from posenc.pictures.tables import tables
 from posenc.pictures.view import Heatmap, Line, Lines, View, counted
 from posenc.teaching.views.catalogue import VIEWS
@@ -60,7 +60,6 @@ def test_every_view_is_decided_and_json_holds_it_within_its_axes(name: str) -> N
             places = [*drawn["x"]["at"], *(v for line in drawn["lines"] for v in line["y"])]
             places += [axis.place(t) for axis in (panel.x, panel.y) for t, _ in axis.ticks]
         else:
-            assert isinstance(panel, Disc)
             assert all(vector.colour in LINES for vector in panel.vectors)
             places = [arrow["length"] for arrow in drawn["arrows"]]
         assert all(at is None or 0 <= at <= 1 for at in places)

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,19 @@ class Plant:
 PLANTS: list[Plant] = []
 
 
-def plant(model: str, *says: str) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], dict[str, Any]]]:
-    """Enter a port under its model with what must be said of it."""
+def entered(
+    plants: list[Plant], model: str, *says: str
+) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], dict[str, Any]]]:
+    """Enter a port among plants, under its model, with what must be said of it."""
 
     def enter(numbers: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-        PLANTS.append(Plant(numbers.__name__, model, numbers, says))
+        plants.append(Plant(numbers.__name__, model, numbers, says))
         return numbers
 
     return enter
+
+
+plant = partial(entered, PLANTS)
 
 
 def query(tokens: int, channels: int) -> Array:
@@ -94,92 +100,13 @@ def rotated(model: str, rotate: Callable[[Array], Array], positions: Array = TEX
     return {"positions": positions, "x": x, "rotated": rotate(x)}
 
 
-# Gemma 4's global layers: 64 of 256 pairs turn, pairs lie 256 channels apart, the exponent is over 512.
-
-
-@plant("gemma4 full_attention", r"\(i, i ?\+ ?64\)", r"\(i, i ?\+ ?256\)")
-def gemma4_prefix_pairs() -> dict[str, Any]:
-    theta = 1e6 ** (-2 * np.arange(64) / 512)
-    return rotated("gemma4 full_attention", lambda x: halves(x, angles32(TEXT, theta), 64))
-
-
-@plant("gemma4 full_attention", r"(?i)exponent", r"\b128\b", r"\b512\b")
-def gemma4_exponent_over_what_turns() -> dict[str, Any]:
-    theta = 1e6 ** (-2 * np.arange(64) / 128)
-    return rotated("gemma4 full_attention", lambda x: halves(x, angles32(TEXT, theta), 256))
-
-
-@plant("gemma4 full_attention", r"(?i)all|256 (of|pairs)|512 channels", r"\b64\b|128")
-def gemma4_all_pairs_turn() -> dict[str, Any]:
-    theta = 1e6 ** (-2 * np.arange(256) / 512)
-    return rotated("gemma4 full_attention", lambda x: halves(x, angles32(TEXT, theta), 256))
-
-
-@plant("gemma4 full_attention", r"(?i)base", r"\b10,?000\b", r"1,?000,?000|1e\+?06")
-def gemma4_base_of_the_near_layers() -> dict[str, Any]:
-    theta = 1e4 ** (-2 * np.arange(64) / 512)
-    return rotated("gemma4 full_attention", lambda x: halves(x, angles32(TEXT, theta), 256))
-
-
-@plant("gemma4 sliding_attention", r"(?i)base", r"1,?000,?000|1e\+?06", r"\b10,?000\b")
-def gemma4_base_of_the_far_layers() -> dict[str, Any]:
-    theta = 1e6 ** (-2 * np.arange(128) / 256)
-    return rotated("gemma4 sliding_attention", lambda x: halves(x, angles32(TEXT, theta), 128))
-
-
-# Qwen 3.5: 64 of 256 channels turn, in pairs (i, i+32), on three axes dealt out in turn.
-
-
-@plant("qwen3_5", r"\b256\b", r"\b64\b")
-def qwen35_whole_head_turns() -> dict[str, Any]:
-    theta = 1e7 ** (-2 * np.arange(128) / 256)
-    return rotated("qwen3_5", lambda x: halves(x, angles32(TEXT, theta), 128))
-
-
-@plant("qwen3_5", r"(?i)exponent", r"\b256\b", r"\b64\b")
-def qwen35_exponent_over_the_head() -> dict[str, Any]:
-    theta = 1e7 ** (-2 * np.arange(32) / 256)
-    return rotated("qwen3_5", lambda x: halves(x, angles32(TEXT, theta), 32))
-
-
-@plant("qwen3_5", r"\(i, i ?\+ ?128\)", r"\(i, i ?\+ ?32\)")
-def qwen35_pairs_across_the_head() -> dict[str, Any]:
-    theta = 1e7 ** (-2 * np.arange(32) / 64)
-    return rotated("qwen3_5", lambda x: halves(x, angles32(TEXT, theta), 128))
-
-
-@plant("qwen3_5", r"(?i)axes|axis|section", r"(?i)one after (the )?other|chunk|block|contiguous")
-def qwen35_sections_in_blocks() -> dict[str, Any]:
-    axis = np.repeat([0, 1, 2], [11, 11, 10])
-    angles = (GRID[axis].T * 1e7 ** (-2 * np.arange(32) / 64)).astype(np.float32)
-    return rotated("qwen3_5", lambda x: halves(x, angles, 32), GRID)
-
-
-@plant("qwen3_5", r"(?i)first axis|axis 0|one axis")
-def qwen35_text_positions_alone() -> dict[str, Any]:
-    theta = 1e7 ** (-2 * np.arange(32) / 64)
-    return rotated("qwen3_5", lambda x: halves(x, angles32(GRID[0], theta), 32), GRID)
-
-
-# DeepSeek-V3: 64 channels turn as neighbours, YaRN 40 from 4,096.
-
-
-@plant("deepseek_v3", r"\(i, i ?\+ ?32\)|half", r"\(2i, ?2i ?\+ ?1\)|interleaved")
-def deepseek_halves() -> dict[str, Any]:
-    theta = LAYERS["deepseek_v3"].theta
-    return rotated("deepseek_v3", lambda x: halves(x, angles32(TEXT, theta), 32))
+# Ports with code of their own
 
 
 @plant("deepseek_v3", r"(?i)yarn", r"(?i)omits|without|no scaling|missing|not scaled")
 def deepseek_without_yarn() -> dict[str, Any]:
     theta = 1e4 ** (-2 * np.arange(32) / 64)
     return rotated("deepseek_v3", lambda x: neighbours(x, angles32(TEXT, theta)))
-
-
-@plant("deepseek_v3", r"(?i)linear|divid|every frequency|interpolat", r"\b40\b")
-def deepseek_linear_for_yarn() -> dict[str, Any]:
-    theta = 1e4 ** (-2 * np.arange(32) / 64) / 40
-    return {"inv_freq": theta.astype(np.float32)}
 
 
 @plant("deepseek_v3", r"(?i)backwards|sign|transposed|inverse")
@@ -193,39 +120,6 @@ def deepseek_factor_on_cos_and_sin() -> dict[str, Any]:
     theta, factor = LAYERS["deepseek_v3"].theta, 0.1 * math.log(40) + 1
     angles = angles32(TEXT, theta)
     return {"positions": TEXT, "cos": factor * np.cos(angles), "sin": factor * np.sin(angles)}
-
-
-# Llama 3.1: factor 8 from 8,192, slow 1, fast 4.
-
-
-@plant("llama3_1", r"(?i)llama ?-?3|scaling", r"(?i)omits|without|no scaling|missing|not scaled")
-def llama31_plain() -> dict[str, Any]:
-    theta = 5e5 ** (-2 * np.arange(64) / 128)
-    return rotated("llama3_1", lambda x: halves(x, angles32(TEXT, theta), 64))
-
-
-@plant("llama3_1", r"(?i)base", r"\b10,?000\b", r"500,?000")
-def llama31_base_of_llama2() -> dict[str, Any]:
-    theta = llama3(inverse_frequencies(1e4, 64, 128), 8.0, 1.0, 4.0, 8192)
-    return rotated("llama3_1", lambda x: halves(x, angles32(TEXT, theta), 64))
-
-
-@plant("llama3_1", r"(?i)twice")
-def llama31_scaled_twice() -> dict[str, Any]:
-    theta = llama3(LAYERS["llama3_1"].theta, 8.0, 1.0, 4.0, 8192)
-    return {"inv_freq": theta.astype(np.float32)}
-
-
-@plant("llama3_1", r"(?i)original|length", r"131,?072", r"8,?192")
-def llama31_ramp_from_the_long_length() -> dict[str, Any]:
-    theta = llama3(inverse_frequencies(5e5, 64, 128), 8.0, 1.0, 4.0, 131072)
-    return {"inv_freq": theta.astype(np.float32)}
-
-
-@plant("llama3_1", r"(?i)position", r"(?i)off by 1|\+ ?1\b|by one|from 1\b|one late|one ahead")
-def llama31_counts_from_one() -> dict[str, Any]:
-    theta = LAYERS["llama3_1"].theta
-    return rotated("llama3_1", lambda x: halves(x, angles32(TEXT + 1, theta), 64))
 
 
 @plant("llama3_1", r"(?i)clamp|cut off|end of (its|the) table|never exceed|stop", r"4,?095")
@@ -248,46 +142,6 @@ def llama31_heads_for_length() -> dict[str, Any]:
     theta = LAYERS["llama3_1"].theta
     y = np.stack([halves(x[0, t], angles32(np.arange(heads), theta), 64) for t in range(tokens)])[None]
     return {"positions": np.arange(tokens), "x": x.transpose(0, 2, 1, 3), "rotated": y.transpose(0, 2, 1, 3)}
-
-
-# gpt-oss: YaRN 32 from 4,096, whose ramp is not rounded, cos and sin times 1.3466.
-
-
-@plant("gpt_oss", r"(?i)factor", r"\b1\b", r"1\.34657")
-def gptoss_without_factor() -> dict[str, Any]:
-    return rotated("gpt_oss", lambda x: halves(x, angles32(TEXT, LAYERS["gpt_oss"].theta), 32))
-
-
-@plant("gpt_oss", r"(?i)factor", r"1\.8132|squared|twice")
-def gptoss_factor_twice() -> dict[str, Any]:
-    layer = LAYERS["gpt_oss"]
-    return rotated("gpt_oss", lambda x: halves(x, angles32(TEXT, layer.theta), 32, layer.factor**2))
-
-
-@plant("gpt_oss", r"(?i)truncat|round")
-def gptoss_ramp_rounded() -> dict[str, Any]:
-    theta = yarn(inverse_frequencies(150_000.0, 32, 64), 150_000.0, 32.0, 4096, 32, 1, True)
-    return {"inv_freq": theta.astype(np.float32)}
-
-
-# Qwen2-VL: sections of 16, 24 and 24 pairs, one after the other.
-
-
-@plant("qwen2_vl", r"(?i)axes|axis|height|order", r"(?i)swap|exchang|0, ?2, ?1|\(0, 2, 1\)|width")
-def qwen2vl_height_for_width() -> dict[str, Any]:
-    axis = np.repeat([0, 2, 1], [16, 24, 24])
-    angles = (GRID[axis].T * 1e6 ** (-2 * np.arange(64) / 128)).astype(np.float32)
-    return rotated("qwen2_vl", lambda x: halves(x, angles, 64), GRID)
-
-
-@plant("qwen2_vl", r"(?i)section", r"\[?16, ?16, ?32\]?|21|\[?24, ?24, ?16\]?|24", r"16, ?24, ?24")
-def qwen2vl_sections_the_other_way_round() -> dict[str, Any]:
-    axis = np.repeat([0, 1, 2], [24, 24, 16])
-    angles = (GRID[axis].T * 1e6 ** (-2 * np.arange(64) / 128)).astype(np.float32)
-    return rotated("qwen2_vl", lambda x: halves(x, angles, 64), GRID)
-
-
-# ALiBi over 12 heads, and sinusoids of 64 channels.
 
 
 def slopes(heads: int) -> Array:
@@ -318,15 +172,6 @@ def sinusoid_without_its_minus() -> dict[str, Any]:
     channels = np.arange(0, 64, 2)
     angles = np.arange(12)[:, None] * np.exp(channels * (math.log(10_000.0) / 64))
     return {"table": np.stack((np.sin(angles), np.cos(angles)), -1).reshape(12, 64)}
-
-
-# Right ports.
-
-
-@plant("gemma4 full_attention")
-def gemma4_right() -> dict[str, Any]:
-    theta = np.concatenate((1e6 ** (-2 * np.arange(64) / 512), np.zeros(192)))
-    return rotated("gemma4 full_attention", lambda x: halves(x, angles32(TEXT, theta), 256))
 
 
 @plant("qwen3_5")
@@ -366,17 +211,6 @@ def llama31_right_tables_doubled() -> dict[str, Any]:
     return {"positions": TEXT, "cos": np.cos(both), "sin": np.sin(both)}
 
 
-@plant("gpt_oss")
-def gptoss_right() -> dict[str, Any]:
-    layer = LAYERS["gpt_oss"]
-    return rotated("gpt_oss", lambda x: halves(x, angles32(TEXT, layer.theta), 32, layer.factor))
-
-
-@plant("qwen2_vl")
-def qwen2vl_right_frequencies() -> dict[str, Any]:
-    return {"inv_freq": (1e6 ** (-np.arange(0, 128, 2) / 128)).astype(np.float32)}
-
-
 @plant("alibi")
 def alibi_right_without_the_future() -> dict[str, Any]:
     return {"bias": np.tril(bias(slopes(12)))}
@@ -391,3 +225,223 @@ def alibi_right_slopes() -> dict[str, Any]:
 def sinusoid_right_sines_first() -> dict[str, Any]:
     angles = np.arange(12)[:, None] * 10_000.0 ** (-np.arange(0, 64, 2) / 64)
     return {"table": np.concatenate((np.sin(angles), np.cos(angles)), -1)}
+
+
+# Ports that differ in a few values
+
+
+def turned(
+    name: str, model: str, angles: Array, half: int, *says: str, positions: Array = TEXT, factor: float = 1.0
+) -> Plant:
+    """A port that rotates channels (i, i + half) by these angles."""
+    rotate = partial(halves, angles=angles, half=half, factor=factor)
+    return Plant(name, model, partial(rotated, model, rotate, positions), says)
+
+
+def frequencies(name: str, model: str, theta: Array, *says: str) -> Plant:
+    """A port of which these frequencies are given."""
+    return Plant(name, model, partial(dict, inv_freq=theta.astype(np.float32)), says)
+
+
+def in_sections(axes: tuple[int, ...], pairs: tuple[int, ...], theta: Array) -> Array:
+    """Angles on the grid; so many pairs at a time read an axis."""
+    return (GRID[np.repeat(axes, pairs)].T * theta).astype(np.float32)
+
+
+PLANTS += [
+    # Gemma 4's global layers: 64 of 256 pairs turn, pairs lie 256 channels apart, the exponent is over 512.
+    turned(
+        "gemma4_prefix_pairs",
+        "gemma4 full_attention",
+        angles32(TEXT, inverse_frequencies(1e6, 64, 512)),
+        64,
+        r"\(i, i ?\+ ?64\)",
+        r"\(i, i ?\+ ?256\)",
+    ),
+    turned(
+        "gemma4_exponent_over_what_turns",
+        "gemma4 full_attention",
+        angles32(TEXT, inverse_frequencies(1e6, 64, 128)),
+        256,
+        r"(?i)exponent",
+        r"\b128\b",
+        r"\b512\b",
+    ),
+    turned(
+        "gemma4_all_pairs_turn",
+        "gemma4 full_attention",
+        angles32(TEXT, inverse_frequencies(1e6, 256, 512)),
+        256,
+        r"(?i)all|256 (of|pairs)|512 channels",
+        r"\b64\b|128",
+    ),
+    turned(
+        "gemma4_base_of_the_near_layers",
+        "gemma4 full_attention",
+        angles32(TEXT, inverse_frequencies(1e4, 64, 512)),
+        256,
+        r"(?i)base",
+        r"\b10,?000\b",
+        r"1,?000,?000|1e\+?06",
+    ),
+    turned(
+        "gemma4_base_of_the_far_layers",
+        "gemma4 sliding_attention",
+        angles32(TEXT, inverse_frequencies(1e6, 128, 256)),
+        128,
+        r"(?i)base",
+        r"1,?000,?000|1e\+?06",
+        r"\b10,?000\b",
+    ),
+    # Qwen 3.5: 64 of 256 channels turn, in pairs (i, i+32), on three axes dealt out in turn.
+    turned(
+        "qwen35_whole_head_turns",
+        "qwen3_5",
+        angles32(TEXT, inverse_frequencies(1e7, 128, 256)),
+        128,
+        r"\b256\b",
+        r"\b64\b",
+    ),
+    turned(
+        "qwen35_exponent_over_the_head",
+        "qwen3_5",
+        angles32(TEXT, inverse_frequencies(1e7, 32, 256)),
+        32,
+        r"(?i)exponent",
+        r"\b256\b",
+        r"\b64\b",
+    ),
+    turned(
+        "qwen35_pairs_across_the_head",
+        "qwen3_5",
+        angles32(TEXT, inverse_frequencies(1e7, 32, 64)),
+        128,
+        r"\(i, i ?\+ ?128\)",
+        r"\(i, i ?\+ ?32\)",
+    ),
+    turned(
+        "qwen35_sections_in_blocks",
+        "qwen3_5",
+        in_sections((0, 1, 2), (11, 11, 10), inverse_frequencies(1e7, 32, 64)),
+        32,
+        r"(?i)axes|axis|section",
+        r"(?i)one after (the )?other|chunk|block|contiguous",
+        positions=GRID,
+    ),
+    turned(
+        "qwen35_text_positions_alone",
+        "qwen3_5",
+        angles32(GRID[0], inverse_frequencies(1e7, 32, 64)),
+        32,
+        r"(?i)first axis|axis 0|one axis",
+        positions=GRID,
+    ),
+    # DeepSeek-V3: 64 channels turn as neighbours, YaRN 40 from 4,096.
+    turned(
+        "deepseek_halves",
+        "deepseek_v3",
+        angles32(TEXT, LAYERS["deepseek_v3"].theta),
+        32,
+        r"\(i, i ?\+ ?32\)|half",
+        r"\(2i, ?2i ?\+ ?1\)|interleaved",
+    ),
+    frequencies(
+        "deepseek_linear_for_yarn",
+        "deepseek_v3",
+        inverse_frequencies(1e4, 32, 64) / 40,
+        r"(?i)linear|divid|every frequency|interpolat",
+        r"\b40\b",
+    ),
+    # Llama 3.1: factor 8 from 8,192, slow 1, fast 4.
+    turned(
+        "llama31_plain",
+        "llama3_1",
+        angles32(TEXT, inverse_frequencies(5e5, 64, 128)),
+        64,
+        r"(?i)llama ?-?3|scaling",
+        r"(?i)omits|without|no scaling|missing|not scaled",
+    ),
+    turned(
+        "llama31_base_of_llama2",
+        "llama3_1",
+        angles32(TEXT, llama3(inverse_frequencies(1e4, 64, 128), 8.0, 1.0, 4.0, 8192)),
+        64,
+        r"(?i)base",
+        r"\b10,?000\b",
+        r"500,?000",
+    ),
+    frequencies(
+        "llama31_scaled_twice", "llama3_1", llama3(LAYERS["llama3_1"].theta, 8.0, 1.0, 4.0, 8192), r"(?i)twice"
+    ),
+    frequencies(
+        "llama31_ramp_from_the_long_length",
+        "llama3_1",
+        llama3(inverse_frequencies(5e5, 64, 128), 8.0, 1.0, 4.0, 131072),
+        r"(?i)original|length",
+        r"131,?072",
+        r"8,?192",
+    ),
+    turned(
+        "llama31_counts_from_one",
+        "llama3_1",
+        angles32(TEXT + 1, LAYERS["llama3_1"].theta),
+        64,
+        r"(?i)position",
+        r"(?i)off by 1|\+ ?1\b|by one|from 1\b|one late|one ahead",
+    ),
+    # gpt-oss: YaRN 32 from 4,096, whose ramp is not rounded, cos and sin times 1.3466.
+    turned(
+        "gptoss_without_factor",
+        "gpt_oss",
+        angles32(TEXT, LAYERS["gpt_oss"].theta),
+        32,
+        r"(?i)factor",
+        r"\b1\b",
+        r"1\.34657",
+    ),
+    turned(
+        "gptoss_factor_twice",
+        "gpt_oss",
+        angles32(TEXT, LAYERS["gpt_oss"].theta),
+        32,
+        r"(?i)factor",
+        r"1\.8132|squared|twice",
+        factor=LAYERS["gpt_oss"].factor ** 2,
+    ),
+    frequencies(
+        "gptoss_ramp_rounded",
+        "gpt_oss",
+        yarn(inverse_frequencies(150_000.0, 32, 64), 150_000.0, 32.0, 4096, 32, 1, True),
+        r"(?i)truncat|round",
+    ),
+    # Qwen2-VL: sections of 16, 24 and 24 pairs, one after the other.
+    turned(
+        "qwen2vl_height_for_width",
+        "qwen2_vl",
+        in_sections((0, 2, 1), (16, 24, 24), inverse_frequencies(1e6, 64, 128)),
+        64,
+        r"(?i)axes|axis|height|order",
+        r"(?i)swap|exchang|0, ?2, ?1|\(0, 2, 1\)|width",
+        positions=GRID,
+    ),
+    turned(
+        "qwen2vl_sections_the_other_way_round",
+        "qwen2_vl",
+        in_sections((0, 1, 2), (24, 24, 16), inverse_frequencies(1e6, 64, 128)),
+        64,
+        r"(?i)section",
+        r"\[?16, ?16, ?32\]?|21|\[?24, ?24, ?16\]?|24",
+        r"16, ?24, ?24",
+        positions=GRID,
+    ),
+    # ALiBi over 12 heads, and sinusoids of 64 channels.
+    # Right ports.
+    turned(
+        "gemma4_right",
+        "gemma4 full_attention",
+        angles32(TEXT, np.concatenate((1e6 ** (-2 * np.arange(64) / 512), np.zeros(192)))),
+        256,
+    ),
+    turned("gptoss_right", "gpt_oss", angles32(TEXT, LAYERS["gpt_oss"].theta), 32, factor=LAYERS["gpt_oss"].factor),
+    frequencies("qwen2vl_right_frequencies", "qwen2_vl", inverse_frequencies(1e6, 64, 128)),
+]

@@ -6,39 +6,23 @@ of real ports: float32 or bfloat16, cached tables, complex numbers, ``rotate_hal
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from integrations.doctor.plants_porters import Plant
+from integrations.doctor.models import LAYERS
+from integrations.doctor.plants_porters import Plant, entered
 
 Numbers = dict[str, Any]
-Port = Callable[[], Numbers]
 
 PLANTS: list[Plant] = []
+"""Ports with one mistake, and right ones, of which nothing must be said."""
 PAIRS: list[Plant] = []
-
-
-def port(model: str, *says: str) -> Callable[[Port], Port]:
-    """Enter a port with one mistake, or a right one if nothing must be said."""
-
-    def enter(numbers: Port) -> Port:
-        PLANTS.append(Plant(numbers.__name__, model, numbers, says))
-        return numbers
-
-    return enter
-
-
-def pair(model: str, *says: str) -> Callable[[Port], Port]:
-    """Enter a port with two mistakes."""
-
-    def enter(numbers: Port) -> Port:
-        PAIRS.append(Plant(numbers.__name__, model, numbers, says))
-        return numbers
-
-    return enter
+"""Ports with two mistakes."""
+port, pair = partial(entered, PLANTS), partial(entered, PAIRS)
 
 
 # What an answer must say: kinds in any honest wording, and values.
@@ -87,6 +71,10 @@ ORIGINAL_163840 = r"\b163[\W_]?840\b"
 
 TEXT = torch.tensor([0, 1, 2, 5, 31, 128, 777, 2048, 4097, 8200])
 FAR = torch.tensor([0, 1, 2, 3, 64, 1023, 4095, 8191, 8192, 9001, 20_000, 131_071])
+SHORT = torch.tensor([0, 1, 2, 3, 17, 100, 257, 1001, 4097, 9001])
+PAST_1024 = torch.tensor([0, 1, 2, 40, 500, 1023, 1024, 3000, 7000])
+CHUNKS = torch.tensor([0, 1, 2, 100, 4095, 4096, 4097, 5000, 8191, 8192, 9001, 12_300])
+TWELVE = torch.arange(12)
 PICTURE = torch.tensor(
     [
         [0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 65, 66, 67, 700],
@@ -128,7 +116,9 @@ def yarn_scaled(base: float, dim: int, factor: float, original: int = 4096, trun
     return extrapolated / factor * ramp + extrapolated * (1 - ramp)
 
 
+LLAMA3 = llama3_scaled(ladder(500_000.0, 128))
 DEEPSEEK = (10_000.0, 64, 40.0)
+DEEPSEEK_FACTOR = 0.1 * math.log(40.0) + 1.0
 GPT_OSS_FACTOR = 0.1 * math.log(32.0) + 1.0
 
 
@@ -139,6 +129,10 @@ def gpt_oss_ladder(base: float = 150_000.0, truncate: bool = False) -> Tensor:
 def angles_of(positions: Tensor, inv_freq: Tensor) -> Tensor:
     """``(T, P)`` in float32."""
     return positions.float()[:, None] * inv_freq[None, :]
+
+
+def bfloat16_angles(positions: Tensor, inv_freq: Tensor) -> Tensor:
+    return (positions.bfloat16()[:, None] * inv_freq.bfloat16()[None, :]).float()
 
 
 def chunked_angles(positions: Tensor, inv_freq: Tensor, sections: tuple[int, ...]) -> Tensor:
@@ -179,231 +173,24 @@ def apply_neighbours(x: Tensor, angles: Tensor, factor: float = 1.0, direction: 
     return torch.cat((turned, x[..., width:]), dim=-1)
 
 
+def apply_to_the_tail(x: Tensor, angles: Tensor) -> Tensor:
+    """Channels from 192 on rotate."""
+    return torch.cat((x[..., :192], apply_halves(x[..., 192:], angles)), dim=-1)
+
+
 def padded(inv_freq: Tensor, pairs: int) -> Tensor:
     """Zeros for the pairs that stand still, as transformers pads proportional RoPE."""
     return torch.cat((inv_freq, torch.zeros(pairs - len(inv_freq))))
 
 
-def array(x: Tensor) -> np.ndarray[Any, Any]:
-    return x.float().numpy() if x.is_floating_point() else x.numpy()
-
-
-def written(positions: Tensor, x: Tensor, rotated: Tensor) -> Numbers:
-    return {"positions": array(positions), "x": array(x), "rotated": array(rotated)}
-
-
-# Gemma 4
-
-
-@port(
-    "gemma4 full_attention",
-    CHANNELS,
-    r"(?i)i ?\+ ?64\b|\b64 (channels? )?apart|distance\D{0,12}64\b|first 128",
-    r"\b256\b|\b512\b",
-)
-def gemma4_rotates_its_prefix() -> Numbers:
-    """The first 128 channels as a partial rotary of its own: (i, i+64) for (i, i+256)."""
-    x = draw(2, len(TEXT), 512)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, ladder(1e6, 512, 64))))
-
-
-@port("gemma4 full_attention", EXPONENT, r"\b128\b", r"\b512\b")
-def gemma4_exponent_over_rotated_channels() -> Numbers:
-    rotary_dim = int(512 * 0.25)
-    return {"inv_freq": array(ladder(1e6, rotary_dim))}
-
-
-@port(
-    "gemma4 full_attention",
-    CHANNELS,
-    r"(?i)\ball\b|every|whole|\b256\b|\b512\b|full",
-    r"(?<!\+)(?<!\+ )\b64\b|\b128\b|\b192\b|(?i:quarter)|\b0?\.25\b",
-)
-def gemma4_rotates_every_channel() -> Numbers:
-    """partial_rotary_factor is not read, in bfloat16."""
-    x = draw(2, len(TEXT), 512, dtype=torch.bfloat16)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, ladder(1e6, 512))))
-
-
-@port("gemma4 sliding_attention", r"(?i)position|frequenc|scal|multipl|step", DOUBLED)
-def gemma4_sliding_doubles_positions() -> Numbers:
-    """The offset of the cache is added to positions that hold it already."""
-    x = draw(len(TEXT), 256)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT + TEXT, ladder(1e4, 256))))
-
-
-@port("gemma4 full_attention", r"(?i)sliding|other layer|layer type|local")
-def gemma4_full_layer_by_sliding_ladder() -> Numbers:
-    """One ladder for all layers."""
-    return {"inv_freq": array(ladder(1e4, 256))}
-
-
-# Qwen 3.5
-
-
-@port("qwen3_5", AXES + r"|(?i:section|interleav)", CHUNKED)
-def qwen3_5_sections_in_blocks() -> Numbers:
-    """mrope_interleaved is not read: Qwen2-VL's layout of the sections."""
-    x = draw(PICTURE.shape[1], 256)
-    return written(PICTURE, x, apply_halves(x, chunked_angles(PICTURE, ladder(1e7, 64), (11, 11, 10))))
-
-
-@port("qwen3_5", AXES, AXES_SWAPPED)
-def qwen3_5_width_before_height() -> Numbers:
-    x = draw(2, PICTURE.shape[1], 256, dtype=torch.bfloat16)
-    time, height, width = PICTURE
-    positions = torch.stack((time, width, height))
-    return written(PICTURE, x, apply_halves(x, interleaved_angles(positions, ladder(1e7, 64))))
-
-
-@port("qwen3_5", CHANNELS, r"(?i)\b192\b|last 64|\btail\b|\bend\b")
-def qwen3_5_rotates_its_tail() -> Numbers:
-    """The last 64 channels rotate, as in DeepSeek's layout of nope and rope."""
-    x = draw(PICTURE.shape[1], 256)
-    nope, rope = x.split((192, 64), dim=-1)
-    rope = apply_halves(rope, interleaved_angles(PICTURE, ladder(1e7, 64)))
-    return written(PICTURE, x, torch.cat((nope, rope), dim=-1))
-
-
-# DeepSeek-V3
-
-
-@port("deepseek_v3", r"(?i)pair|channel|interleav|half", HALVES, NEIGHBOURS)
-def deepseek_pairs_halves() -> Numbers:
-    """rotate_half without the permutation before it, in bfloat16."""
-    x = draw(2, len(TEXT), 64, dtype=torch.bfloat16)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, yarn_scaled(*DEEPSEEK))))
-
-
-@port("deepseek_v3", FACTOR, r"1\.36[89]|1\.37\b")
-def deepseek_mscale_on_the_tables() -> Numbers:
-    """YaRN's factor on cos and sin, although mscale / mscale_all_dim is 1."""
-    factor = 0.1 * math.log(40.0) + 1.0
-    angles = angles_of(TEXT, yarn_scaled(*DEEPSEEK))
-    return {"positions": array(TEXT), "cos": array(angles.cos() * factor), "sin": array(angles.sin() * factor)}
-
-
-@port("deepseek_v3", SCALING, LEFT_OUT)
-def deepseek_without_yarn() -> Numbers:
-    x = draw(2, len(TEXT), 64)
-    return written(TEXT, x, apply_neighbours(x, angles_of(TEXT, ladder(1e4, 64))))
-
-
-@port("deepseek_v3", r"(?i)original|trained|length|yarn|max_position", ORIGINAL_163840)
-def deepseek_ramp_from_the_long_length() -> Numbers:
-    """The ramp from max_position_embeddings in place of original_max_position_embeddings."""
-    return {"inv_freq": array(yarn_scaled(*DEEPSEEK, original=163_840))}
-
-
-# Llama 3.1
-
-
-@port("llama3_1", r"(?i)factor|scal", r"\b32(\.0)?\b", r"\b8(\.0)?\b")
-def llama3_factor_of_llama3_2() -> Numbers:
-    return {"inv_freq": array(llama3_scaled(ladder(500_000.0, 128), factor=32.0))}
-
-
-@port("llama3_1", SCALING, TWICE)
-def llama3_scaled_twice() -> Numbers:
-    """The loader scales the buffer, and the kernel scales what it is given."""
-    inv_freq = llama3_scaled(llama3_scaled(ladder(500_000.0, 128)))
-    angles = angles_of(FAR, inv_freq)
-    return {"positions": array(FAR), "cos": array(angles.cos()), "sin": array(angles.sin())}
-
-
-@port("llama3_1", CLAMPED, r"\b819[12]\b|\b8[,_ ]19[12]\b")
-def llama3_clamps_at_its_table() -> Numbers:
-    """A table of 8192 rows, read by positions.clamp(max=rows − 1)."""
-    x = draw(2, len(FAR), 128)
-    table = angles_of(torch.arange(8192), llama3_scaled(ladder(500_000.0, 128)))
-    return written(FAR, x, apply_halves(x, table[FAR.clamp(max=8191)]))
-
-
-@port("llama3_1", RESTARTED, r"\b4[,_ ]?096\b")
-def llama3_restarts_at_every_chunk() -> Numbers:
-    """Chunked prefill counts from 0 in each chunk of 4096 tokens."""
-    positions = torch.tensor([0, 1, 2, 100, 4095, 4096, 4097, 5000, 8191, 8192, 9001, 12_300])
-    x = draw(len(positions), 128)
-    return written(
-        positions, x, apply_halves(x, angles_of(positions % 4096, llama3_scaled(ladder(500_000.0, 128))))
-    )
-
-
-@port("llama3_1", POSITION, BY_ONE)
-def llama3_counts_from_one() -> Numbers:
-    x = draw(4, len(TEXT), 128, dtype=torch.bfloat16)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT + 1, llama3_scaled(ladder(500_000.0, 128)))))
-
-
-@port("llama3_1", SIGN)
-def llama3_rotates_backwards() -> Numbers:
-    x = draw(2, len(TEXT), 128)
-    angles = angles_of(TEXT, llama3_scaled(ladder(500_000.0, 128)))
-    cos, sin = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
-    first, second = x.chunk(2, dim=-1)
-    return written(TEXT, x, x * cos + torch.cat((second, -first), dim=-1) * sin)
-
-
-@port("llama3_1", BFLOAT16)
-def llama3_angles_in_bfloat16() -> Numbers:
-    """The product of frequencies and positions runs under autocast."""
-    positions = torch.tensor([0, 1, 2, 3, 17, 100, 257, 1001, 4097, 9001])
-    x = draw(2, len(positions), 128)
-    inv_freq = llama3_scaled(ladder(500_000.0, 128))
-    angles = positions.bfloat16()[:, None] * inv_freq.bfloat16()[None, :]
-    return written(positions, x, apply_halves(x, angles.float()))
-
-
-# gpt-oss
-
-
-@port("gpt_oss", FACTOR, SQUARED)
-def gpt_oss_factor_squared() -> Numbers:
-    """The factor on the tables and once more on q."""
-    x = draw(2, len(TEXT), 64)
-    rotated = apply_halves(x, angles_of(TEXT, gpt_oss_ladder()), factor=GPT_OSS_FACTOR)
-    return written(TEXT, x, rotated * GPT_OSS_FACTOR)
-
-
-@port("gpt_oss", TRUNCATED)
-def gpt_oss_rounds_its_ramp() -> Numbers:
-    """truncate is not read: the ends of the ramp are rounded to whole pairs."""
-    return {"inv_freq": array(gpt_oss_ladder(truncate=True))}
-
-
-@port("gpt_oss", BASE, TEN_THOUSAND, GPT_OSS_BASE)
-def gpt_oss_default_base() -> Numbers:
-    """rope_theta is not read, for the ladder and for the ramp, in bfloat16."""
-    x = draw(2, len(TEXT), 64, dtype=torch.bfloat16)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, gpt_oss_ladder(base=10_000.0)), factor=GPT_OSS_FACTOR))
-
-
-def heads_for_tokens(x: Tensor, table: Tensor, factor: float) -> Tensor:
+def heads_for_tokens(x: Tensor, table: Tensor, factor: float = 1.0) -> Tensor:
     """A rotation for (T, H, D), which is given (H, T, D)."""
-    angles = table[: x.shape[0], None, :]
-    return apply_halves(x, angles, factor)
+    return apply_halves(x, table[: x.shape[0], None, :], factor)
 
 
-@port("gpt_oss", HEADS, LENGTH)
-def gpt_oss_heads_for_tokens() -> Numbers:
-    x, positions = draw(8, 12, 64), torch.arange(12)
-    return written(positions, x, heads_for_tokens(x, angles_of(positions, gpt_oss_ladder()), GPT_OSS_FACTOR))
-
-
-# Qwen2-VL
-
-
-@port("qwen2_vl", r"(?i)section|ax[ei]s", SECTIONS_24_20)
-def qwen2_vl_sections_of_qwen3_vl() -> Numbers:
-    x = draw(2, PICTURE.shape[1], 128)
-    return written(PICTURE, x, apply_halves(x, chunked_angles(PICTURE, ladder(1e6, 128), (24, 20, 20))))
-
-
-# ALiBi, sinusoids, T5
-
-
-def distance(length: int) -> Tensor:
-    return (torch.arange(length)[None, :] - torch.arange(length)[:, None]).abs().float()
+def alibi_bias(slopes: Tensor, length: int) -> Tensor:
+    distance = (torch.arange(length)[None, :] - torch.arange(length)[:, None]).abs().float()
+    return -slopes[:, None, None] * distance
 
 
 def alibi_slopes(heads: int) -> Tensor:
@@ -415,43 +202,13 @@ def alibi_slopes(heads: int) -> Tensor:
     return torch.cat((alibi_slopes(closest), alibi_slopes(2 * closest)[0::2][: heads - closest]))
 
 
-@port("alibi", SERIES, r"\b12\b|(?i:power of (two|2)|geometric)")
-def alibi_one_series_for_twelve_heads() -> Numbers:
-    """2^(−8h/12): the formula for a power of two."""
-    return {"slopes": array(2.0 ** (-8.0 * torch.arange(1, 13) / 12))}
+ONE_SERIES = 2.0 ** (-8.0 * torch.arange(1, 13) / 12)
 
 
-@port("alibi", HEADS, r"(?i)\bone\b|\b1\b|h ?= ?0|from 0|shift|start|before|earlier|off by")
-def alibi_eight_heads_from_zero() -> Numbers:
-    """Eight heads, h from 0."""
-    slopes = torch.tensor([2 ** (-8.0 * h / 8) for h in range(8)])
-    return {"bias": array(-slopes[:, None, None] * distance(20))}
-
-
-@port("alibi", FACTOR + r"|(?i:divided|scaled|times|slopes)", r"\b8(\.0)?\b|\b0?\.125\b|√ ?64|sqrt\(64\)")
-def alibi_divided_with_the_scores() -> Numbers:
-    """The bias is added before the division by √64, in bfloat16."""
-    bias = (-alibi_slopes(12)[:, None, None] * distance(16)).bfloat16() / math.sqrt(64)
-    return {"bias": array(bias)}
-
-
-def interleaved_table(angles: Tensor) -> Tensor:
-    table = torch.zeros(angles.shape[0], 2 * angles.shape[1])
-    table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
-    return table
-
-
-@port("sinusoidal", r"(?i)\blog|\bln\b", r"10\b|₁₀")
-def sinusoid_by_log10() -> Numbers:
-    rates = torch.exp(torch.arange(0, 64, 2).float() * (-math.log10(10_000.0) / 64))
-    return {"table": array(interleaved_table(torch.arange(200)[:, None] * rates))}
-
-
-@port("sinusoidal", SIGN + r"|(?i:\+log|positive|grow)")
-def sinusoid_without_the_minus() -> Numbers:
-    """exp(+2i·ln(10000)/64)."""
-    rates = torch.exp(torch.arange(0, 64, 2).float() * (math.log(10_000.0) / 64))
-    return {"table": array(interleaved_table(torch.arange(50)[:, None] * rates))}
+def sinusoids(length: int, log_base: float, interleaved: bool = True) -> Tensor:
+    """64 channels: a sine and a cosine in turn, or all sines and then all cosines."""
+    angles = torch.arange(length)[:, None] * torch.exp(torch.arange(0, 64, 2).float() * (log_base / 64))
+    return torch.stack((angles.sin(), angles.cos()), dim=2 if interleaved else 1).flatten(1)
 
 
 OFFSETS = torch.cat((torch.arange(-140, 141), torch.tensor([-1000, 1000, 5000])))
@@ -473,19 +230,30 @@ def t5_buckets(offsets: Tensor, two_sided: bool = True, buckets: int = 32, maxim
     return result + torch.where(offsets < exact, offsets, far)
 
 
-@port("t5", r"(?i)one[- ]?sided|causal|unidirectional|decoder|bidirectional|two[- ]?sided|future|\bside")
-def t5_encoder_by_the_decoders_buckets() -> Numbers:
-    return {"offsets": array(OFFSETS), "buckets": array(t5_buckets(OFFSETS, two_sided=False))}
+def array(x: Tensor) -> np.ndarray[Any, Any]:
+    return x.float().numpy() if x.is_floating_point() else x.numpy()
 
 
-# Right ports
+def written(positions: Tensor, x: Tensor, rotated: Tensor) -> Numbers:
+    return {"positions": array(positions), "x": array(x), "rotated": array(rotated)}
+
+
+# Ports with code of their own
+
+
+@port("gpt_oss", FACTOR, SQUARED)
+def gpt_oss_factor_squared() -> Numbers:
+    """The factor on the tables and once more on q."""
+    x = draw(2, len(TEXT), 64)
+    rotated = apply_halves(x, angles_of(TEXT, gpt_oss_ladder()), factor=GPT_OSS_FACTOR)
+    return written(TEXT, x, rotated * GPT_OSS_FACTOR)
 
 
 @port("llama3_1")
 def right_llama3_by_complex_numbers() -> Numbers:
     """(B, T, H, D), halves viewed as complex numbers."""
     x = draw(1, len(FAR), 3, 128)
-    freqs_cis = torch.polar(torch.ones(len(FAR), 64), angles_of(FAR, llama3_scaled(ladder(500_000.0, 128))))
+    freqs_cis = torch.polar(torch.ones(len(FAR), 64), angles_of(FAR, LLAMA3))
     as_complex = torch.complex(*x.chunk(2, dim=-1)) * freqs_cis[None, :, None, :]
     rotated = torch.cat((as_complex.real, as_complex.imag), dim=-1)
     return written(FAR, x.transpose(1, 2).contiguous(), rotated.transpose(1, 2).contiguous())
@@ -500,12 +268,6 @@ def right_gpt_oss_cached_tables() -> Numbers:
     return {"positions": array(positions), "cos": array(cos[positions]), "sin": array(sin[positions])}
 
 
-@port("gemma4 full_attention")
-def right_gemma4_rotate_half_with_still_pairs() -> Numbers:
-    x = draw(1, 2, len(TEXT), 512)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, padded(ladder(1e6, 512, 64), 256))))
-
-
 @port("gemma4 sliding_attention")
 def right_gemma4_sliding_by_matrices() -> Numbers:
     """2 × 2 matrices and einsum."""
@@ -516,12 +278,6 @@ def right_gemma4_sliding_by_matrices() -> Numbers:
     pairs = torch.stack(x.chunk(2, dim=-1), dim=-1)
     rotated = torch.einsum("tpij,htpj->hipt", matrices, pairs)
     return written(TEXT, x, rotated.flatten(1, 2).transpose(1, 2).contiguous())
-
-
-@port("qwen3_5")
-def right_qwen3_5_in_bfloat16() -> Numbers:
-    x = draw(2, PICTURE.shape[1], 256, dtype=torch.bfloat16)
-    return written(PICTURE, x, apply_halves(x, interleaved_angles(PICTURE, ladder(1e7, 64))))
 
 
 @port("deepseek_v3")
@@ -548,119 +304,6 @@ def right_qwen2_vl_split_tables() -> Numbers:
     return written(positions, x, x * cos + rotate_half(x) * sin)
 
 
-@port("alibi")
-def right_alibi_twelve_heads() -> Numbers:
-    return {"bias": array(-alibi_slopes(12)[:, None, None] * distance(24)[None])}
-
-
-@port("sinusoidal")
-def right_sinusoid_by_exp_and_log() -> Numbers:
-    rates = torch.exp(torch.arange(0, 64, 2).float() * (-math.log(10_000.0) / 64))
-    return {"table": array(interleaved_table(torch.arange(512)[:, None] * rates))}
-
-
-@port("t5")
-def right_t5_buckets() -> Numbers:
-    return {"offsets": array(OFFSETS), "buckets": array(t5_buckets(OFFSETS))}
-
-
-# Two mistakes
-
-
-@pair("gemma4 full_attention", r"\b64\b", r"\b256\b", EXPONENT, r"\b128\b", r"\b512\b")
-def gemma4_as_plain_partial_rotary() -> Numbers:
-    """The first 128 channels in pairs (i, i+64), exponent over 128."""
-    x = draw(2, len(TEXT), 512)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, ladder(1e6, 128))))
-
-
-@pair("gemma4 full_attention", NEIGHBOURS, POSITION, BY_ONE)
-def gemma4_neighbours_from_one() -> Numbers:
-    x = draw(2, len(TEXT), 512)
-    return written(TEXT, x, apply_neighbours(x, angles_of(TEXT + 1, ladder(1e6, 512, 64))))
-
-
-@pair("gemma4 full_attention", BASE, TEN_THOUSAND, CHANNELS, r"\b64\b", r"\b256\b")
-def gemma4_base_and_prefix() -> Numbers:
-    x = draw(len(TEXT), 512)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, ladder(1e4, 512, 64))))
-
-
-@pair("gemma4 full_attention", EXPONENT, r"\b128\b", r"\b512\b", SIGN)
-def gemma4_exponent_and_backwards() -> Numbers:
-    x = draw(2, len(TEXT), 512)
-    inv_freq = padded(ladder(1e6, 128), 256)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, inv_freq), direction=-1.0))
-
-
-@pair("gemma4 sliding_attention", BASE + r"|(?i:full)", MILLION + r"|(?i:\bfull)", NEIGHBOURS)
-def gemma4_sliding_base_and_neighbours() -> Numbers:
-    x = draw(2, len(TEXT), 256, dtype=torch.bfloat16)
-    return written(TEXT, x, apply_neighbours(x, angles_of(TEXT, ladder(1e6, 256))))
-
-
-@pair("gemma4 sliding_attention", SIGN, CLAMPED, r"\b102[34]\b|\b1[,_ ]02[34]\b")
-def gemma4_sliding_backwards_and_clamped() -> Numbers:
-    x, positions = draw(2, 9, 256), torch.tensor([0, 1, 2, 40, 500, 1023, 1024, 3000, 7000])
-    angles = angles_of(positions.clamp(max=1023), ladder(1e4, 256))
-    return written(positions, x, apply_halves(x, angles, direction=-1.0))
-
-
-@pair("qwen3_5", EXPONENT, r"\b256\b", CHANNELS, r"\b128\b", r"\b32\b|\b64\b")
-def qwen3_5_as_a_full_head() -> Numbers:
-    """Pairs (i, i+128) for (i, i+32), exponent over 256 for 64."""
-    x = draw(PICTURE.shape[1], 256)
-    angles = interleaved_angles(PICTURE, ladder(1e7, 256, 32))
-    return written(PICTURE, x, apply_halves(x, torch.cat((angles, torch.zeros(len(angles), 96)), dim=-1)))
-
-
-@pair("qwen3_5", AXES, AXES_SWAPPED, BASE, MILLION)
-def qwen3_5_axes_and_base() -> Numbers:
-    x = draw(2, PICTURE.shape[1], 256)
-    return written(PICTURE, x, apply_halves(x, interleaved_angles(PICTURE[[0, 2, 1]], ladder(1e6, 64))))
-
-
-@pair("qwen3_5", CHUNKED, POSITION, BY_ONE)
-def qwen3_5_blocks_from_one() -> Numbers:
-    x = draw(2, PICTURE.shape[1], 256)
-    return written(PICTURE, x, apply_halves(x, chunked_angles(PICTURE + 1, ladder(1e7, 64), (11, 11, 10))))
-
-
-@pair("qwen3_5", CHUNKED, CHANNELS, r"(?i)\b192\b|last 64|\btail\b|\bend\b")
-def qwen3_5_blocks_in_its_tail() -> Numbers:
-    x = draw(PICTURE.shape[1], 256)
-    rope = apply_halves(x[..., 192:], chunked_angles(PICTURE, ladder(1e7, 64), (11, 11, 10)))
-    return written(PICTURE, x, torch.cat((x[..., :192], rope), dim=-1))
-
-
-@pair("deepseek_v3", HALVES, SCALING, LEFT_OUT)
-def deepseek_halves_without_yarn() -> Numbers:
-    x = draw(2, len(TEXT), 64)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, ladder(1e4, 64))))
-
-
-@pair("deepseek_v3", HALVES, FACTOR, r"1\.36[89]|1\.37\b")
-def deepseek_halves_and_mscale() -> Numbers:
-    x = draw(2, len(TEXT), 64)
-    factor = 0.1 * math.log(40.0) + 1.0
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, yarn_scaled(*DEEPSEEK)), factor=factor))
-
-
-@pair("deepseek_v3", SIGN, ORIGINAL_163840)
-def deepseek_backwards_with_the_long_ramp() -> Numbers:
-    x = draw(2, len(TEXT), 64)
-    inv_freq = yarn_scaled(*DEEPSEEK, original=163_840)
-    return written(TEXT, x, apply_neighbours(x, angles_of(TEXT, inv_freq), direction=-1.0))
-
-
-@pair("deepseek_v3", FACTOR, r"1\.36[89]|1\.37\b", RESTARTED, r"\b4[,_ ]?096\b")
-def deepseek_mscale_and_restart() -> Numbers:
-    positions = torch.tensor([0, 1, 2, 100, 4095, 4096, 4097, 6000, 8200, 9001])
-    angles = angles_of(positions % 4096, yarn_scaled(*DEEPSEEK))
-    factor = 0.1 * math.log(40.0) + 1.0
-    return {"positions": array(positions), "cos": array(angles.cos() * factor), "sin": array(angles.sin() * factor)}
-
-
 @pair("llama3_1", NEIGHBOURS, SCALING, LEFT_OUT)
 def llama3_neighbours_unscaled() -> Numbers:
     """Meta's complex listing for Llama 3 on transformers' weights."""
@@ -670,100 +313,570 @@ def llama3_neighbours_unscaled() -> Numbers:
     return written(TEXT, x, rotated)
 
 
-@pair("llama3_1", r"\b32(\.0)?\b", BASE, TEN_THOUSAND)
-def llama3_factor_and_base() -> Numbers:
-    return {"inv_freq": array(llama3_scaled(ladder(10_000.0, 128), factor=32.0))}
+# Ports that differ in a few values
 
 
-@pair("llama3_1", SIGN, CLAMPED, r"\b819[12]\b|\b8[,_ ]19[12]\b")
-def llama3_backwards_and_clamped() -> Numbers:
-    x = draw(2, len(FAR), 128)
-    angles = angles_of(FAR.clamp(max=8191), llama3_scaled(ladder(500_000.0, 128)))
-    return written(FAR, x, apply_halves(x, angles, direction=-1.0))
+def rotation(
+    name: str,
+    model: str,
+    angles: Tensor,
+    *says: str,
+    positions: Tensor = TEXT,
+    heads: tuple[int, ...] = (2,),
+    apply: Callable[..., Tensor] = apply_halves,
+    dtype: torch.dtype = torch.float32,
+    **how: float,
+) -> Plant:
+    """A port that rotates x ``(*heads, T, channels)`` by these angles."""
+
+    def numbers() -> Numbers:
+        x = draw(*heads, positions.shape[-1], LAYERS[model].head_dim, dtype=dtype)
+        return written(positions, x, apply(x, angles, **how))
+
+    return Plant(name, model, numbers, says)
 
 
-@pair("llama3_1", r"(?i)linear|interpol|all pairs|every pair", r"\b8(\.0)?\b", POSITION, BY_ONE)
-def llama3_linear_from_one() -> Numbers:
-    x = draw(2, len(TEXT), 128)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT + 1, ladder(500_000.0, 128) / 8)))
+def given(name: str, model: str, *says: str, **numbers: Tensor) -> Plant:
+    """A port of which these numbers are given."""
+    return Plant(name, model, lambda: {key: array(x) for key, x in numbers.items()}, says)
 
 
-@pair("llama3_1", NEIGHBOURS, BFLOAT16)
-def llama3_neighbours_by_bfloat16_angles() -> Numbers:
-    positions = torch.tensor([0, 1, 2, 3, 17, 100, 257, 1001, 4097, 9001])
-    x = draw(2, len(positions), 128)
-    angles = positions.bfloat16()[:, None] * llama3_scaled(ladder(500_000.0, 128)).bfloat16()[None, :]
-    return written(positions, x, apply_neighbours(x, angles.float()))
+def tables(
+    name: str, model: str, angles: Tensor, *says: str, positions: Tensor = TEXT, factor: float = 1.0
+) -> Plant:
+    """A port of which cos and sin of these angles are given, times a factor."""
+    return given(name, model, *says, positions=positions, cos=angles.cos() * factor, sin=angles.sin() * factor)
 
 
-@pair("llama3_1", SCALING, LEFT_OUT, r"(?i)position|frequenc|multipl|step", DOUBLED)
-def llama3_unscaled_with_doubled_positions() -> Numbers:
-    x = draw(2, len(TEXT), 128, dtype=torch.bfloat16)
-    return written(TEXT, x, apply_halves(x, angles_of(2 * TEXT, ladder(500_000.0, 128))))
+PLANTS += [
+    # Gemma 4
+    # The first 128 channels as a partial rotary of its own: (i, i+64) for (i, i+256).
+    rotation(
+        "gemma4_rotates_its_prefix",
+        "gemma4 full_attention",
+        angles_of(TEXT, ladder(1e6, 512, 64)),
+        CHANNELS,
+        r"(?i)i ?\+ ?64\b|\b64 (channels? )?apart|distance\D{0,12}64\b|first 128",
+        r"\b256\b|\b512\b",
+    ),
+    given(
+        "gemma4_exponent_over_rotated_channels",
+        "gemma4 full_attention",
+        EXPONENT,
+        r"\b128\b",
+        r"\b512\b",
+        inv_freq=ladder(1e6, int(512 * 0.25)),
+    ),
+    # partial_rotary_factor is not read, in bfloat16.
+    rotation(
+        "gemma4_rotates_every_channel",
+        "gemma4 full_attention",
+        angles_of(TEXT, ladder(1e6, 512)),
+        CHANNELS,
+        r"(?i)\ball\b|every|whole|\b256\b|\b512\b|full",
+        r"(?<!\+)(?<!\+ )\b64\b|\b128\b|\b192\b|(?i:quarter)|\b0?\.25\b",
+        dtype=torch.bfloat16,
+    ),
+    # The offset of the cache is added to positions that hold it already.
+    rotation(
+        "gemma4_sliding_doubles_positions",
+        "gemma4 sliding_attention",
+        angles_of(TEXT + TEXT, ladder(1e4, 256)),
+        r"(?i)position|frequenc|scal|multipl|step",
+        DOUBLED,
+        heads=(),
+    ),
+    # One ladder for all layers.
+    given(
+        "gemma4_full_layer_by_sliding_ladder",
+        "gemma4 full_attention",
+        r"(?i)sliding|other layer|layer type|local",
+        inv_freq=ladder(1e4, 256),
+    ),
+    # Qwen 3.5
+    # mrope_interleaved is not read: Qwen2-VL's layout of the sections.
+    rotation(
+        "qwen3_5_sections_in_blocks",
+        "qwen3_5",
+        chunked_angles(PICTURE, ladder(1e7, 64), (11, 11, 10)),
+        AXES + r"|(?i:section|interleav)",
+        CHUNKED,
+        positions=PICTURE,
+        heads=(),
+    ),
+    rotation(
+        "qwen3_5_width_before_height",
+        "qwen3_5",
+        interleaved_angles(PICTURE[[0, 2, 1]], ladder(1e7, 64)),
+        AXES,
+        AXES_SWAPPED,
+        positions=PICTURE,
+        dtype=torch.bfloat16,
+    ),
+    # The last 64 channels rotate, as in DeepSeek's layout of nope and rope.
+    rotation(
+        "qwen3_5_rotates_its_tail",
+        "qwen3_5",
+        interleaved_angles(PICTURE, ladder(1e7, 64)),
+        CHANNELS,
+        r"(?i)\b192\b|last 64|\btail\b|\bend\b",
+        positions=PICTURE,
+        heads=(),
+        apply=apply_to_the_tail,
+    ),
+    # DeepSeek-V3
+    # rotate_half without the permutation before it, in bfloat16.
+    rotation(
+        "deepseek_pairs_halves",
+        "deepseek_v3",
+        angles_of(TEXT, yarn_scaled(*DEEPSEEK)),
+        r"(?i)pair|channel|interleav|half",
+        HALVES,
+        NEIGHBOURS,
+        dtype=torch.bfloat16,
+    ),
+    # YaRN's factor on cos and sin, although mscale / mscale_all_dim is 1.
+    tables(
+        "deepseek_mscale_on_the_tables",
+        "deepseek_v3",
+        angles_of(TEXT, yarn_scaled(*DEEPSEEK)),
+        FACTOR,
+        r"1\.36[89]|1\.37\b",
+        factor=DEEPSEEK_FACTOR,
+    ),
+    rotation(
+        "deepseek_without_yarn",
+        "deepseek_v3",
+        angles_of(TEXT, ladder(1e4, 64)),
+        SCALING,
+        LEFT_OUT,
+        apply=apply_neighbours,
+    ),
+    # The ramp from max_position_embeddings in place of original_max_position_embeddings.
+    given(
+        "deepseek_ramp_from_the_long_length",
+        "deepseek_v3",
+        r"(?i)original|trained|length|yarn|max_position",
+        ORIGINAL_163840,
+        inv_freq=yarn_scaled(*DEEPSEEK, original=163_840),
+    ),
+    # Llama 3.1
+    given(
+        "llama3_factor_of_llama3_2",
+        "llama3_1",
+        r"(?i)factor|scal",
+        r"\b32(\.0)?\b",
+        r"\b8(\.0)?\b",
+        inv_freq=llama3_scaled(ladder(500_000.0, 128), factor=32.0),
+    ),
+    # The loader scales the buffer, and the kernel scales what it is given.
+    tables("llama3_scaled_twice", "llama3_1", angles_of(FAR, llama3_scaled(LLAMA3)), SCALING, TWICE, positions=FAR),
+    # A table of 8192 rows, read by positions.clamp(max=rows − 1).
+    rotation(
+        "llama3_clamps_at_its_table",
+        "llama3_1",
+        angles_of(torch.arange(8192), LLAMA3)[FAR.clamp(max=8191)],
+        CLAMPED,
+        r"\b819[12]\b|\b8[,_ ]19[12]\b",
+        positions=FAR,
+    ),
+    # Chunked prefill counts from 0 in each chunk of 4096 tokens.
+    rotation(
+        "llama3_restarts_at_every_chunk",
+        "llama3_1",
+        angles_of(CHUNKS % 4096, LLAMA3),
+        RESTARTED,
+        r"\b4[,_ ]?096\b",
+        positions=CHUNKS,
+        heads=(),
+    ),
+    rotation(
+        "llama3_counts_from_one",
+        "llama3_1",
+        angles_of(TEXT + 1, LLAMA3),
+        POSITION,
+        BY_ONE,
+        heads=(4,),
+        dtype=torch.bfloat16,
+    ),
+    rotation("llama3_rotates_backwards", "llama3_1", angles_of(TEXT, LLAMA3), SIGN, direction=-1.0),
+    # The product of frequencies and positions runs under autocast.
+    rotation("llama3_angles_in_bfloat16", "llama3_1", bfloat16_angles(SHORT, LLAMA3), BFLOAT16, positions=SHORT),
+    # gpt-oss
+    # truncate is not read: the ends of the ramp are rounded to whole pairs.
+    given("gpt_oss_rounds_its_ramp", "gpt_oss", TRUNCATED, inv_freq=gpt_oss_ladder(truncate=True)),
+    # rope_theta is not read, for the ladder and for the ramp, in bfloat16.
+    rotation(
+        "gpt_oss_default_base",
+        "gpt_oss",
+        angles_of(TEXT, gpt_oss_ladder(base=1e4)),
+        BASE,
+        TEN_THOUSAND,
+        GPT_OSS_BASE,
+        dtype=torch.bfloat16,
+        factor=GPT_OSS_FACTOR,
+    ),
+    rotation(
+        "gpt_oss_heads_for_tokens",
+        "gpt_oss",
+        angles_of(TWELVE, gpt_oss_ladder()),
+        HEADS,
+        LENGTH,
+        positions=TWELVE,
+        heads=(8,),
+        apply=heads_for_tokens,
+        factor=GPT_OSS_FACTOR,
+    ),
+    # Qwen2-VL
+    rotation(
+        "qwen2_vl_sections_of_qwen3_vl",
+        "qwen2_vl",
+        chunked_angles(PICTURE, ladder(1e6, 128), (24, 20, 20)),
+        r"(?i)section|ax[ei]s",
+        SECTIONS_24_20,
+        positions=PICTURE,
+    ),
+    # ALiBi, sinusoids, T5
+    # 2^(−8h/12): the formula for a power of two.
+    given(
+        "alibi_one_series_for_twelve_heads",
+        "alibi",
+        SERIES,
+        r"\b12\b|(?i:power of (two|2)|geometric)",
+        slopes=ONE_SERIES,
+    ),
+    # Eight heads, h from 0.
+    given(
+        "alibi_eight_heads_from_zero",
+        "alibi",
+        HEADS,
+        r"(?i)\bone\b|\b1\b|h ?= ?0|from 0|shift|start|before|earlier|off by",
+        bias=alibi_bias(2 ** -torch.arange(8.0), 20),
+    ),
+    # The bias is added before the division by √64, in bfloat16.
+    given(
+        "alibi_divided_with_the_scores",
+        "alibi",
+        FACTOR + r"|(?i:divided|scaled|times|slopes)",
+        r"\b8(\.0)?\b|\b0?\.125\b|√ ?64|sqrt\(64\)",
+        bias=alibi_bias(alibi_slopes(12), 16).bfloat16() / math.sqrt(64),
+    ),
+    given(
+        "sinusoid_by_log10",
+        "sinusoidal",
+        r"(?i)\blog|\bln\b",
+        r"10\b|₁₀",
+        table=sinusoids(200, -math.log10(10_000.0)),
+    ),
+    # exp(+2i·ln(10000)/64).
+    given(
+        "sinusoid_without_the_minus",
+        "sinusoidal",
+        SIGN + r"|(?i:\+log|positive|grow)",
+        table=sinusoids(50, math.log(10_000.0)),
+    ),
+    given(
+        "t5_encoder_by_the_decoders_buckets",
+        "t5",
+        r"(?i)one[- ]?sided|causal|unidirectional|decoder|bidirectional|two[- ]?sided|future|\bside",
+        offsets=OFFSETS,
+        buckets=t5_buckets(OFFSETS, two_sided=False),
+    ),
+    # Right ports
+    rotation(
+        "right_gemma4_rotate_half_with_still_pairs",
+        "gemma4 full_attention",
+        angles_of(TEXT, padded(ladder(1e6, 512, 64), 256)),
+        heads=(1, 2),
+    ),
+    rotation(
+        "right_qwen3_5_in_bfloat16",
+        "qwen3_5",
+        interleaved_angles(PICTURE, ladder(1e7, 64)),
+        positions=PICTURE,
+        dtype=torch.bfloat16,
+    ),
+    given("right_alibi_twelve_heads", "alibi", bias=alibi_bias(alibi_slopes(12), 24)),
+    given("right_sinusoid_by_exp_and_log", "sinusoidal", table=sinusoids(512, -math.log(10_000.0))),
+    given("right_t5_buckets", "t5", offsets=OFFSETS, buckets=t5_buckets(OFFSETS)),
+]
 
-
-@pair("gpt_oss", FACTOR, LEFT_OUT + r"|\b1\b", YARN_FACTOR, BASE, TEN_THOUSAND)
-def gpt_oss_base_without_factor() -> Numbers:
-    angles = angles_of(TEXT, gpt_oss_ladder(base=10_000.0))
-    return {"positions": array(TEXT), "cos": array(angles.cos()), "sin": array(angles.sin())}
-
-
-@pair("gpt_oss", FACTOR, SQUARED, NEIGHBOURS)
-def gpt_oss_factor_squared_on_neighbours() -> Numbers:
-    x = draw(2, len(TEXT), 64)
-    return written(TEXT, x, apply_neighbours(x, angles_of(TEXT, gpt_oss_ladder()), factor=GPT_OSS_FACTOR**2))
-
-
-@pair("gpt_oss", FACTOR, LEFT_OUT + r"|\b1\b", YARN_FACTOR, TRUNCATED)
-def gpt_oss_rounded_without_factor() -> Numbers:
-    x = draw(2, len(TEXT), 64)
-    return written(TEXT, x, apply_halves(x, angles_of(TEXT, gpt_oss_ladder(truncate=True))))
-
-
-@pair("gpt_oss", HEADS, LENGTH, FACTOR, YARN_FACTOR)
-def gpt_oss_heads_for_tokens_without_factor() -> Numbers:
-    x, positions = draw(8, 12, 64), torch.arange(12)
-    return written(positions, x, heads_for_tokens(x, angles_of(positions, gpt_oss_ladder()), 1.0))
-
-
-@pair("gpt_oss", SIGN, TRUNCATED)
-def gpt_oss_backwards_and_rounded() -> Numbers:
-    x = draw(2, len(TEXT), 64)
-    angles = angles_of(TEXT, gpt_oss_ladder(truncate=True))
-    return written(TEXT, x, apply_halves(x, angles, factor=GPT_OSS_FACTOR, direction=-1.0))
-
-
-@pair("qwen2_vl", SECTIONS_24_20, BASE, TEN_THOUSAND)
-def qwen2_vl_sections_and_base() -> Numbers:
-    x = draw(2, PICTURE.shape[1], 128)
-    return written(PICTURE, x, apply_halves(x, chunked_angles(PICTURE, ladder(1e4, 128), (24, 20, 20))))
-
-
-@pair("qwen2_vl", AXES, AXES_SWAPPED, NEIGHBOURS)
-def qwen2_vl_axes_and_neighbours() -> Numbers:
-    x = draw(PICTURE.shape[1], 128)
-    angles = chunked_angles(PICTURE[[0, 2, 1]], ladder(1e6, 128), (16, 24, 24))
-    return written(PICTURE, x, apply_neighbours(x, angles))
-
-
-@pair("alibi", SERIES, SIGN + r"|(?i:positive|reward)")
-def alibi_one_series_and_positive() -> Numbers:
-    slopes = 2.0 ** (-8.0 * torch.arange(1, 13) / 12)
-    return {"bias": array(slopes[:, None, None] * distance(16))}
-
-
-@pair("sinusoidal", BASE, THOUSAND, BLOCKS)
-def sinusoid_base_and_blocks() -> Numbers:
-    """All sines, then all cosines, base 1000."""
-    angles = torch.arange(200)[:, None] * torch.exp(torch.arange(0, 64, 2).float() * (-math.log(1000.0) / 64))
-    return {"table": array(torch.cat((angles.sin(), angles.cos()), dim=-1))}
-
-
-@pair(
-    "t5",
-    r"(?i)\bsigns?\b|\bsides?\b|direction|revers|swap|query.*key|key.*query|past.*future|future.*past",
-    r"\b64\b",
-)
-def t5_sides_and_buckets() -> Numbers:
-    """Query position − key position, and 64 buckets."""
-    return {"offsets": array(OFFSETS), "buckets": array(t5_buckets(-OFFSETS, buckets=64))}
+PAIRS += [
+    # The first 128 channels in pairs (i, i+64), exponent over 128.
+    rotation(
+        "gemma4_as_plain_partial_rotary",
+        "gemma4 full_attention",
+        angles_of(TEXT, ladder(1e6, 128)),
+        r"\b64\b",
+        r"\b256\b",
+        EXPONENT,
+        r"\b128\b",
+        r"\b512\b",
+    ),
+    rotation(
+        "gemma4_neighbours_from_one",
+        "gemma4 full_attention",
+        angles_of(TEXT + 1, ladder(1e6, 512, 64)),
+        NEIGHBOURS,
+        POSITION,
+        BY_ONE,
+        apply=apply_neighbours,
+    ),
+    rotation(
+        "gemma4_base_and_prefix",
+        "gemma4 full_attention",
+        angles_of(TEXT, ladder(1e4, 512, 64)),
+        BASE,
+        TEN_THOUSAND,
+        CHANNELS,
+        r"\b64\b",
+        r"\b256\b",
+        heads=(),
+    ),
+    rotation(
+        "gemma4_exponent_and_backwards",
+        "gemma4 full_attention",
+        angles_of(TEXT, padded(ladder(1e6, 128), 256)),
+        EXPONENT,
+        r"\b128\b",
+        r"\b512\b",
+        SIGN,
+        direction=-1.0,
+    ),
+    rotation(
+        "gemma4_sliding_base_and_neighbours",
+        "gemma4 sliding_attention",
+        angles_of(TEXT, ladder(1e6, 256)),
+        BASE + r"|(?i:full)",
+        MILLION + r"|(?i:\bfull)",
+        NEIGHBOURS,
+        apply=apply_neighbours,
+        dtype=torch.bfloat16,
+    ),
+    rotation(
+        "gemma4_sliding_backwards_and_clamped",
+        "gemma4 sliding_attention",
+        angles_of(PAST_1024.clamp(max=1023), ladder(1e4, 256)),
+        SIGN,
+        CLAMPED,
+        r"\b102[34]\b|\b1[,_ ]02[34]\b",
+        positions=PAST_1024,
+        direction=-1.0,
+    ),
+    # Pairs (i, i+128) for (i, i+32), exponent over 256 for 64.
+    rotation(
+        "qwen3_5_as_a_full_head",
+        "qwen3_5",
+        interleaved_angles(PICTURE, padded(ladder(1e7, 256, 32), 128)),
+        EXPONENT,
+        r"\b256\b",
+        CHANNELS,
+        r"\b128\b",
+        r"\b32\b|\b64\b",
+        positions=PICTURE,
+        heads=(),
+    ),
+    rotation(
+        "qwen3_5_axes_and_base",
+        "qwen3_5",
+        interleaved_angles(PICTURE[[0, 2, 1]], ladder(1e6, 64)),
+        AXES,
+        AXES_SWAPPED,
+        BASE,
+        MILLION,
+        positions=PICTURE,
+    ),
+    rotation(
+        "qwen3_5_blocks_from_one",
+        "qwen3_5",
+        chunked_angles(PICTURE + 1, ladder(1e7, 64), (11, 11, 10)),
+        CHUNKED,
+        POSITION,
+        BY_ONE,
+        positions=PICTURE,
+    ),
+    rotation(
+        "qwen3_5_blocks_in_its_tail",
+        "qwen3_5",
+        chunked_angles(PICTURE, ladder(1e7, 64), (11, 11, 10)),
+        CHUNKED,
+        CHANNELS,
+        r"(?i)\b192\b|last 64|\btail\b|\bend\b",
+        positions=PICTURE,
+        heads=(),
+        apply=apply_to_the_tail,
+    ),
+    rotation(
+        "deepseek_halves_without_yarn", "deepseek_v3", angles_of(TEXT, ladder(1e4, 64)), HALVES, SCALING, LEFT_OUT
+    ),
+    rotation(
+        "deepseek_halves_and_mscale",
+        "deepseek_v3",
+        angles_of(TEXT, yarn_scaled(*DEEPSEEK)),
+        HALVES,
+        FACTOR,
+        r"1\.36[89]|1\.37\b",
+        factor=DEEPSEEK_FACTOR,
+    ),
+    rotation(
+        "deepseek_backwards_with_the_long_ramp",
+        "deepseek_v3",
+        angles_of(TEXT, yarn_scaled(*DEEPSEEK, original=163840)),
+        SIGN,
+        ORIGINAL_163840,
+        apply=apply_neighbours,
+        direction=-1.0,
+    ),
+    tables(
+        "deepseek_mscale_and_restart",
+        "deepseek_v3",
+        angles_of(CHUNKS % 4096, yarn_scaled(*DEEPSEEK)),
+        FACTOR,
+        r"1\.36[89]|1\.37\b",
+        RESTARTED,
+        r"\b4[,_ ]?096\b",
+        positions=CHUNKS,
+        factor=DEEPSEEK_FACTOR,
+    ),
+    given(
+        "llama3_factor_and_base",
+        "llama3_1",
+        r"\b32(\.0)?\b",
+        BASE,
+        TEN_THOUSAND,
+        inv_freq=llama3_scaled(ladder(10_000.0, 128), factor=32.0),
+    ),
+    rotation(
+        "llama3_backwards_and_clamped",
+        "llama3_1",
+        angles_of(FAR.clamp(max=8191), LLAMA3),
+        SIGN,
+        CLAMPED,
+        r"\b819[12]\b|\b8[,_ ]19[12]\b",
+        positions=FAR,
+        direction=-1.0,
+    ),
+    rotation(
+        "llama3_linear_from_one",
+        "llama3_1",
+        angles_of(TEXT + 1, ladder(500_000.0, 128) / 8),
+        r"(?i)linear|interpol|all pairs|every pair",
+        r"\b8(\.0)?\b",
+        POSITION,
+        BY_ONE,
+    ),
+    rotation(
+        "llama3_neighbours_by_bfloat16_angles",
+        "llama3_1",
+        bfloat16_angles(SHORT, LLAMA3),
+        NEIGHBOURS,
+        BFLOAT16,
+        positions=SHORT,
+        apply=apply_neighbours,
+    ),
+    rotation(
+        "llama3_unscaled_with_doubled_positions",
+        "llama3_1",
+        angles_of(2 * TEXT, ladder(500_000.0, 128)),
+        SCALING,
+        LEFT_OUT,
+        r"(?i)position|frequenc|multipl|step",
+        DOUBLED,
+        dtype=torch.bfloat16,
+    ),
+    tables(
+        "gpt_oss_base_without_factor",
+        "gpt_oss",
+        angles_of(TEXT, gpt_oss_ladder(base=1e4)),
+        FACTOR,
+        LEFT_OUT + r"|\b1\b",
+        YARN_FACTOR,
+        BASE,
+        TEN_THOUSAND,
+    ),
+    rotation(
+        "gpt_oss_factor_squared_on_neighbours",
+        "gpt_oss",
+        angles_of(TEXT, gpt_oss_ladder()),
+        FACTOR,
+        SQUARED,
+        NEIGHBOURS,
+        apply=apply_neighbours,
+        factor=GPT_OSS_FACTOR**2,
+    ),
+    rotation(
+        "gpt_oss_rounded_without_factor",
+        "gpt_oss",
+        angles_of(TEXT, gpt_oss_ladder(truncate=True)),
+        FACTOR,
+        LEFT_OUT + r"|\b1\b",
+        YARN_FACTOR,
+        TRUNCATED,
+    ),
+    rotation(
+        "gpt_oss_heads_for_tokens_without_factor",
+        "gpt_oss",
+        angles_of(TWELVE, gpt_oss_ladder()),
+        HEADS,
+        LENGTH,
+        FACTOR,
+        YARN_FACTOR,
+        positions=TWELVE,
+        heads=(8,),
+        apply=heads_for_tokens,
+    ),
+    rotation(
+        "gpt_oss_backwards_and_rounded",
+        "gpt_oss",
+        angles_of(TEXT, gpt_oss_ladder(truncate=True)),
+        SIGN,
+        TRUNCATED,
+        factor=GPT_OSS_FACTOR,
+        direction=-1.0,
+    ),
+    rotation(
+        "qwen2_vl_sections_and_base",
+        "qwen2_vl",
+        chunked_angles(PICTURE, ladder(1e4, 128), (24, 20, 20)),
+        SECTIONS_24_20,
+        BASE,
+        TEN_THOUSAND,
+        positions=PICTURE,
+    ),
+    rotation(
+        "qwen2_vl_axes_and_neighbours",
+        "qwen2_vl",
+        chunked_angles(PICTURE[[0, 2, 1]], ladder(1e6, 128), (16, 24, 24)),
+        AXES,
+        AXES_SWAPPED,
+        NEIGHBOURS,
+        positions=PICTURE,
+        heads=(),
+        apply=apply_neighbours,
+    ),
+    given(
+        "alibi_one_series_and_positive",
+        "alibi",
+        SERIES,
+        SIGN + r"|(?i:positive|reward)",
+        bias=-alibi_bias(ONE_SERIES, 16),
+    ),
+    # All sines, then all cosines, base 1000.
+    given(
+        "sinusoid_base_and_blocks",
+        "sinusoidal",
+        BASE,
+        THOUSAND,
+        BLOCKS,
+        table=sinusoids(200, -math.log(1000.0), interleaved=False),
+    ),
+    # Query position − key position, and 64 buckets.
+    given(
+        "t5_sides_and_buckets",
+        "t5",
+        r"(?i)\bsigns?\b|\bsides?\b|direction|revers|swap|query.*key|key.*query|past.*future|future.*past",
+        r"\b64\b",
+        offsets=OFFSETS,
+        buckets=t5_buckets(-OFFSETS, buckets=64),
+    ),
+]

@@ -76,6 +76,7 @@ QUOTED = [
     "llama31_table_ends",
     "llama31_angles_in_bfloat16",
     "gptoss_without_factor",
+    "gptoss_ramp_rounded",
     "llama31_counts_from_one",
     "llama_padding_of_five_counted",
     "qwen2vl_height_for_width",
