@@ -203,7 +203,9 @@ def test_molmo_scales_the_layers_that_are_listed() -> None:
     before = answers(made, **given)
     with patched(made, own(made, 12)):
         torch.testing.assert_close(answers(made, **given), before, rtol=0, atol=1e-5 * float(before.abs().max()))
-    with pytest.raises(InvalidArgument, match="one rope_parameters for layers that rotate differently"):
+    with pytest.raises(
+        InvalidArgument, match="one rope_parameters, but rope_scaling_layers makes its layers rotate differently"
+    ):
         write(positions, YaRN(4, 64), max_length=65_536)
 
 

@@ -492,7 +492,7 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
             llama_cpp,
             llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024}),
             "",
-            r"architecture 'gemma3' has unsupported fields: .*attention\.sliding_window",
+            r"architecture 'gemma3' has fields that posenc does not support: .*attention\.sliding_window",
         ),
         (
             llama_cpp,

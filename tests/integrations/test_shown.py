@@ -95,7 +95,7 @@ def test_a_tower_says_whose_places_it_counts() -> None:
         ({"model_type": "vit", "patch_size": 0}, "patch_size=0 must be a size, or one for each side"),
         (
             {"model_type": "pixtral", "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
-            "only 'axial' rotation of all channels",
+            "supports only rope_type='axial' with partial_rotary_factor=1",
         ),
         ({"model_type": "pixtral", "rope_parameters": {"rope_theta": [1]}}, r"rope_theta=\[1\] must be a number"),
         (

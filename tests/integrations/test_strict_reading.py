@@ -147,7 +147,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("modernbert", global_rope_theta=16e4, local_rope_theta=1e4),
-        "rope_theta=10000.0 has no effect: transformers' class uses base 160000.0",
+        "rope_theta=10000.0 has no effect: transformers' class for 'modernbert' uses base 160000.0",
     ),
     *(
         (
@@ -380,5 +380,5 @@ def test_a_share_that_transformers_does_not_read_is_a_note(model_type: str) -> N
     assert positions.rotary.get("rotary_dim") == 2 * len(rotary(config).inv_freq) == 128
     assert any("partial_rotary_factor=0.25" in note for note in positions.assumed)
     scaled = {**config.to_dict(), "rope_parameters": {**rope, "rope_type": "linear", "factor": 2.0}}
-    with pytest.raises(InvalidArgument, match="rotates every channel; remove it"):
+    with pytest.raises(InvalidArgument, match="rotates every channel; remove partial_rotary_factor"):
         read(scaled)

@@ -129,7 +129,7 @@ def test_what_has_no_place_is_refused() -> None:
     half = {"model_type": "phi", "rope_theta": 1e4, "partial_rotary_factor": 0.5, **SIZES}
     for config, scaling, message in (
         (phi, Proportional(0.5, 4.0), "has pairs that do not rotate, which longrope cannot express"),
-        (half, Proportional(0.5), "partial_rotary_factor states this share"),
+        (half, Proportional(0.5), "partial_rotary_factor already gives the share"),
         (
             tiny("deepseek-v3").config,
             DynamicNTK(1.0, 64),

@@ -41,7 +41,7 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
             the longest input.
 
     Raises:
-        InvalidArgument: the model does not rotate.
+        InvalidArgument: the model has no rotary layers.
     """
     rotary = {
         name: encoding
@@ -94,8 +94,10 @@ def _room(
     want: Float[Tensor, "B H T D"],
     dtype: str,
 ) -> Float[Tensor, "B H T D"]:
-    """Return the tolerance of each rotated channel: eight float32 roundings of the angle, times the sum of the
-    magnitudes of both channels of the pair in ``x``, plus one rounding to ``dtype``.
+    """Return the tolerance of each rotated channel: ε·(1 + p·θ)·a·(|x₁| + |x₂|), plus one rounding to ``dtype``.
+
+    ε is eight float32 roundings (``CLOSE``), p·θ is the angle at the largest coordinate of the position, a is the
+    attention factor, and x₁ and x₂ are the two channels of the pair in ``x``.
     """
     theta = torch.tensor([float(one) for one in rotary.clock.frequencies.exact], dtype=torch.float64)
     furthest = at if at.dim() == 2 else at.amax(0)

@@ -1,8 +1,9 @@
 """Tests a rotation against exact numbers: ``PORT=my_kernel:rotate python -m pytest .`` in this folder.
 
 ``rotate(x, positions, layer_type)`` gets x of shape (B, H, T, D) in float32, bfloat16 or float16, and int64
-positions of shape (B, T), or (A, B, T) for A axes. ``rotate`` must return the rotated x in the type of x. The
-tolerance of each number is in ``room``: eight roundings of a float32 angle, plus one rounding to the type of x.
+positions of shape (B, T), or (A, B, T) for A axes. ``rotate`` must return the rotated x in the type of x. The array
+``room`` in kit.npz has the tolerance of every element of the result: eight float32 roundings of the angle, plus one
+rounding to the type of x.
 """
 
 import importlib

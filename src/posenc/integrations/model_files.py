@@ -1,11 +1,13 @@
-"""How the model files of each program, which are its Python files for the models, treat positions.
+"""How the model files of each program treat positions. A model file is the Python file that runs a family of
+models.
 
-The behaviour was recorded by running the files of released versions. The programs' rotary code is not part of it.
+The behaviour was recorded by running the model files of released versions. The rotary code that a program's model
+files share is described in ``programs`` instead.
 
-``python -m tools.model_files`` builds and runs the model of every config, with stand-ins for the rest of the
-program. The tool writes the class that runs each ``model_type``, with its file and line, to model_files.json.
-departures.toml lists behaviour of these classes that does not follow from any config. Tests compare it with
-recordings.
+``python -m tools.model_files`` builds and runs a model for each of its test configs; stubs replace the other parts
+of the program. The tool writes the class that runs each ``model_type``, with its file and line, to
+model_files.json. departures.toml lists behaviour of these classes that does not follow from any config. Tests
+compare it with recordings.
 """
 
 import json
@@ -37,14 +39,16 @@ class Departure:
         refuses: whether the program cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` means None.
         one_more: the number of tokens by which a window is larger than the config's.
-        without: a key of the rope dictionary. The deviation applies only if this key is missing. Unless ``refuses``
-            is set, positions then have one axis.
-        unless: a key of the config, or of its language model's part, with which the deviation does not apply.
+        without: a key of the rope dictionary. The deviation applies only if this key is missing, and then all pairs
+            use the first axis.
+        unless: a key of the config or of its language model's part. The deviation applies only if this key is
+            missing or null.
         default: the values that the program uses in place of keys that it does not read, or that are missing.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
-        times_original: the factor by which YaRN's original length is multiplied if there are sections.
+        times_original: the factor by which YaRN's original length is multiplied if the rope dictionary has
+            mrope_section.
     """
 
     program: str
@@ -102,8 +106,10 @@ def departing_from(
     """Return the deviations that apply when a release of a program runs a config.
 
     Args:
-        program, title: the name of the program's module, and the program's name in sentences.
-        config, part: the whole config, and its language model's part.
+        program: the name of the program's module.
+        title: the program's name in messages.
+        config: the whole config.
+        part: the language model's part of the config.
 
     Raises:
         InvalidArgument: the program cannot run the family.
@@ -132,8 +138,9 @@ def departing_from(
 def listed(
     positions: ModelPositions, departing: list[Departure], types: Sequence[str]
 ) -> tuple[ModelPositions, list[Departure]]:
-    """Apply deviations with ``as_listed``, which give every layer the type that the config lists for it, and that
-    type's window. Return the resulting positions, and the deviations without those that change nothing.
+    """Apply deviations with ``as_listed``: every layer gets the type that the config lists for it, and the window
+    of this type. Return the resulting positions and the deviations; if the types and windows are already so,
+    deviations with ``as_listed`` are omitted.
 
     Args:
         types: the config's own ``layer_types``.
@@ -164,7 +171,8 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
     """Return the part of a program that was not checked, in words, or an empty string if everything was checked.
 
     Args:
-        program, version: the name of the program's module, and its release.
+        program: the name of the program's module.
+        version: the program's release.
         config: the whole config.
         windows: whether the program's table has a window smaller than the longest input.
     """

@@ -1,4 +1,5 @@
-"""The position table: the positional encoding that a program computes from a file, as numbers to compare.
+"""The position table: the positional encoding that a program computes from a file, in numbers, so that programs and
+files can be compared.
 
 from posenc.integrations import huggingface, position_table
 
@@ -32,15 +33,17 @@ class LayerTable:
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the string of another encoding, as in ``posenc.encoding``.
-        base, scaling: the base and scaling of the frequencies; None without rotation. Like ``unscaled``,
-            ``own_attention_factor`` and ``softmax_origin``, they are used only to describe the table in words.
+        base: the base of the frequencies; None without rotation.
+        scaling: the scaling as text; None without rotation. ``base``, ``scaling``, ``unscaled``,
+            ``own_attention_factor`` and ``softmax_origin`` are used only to describe the table in words.
         frequencies: θ of every pair in radians per position, computed exactly and rounded to float64.
-        float32: the same frequencies as programs compute them in float32.
+        float32: θ of every pair, computed in float32 as programs do.
         unscaled: θ without the scaling.
         attention_factor: the factor a of cos and sin.
         own_attention_factor: the scaling's default attention factor, if the file gives a different factor.
         softmax_factor: the factor on 1/√D, from DeepSeek's mscale_all_dim or the family's own scale.
-        softmax_origin: the origin of ``softmax_factor``.
+        softmax_origin: the config key that sets ``softmax_factor``, or another origin in words; empty if there is
+            none.
         softcap: the cap c of scores; None if scores are not capped.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
         pairing: which output channels of the checkpoint's query and key projections form a pair: (i, i + d/2) with
@@ -56,8 +59,10 @@ class LayerTable:
         window: the number of tokens that a token sees, including itself; None for all tokens.
         window_after: the number of later tokens that a token sees if there is a window.
         chunk: the number of tokens per chunk, if a token sees only its own chunk.
-        query_scale: the string of an additional scale of queries.
-        added_table: the string of a table that is added to the patches.
+        query_scale: the encoding that scales queries in addition, as a string like ``encoding``; None if there is
+            none.
+        added_table: the table that a vision tower adds to its patches, as a string like ``encoding``; None if there
+            is none.
     """
 
     encoding: str = "rotary"
@@ -121,9 +126,10 @@ class PositionTable:
         layers: one table per layer type.
         layer_types: the type of every layer, first to last.
         pretrained_length: the trained length before any scaling; None if the file does not give it.
-        tuned_length: the length for which the model was released.
+        tuned_length: the length that the released model supports: the trained length or, with a scaling, the
+            longest input.
         admitted_length: the longest allowed input.
-        layout: the layout of a vision tower's patches in ``attention_layouts``; empty for text.
+        layout: the name in ``attention_layouts.LAYOUTS`` of the order of a vision tower's patches; empty for text.
         program: the program that computes this table, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
         not_asked: the part of the program that was not checked; empty if everything was checked.
@@ -166,7 +172,8 @@ def of(
         length: the length of prompt and answer together, if a scaling depends on the length. The default is the
             longest allowed input.
         admitted: the longest allowed input. The default is the longest input that the config allows.
-        program, notes: fields of the table; the assumptions of ``positions`` are added to ``notes``.
+        program: the program that computes the table, with its version.
+        notes: notes for the table, which follow the assumptions of ``positions``.
     """
     types, admitted = positions.types_by_window, admitted or positions.max_length
     longest = length or admitted
@@ -243,7 +250,9 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
 
 
 def briefly(scaling: Scaling | LengthScaling) -> str:
-    """Return the string of a scaling with its factor and those fields that are not at their defaults."""
+    """Return a scaling as text, such as ``linear(factor=4)``: its factor and the fields that differ from their
+    defaults.
+    """
     defaults = {f.name: f.default for f in fields(scaling) if f.name != "factor"}  # type: ignore[arg-type]
     values = {name: value for name, value in vars(scaling).items() if value != defaults.get(name)}
     short = {name: (*value[:2], "…") if isinstance(value, tuple) else value for name, value in values.items()}

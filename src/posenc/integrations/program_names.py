@@ -26,7 +26,9 @@ def name_of(module: str) -> str:
 
 
 def module_of(name: str) -> str | None:
-    """Return the module for a program's name in any case, with - or _, or None if the program is unknown."""
+    """Return the module of a program, or None if the program is unknown. The name may be in upper or lower case,
+    and may have - or _ between words.
+    """
     plain = name.lower().replace("_", "-")
     module = SPELT.get(plain, plain.replace("-", "_").replace(".", "_"))
     return module if module in NAMES else None

@@ -1,4 +1,4 @@
-"""How programs read configs: with which defaults, and with what meaning of the rope dictionaries in a config."""
+"""How programs read configs: which defaults they use, and how they interpret rope dictionaries."""
 
 import json
 import math
@@ -53,19 +53,19 @@ dictionary, from which ``huggingface.read`` computes the program's positional en
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramReader:
-    """How a program reads a config: its defaults, and the rope dictionary that it makes of the one in the config.
+    """How a program reads a config: its defaults, and the changes that it makes to the config's rope dictionary.
 
     Args:
         module: the name of the program's module.
-        title: the program's name in sentences.
+        title: the program's name in messages.
         releases: the tested releases.
         change: a function that takes a rope dictionary (for all layers or for one layer type), the config and the
             version. It returns the dictionary from which ``huggingface.read`` computes the program's positional
             encoding.
-        takes: the name in defaults.json of the defaults for missing keys, which may contain ``{version}``. The
-            program is read only for model types that are listed there, except under ``"transformers5"``.
-        unknown: the error for another model type, which may contain ``{model_type}`` and ``{program}``.
-        unread: a function of the config and the version that returns keys that the program does not know.
+        takes: the key in defaults.json under which the program's defaults are listed by model type; the key may
+            contain ``{version}``. Other model types are refused, except under ``"transformers5"``.
+        unknown: the error message for other model types, which may contain ``{model_type}`` and ``{program}``.
+        unread: a function of the config and the version that returns the keys that the program does not read.
         rotated: a function of the positions and the given rope dictionary that changes the positions after reading,
             if no dictionary can express the change.
         admitted: a function of the positions, the given rope dictionary and the version that returns the longest

@@ -18,9 +18,10 @@ MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "ext
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
     """Return a rope dictionary in which ``attention_factor`` is the attention factor that a program computes.
 
-    The factor of LongRoPE is long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, regardless of
-    other keys. ``yarn`` computes YaRN's factor. Its arguments are the dictionary and whether the family has
-    DeepSeek's ``mscale_all_dim``. For such a family, this key is kept and the ends of YaRN's ramp are rounded.
+    LongRoPE's factor is long_mscale if it is given, and otherwise √(1 + ln(M/L)/ln L) with M =
+    max_position_embeddings and the original length L; attention_factor in the dictionary is ignored. ``yarn``
+    computes YaRN's factor. Its arguments are the dictionary and whether the family has DeepSeek's
+    ``mscale_all_dim``. For such a family, this key is kept and the ends of YaRN's ramp are rounded.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)
@@ -102,7 +103,7 @@ def kind_of(entry: Mapping[str, Any]) -> str:
 def pair_ratio(entry: Mapping[str, Any]) -> float:
     """Return DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
-    By default ``mscale`` is 1 and ``mscale_all_dim`` is 0.
+    s is the scaling's factor. By default, ``mscale`` is 1 and ``mscale_all_dim`` is 0.
     """
     first, second = (entry.get(key, default) for key, default in (("mscale", 1.0), ("mscale_all_dim", 0.0)))
     return sharpening(entry["factor"], first) / sharpening(entry["factor"], second)

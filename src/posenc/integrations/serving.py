@@ -22,7 +22,7 @@ from posenc.scaling import LengthScaling, Scaling
 REFUSED = "refused: "
 """The beginning of a note that says why a program cannot compute a model's positional encoding."""
 NOT_ASKED = "not asked: "
-"""The beginning of a note that says what was not checked in a program, in an answer without a command."""
+"""The beginning of a note that says what was not checked in a program; the result then has no command."""
 
 
 def serving(
@@ -41,8 +41,8 @@ def serving(
     Args:
         program: a program such as ``"vllm"`` or ``"vllm@0.33.0"``.
         path: a config.json, its folder, or for llama.cpp a .gguf file.
-        scaling: a scaling that replaces the model's own. If a string has no original length, the trained length is
-            used.
+        scaling: a scaling that replaces the model's own. For a string that leaves out the original length, such as
+            ``"yarn(4)"``, the trained length is used.
         base: the rotary base, if the config lacks a base.
         max_length: the longest input; the default is that of ``huggingface.write``.
 
@@ -92,7 +92,7 @@ def serving(
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
-    """Return an answer of ``serving`` as text for the terminal."""
+    """Return a result of ``serving`` as text for the terminal."""
     files = [f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()]
     lines = [*([answer["command"]] if answer["command"] else []), *files, *(f"note: {n}" for n in answer["notes"])]
     return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["use the config unchanged"])])
@@ -101,9 +101,10 @@ def in_words(answer: Mapping[str, Any]) -> str:
 def _from_config(
     module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
 ) -> dict[str, Any]:
-    """Return the answer for a program that reads config.json.
+    """Return the result for a program that reads config.json.
 
-    The answer contains keys if they are needed or if ``stated`` is True.
+    The result contains keys if the program needs them. ``stated`` says whether the caller passed a scaling or a
+    length; the result then always contains keys.
     """
     config, line, keys = contents(path), module.PROGRAM.line, {}
     table = module.read(config, version)
@@ -130,9 +131,9 @@ def _from_config(
 
 
 def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that turn the model's part of config.json into this config.
+    """Return the keys to change so that the language model's part of config.json equals ``config``.
 
-    The keys are nested as in the whole file.
+    The keys are nested as in the whole file. A value of None removes a key.
     """
     keys = changed(positions.source, config)
     if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # the base is replaced together with the dictionary
@@ -143,7 +144,7 @@ def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any
 def _llama_server(
     path: Path, fields: llama_cpp.Fields | None, wanted: ModelPositions, longest: int, scaled: bool
 ) -> dict[str, Any]:
-    """Return the answer for llama.cpp: flags for a GGUF file, or for the file that its converter would write."""
+    """Return the result for llama.cpp: flags for a GGUF file, or for the file that its converter would write."""
     file = str(path)
     if fields is None:
         table, file = llama_cpp.read(path), "model.gguf"

@@ -44,9 +44,9 @@ def program_of(text: str) -> tuple[Any, str | None]:
 
 
 def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
-    """Return the scaling of a string such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
+    """Build a scaling from text such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
 
-    If the string has no original length, ``length`` is used.
+    ``length`` is the original length for text that does not give one.
 
     Raises:
         UnknownName, InvalidArgument: the name of the scaling or of a field is unknown, or a value is out of range.
@@ -71,7 +71,8 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
 
     Args:
         source: a source, in one of the forms that this module's docstring lists.
-        beside: the other source of a comparison, into whose config overrides are merged.
+        beside: the other source of a comparison. If ``source`` contains only overrides, they are merged into the
+            config of this other source.
         as_type: the family whose rules apply to the config, as in ``huggingface.read``. Programs and GGUF files
             follow their own rules.
 

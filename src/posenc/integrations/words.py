@@ -22,10 +22,10 @@ class Phrase:
     """The words for a field of a table.
 
     Args:
-        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words that
-            start with a capital letter form a sentence of their own, and other words continue a line. A field has
-            no words if the phrase of another field covers it.
-        differs: the words before the two values in ``diff``; empty if the field does not affect numbers.
+        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Text that
+            starts with a capital letter is a separate sentence; other text is appended to the line of its layer
+            type. A field has no text if the phrase of another field covers it.
+        differs: the words before the two values in ``diff``; empty if ``diff`` does not compare the field.
     """
 
     inspect: Callable[..., str] = lambda *tables: ""
@@ -65,8 +65,9 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe an encoding, given its string, by its class's description or its settings. Text that is not the
-    string of an encoding is returned unchanged.
+    """Describe the encoding of a string such as ``alibi(heads=8)``. If the encoding's class does not override
+    ``describe``, the description lists the settings. Text that is not the string of an encoding is returned
+    unchanged.
     """
     if " " in text.partition("(")[0]:
         return text
@@ -112,7 +113,7 @@ def has_windows(table: PositionTable) -> bool:
 
 
 def _type(name: str) -> str:
-    """Return the layer type in a name from ``types_by_window``."""
+    """Return the layer type with which a name from ``types_by_window`` begins."""
     return name.partition(" within ")[0]
 
 
@@ -163,7 +164,9 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """Return a sentence that names the scaling and counts pairs by how much the scaling slows them."""
+    """Return a sentence that names the scaling and says how many pairs keep their frequency, are slowed most, lie
+    in between, or do not rotate.
+    """
     slowed = [
         plain / theta if theta else math.inf for plain, theta in zip(layer.unscaled, layer.frequencies, strict=True)
     ]

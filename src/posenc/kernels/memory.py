@@ -64,7 +64,8 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     """Return whether elements of a and b share memory. The result is exact for tensors of the same dtype.
 
     The q, k and v slices of one projection are interleaved but share no elements. If the memory ranges of a and b
-    overlap, a bool tensor marks the elements of a, and the marks are read at the elements of b.
+    overlap, the elements of a are marked in a bool tensor that covers both ranges; then a and b share memory if an
+    element of b is marked.
     """
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
         return False

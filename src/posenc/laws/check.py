@@ -110,8 +110,8 @@ def check(
     Args:
         encoding: an instance, a class whose arguments include sizes of the model (``width``, ``heads``,
             ``head_dim``, ``num_positions``, ``layers``), or a string such as ``"my_module:Mine(width=3)"``.
-        width, heads, kv_heads, head_dim, num_positions, layers: the shape of the model; by default the sizes of
-            the encoding, and small values for other sizes.
+        width, heads, kv_heads, head_dim, num_positions, layers: the sizes of the model. The default of a size is
+            the encoding's own value if it has one, and otherwise a small value.
         compiled: whether to also test the laws of torch.compile and torch.export, which takes ten more seconds.
             Functions that you compiled before stay compiled.
     """

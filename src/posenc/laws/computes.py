@@ -22,8 +22,8 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 def acts_where_it_declares(subject: Subject) -> None:
     """An encoding has exactly the effects that it declares, and it declares whether it reads content.
 
-    List every effect of the ``Placed`` in ``acts_on``, set ``needs_content`` if ``with_content`` changes
-    something, and do not override methods of other effects.
+    In ``acts_on``, list every effect that the ``Placed`` has, and do not override methods of other effects. Set
+    ``needs_content`` if ``with_content`` changes something.
     """
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)

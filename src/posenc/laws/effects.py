@@ -70,7 +70,9 @@ class Layer:
     state: ContentState | None
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """Return the encoding placed at these tokens. It has read the queries' tokens and has the keys' state."""
+        """Return the encoding placed at these tokens, after it has read the queries' tokens, and with the state of
+        the keys.
+        """
         places = self.positions[..., queries], self.positions[..., keys]
         here = self.encoding.at(*places, dtype=torch.float64)[self.number]
         return here.with_content(self.x[:, queries])[0].with_state(
@@ -120,7 +122,7 @@ def effects(
 
 
 def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
-    """Return the bias for tokens in default order, after passing it queries and keys as attention does."""
+    """Return the bias that attention uses for these queries and keys, with tokens in default order."""
     assert placed.bias is not None
     orders = Mask().order(q.shape[2], k.shape[2], q.device)
     return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))

@@ -63,9 +63,10 @@ def _rounds_once(
 
 
 def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:
-    """Return the tolerance of attention in the dtype of v. Rounding changes weights and results by at most the
-    factor 1 ± u. Multiplying queries by a scale rounds them once more, and a rotation inside attention rounds
-    queries and keys once more. The relative error of a weight is at most twice the error of a score.
+    """Return the tolerance of attention in the dtype of v. Rounding multiplies each weight and result by a factor
+    between 1 − u and 1 + u, where u is half the dtype's epsilon. Multiplying queries by a scale rounds them once
+    more, and a rotation inside attention rounds queries and keys once more. The relative error of a weight is at
+    most twice the error of a score.
     """
     u = torch.finfo(v.dtype).eps / 2
     factor = 1.0 if here.scale is None else here.scale.abs().max().item()

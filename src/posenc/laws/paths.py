@@ -45,8 +45,8 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 def paths_are_scores(subject: Subject) -> None:
     """Every attention backend computes softmax(scores)·v, also with a cache, a mask, gradients or a logsumexp.
 
-    ``rows`` and every shortcut of the bias must return the same numbers, and ``fall`` must not be steeper than the
-    bias.
+    ``rows`` and every shortcut of the bias must give the same values. If the bias has ``fall``, the bias at
+    distance d must be at most −fall·d.
     """
     S = subject.longest(SEVERAL_BLOCKS)
     for layer, here, _, _ in Meeting.of(subject, S, S).layers:
@@ -94,8 +94,8 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The queries of the last T of S tokens, and all keys, in every layer. All backends use them, so the encoding
-    is placed, reads tokens and rotates only once.
+    """The queries of the last T of S tokens, and all keys, in every layer. All backends share them, so placing the
+    encoding, reading the tokens and rotating are done only once.
     """
 
     leaves: list[Tensor]

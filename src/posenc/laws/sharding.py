@@ -1,7 +1,5 @@
-"""Laws of sharding, for sequences and for heads.
-
-Sequences are sharded over ranks in any order, attend in a ring, or fill a preallocated cache. Heads are sharded
-over ranks.
+"""Laws of sharding: sequences sharded over ranks in any order, ring attention, preallocated caches, and heads
+sharded over ranks.
 """
 
 from collections.abc import Sequence

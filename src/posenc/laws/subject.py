@@ -128,7 +128,9 @@ class Subject:
         return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
-        """Return positions whose first axis is ``places`` and whose other axes contain other numbers."""
+        """Return positions that are ``places`` on the first axis and, if the encoding has several axes, other
+        integers below 31 on the others.
+        """
         axes = range(1, self.declared.axes)
         if not axes:
             return places
@@ -157,7 +159,9 @@ def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Place
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:
-    """Return a size of the model that is a setting of the encoding or of one of its parts."""
+    """Return the integer setting with this name, such as ``heads``, of the encoding or of one of its parts, or
+    None.
+    """
     modules = () if encoding is None else encoding.modules()
     facts = (getattr(module, name, None) for module in modules)
     return next((fact for fact in facts if type(fact) is int), None)

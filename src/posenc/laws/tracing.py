@@ -22,8 +22,8 @@ SINGLE = 2.0**-23 * 64
 
 @contextmanager
 def traceable(how: str) -> Iterator[None]:
-    """Raise ``Broken`` for the error of a tracer, which means that the code reads a value, branches on a length,
-    or uses an unsupported operation.
+    """Turn an error that a tracer raises into ``Broken``. Such an error means that the encoding's code reads a
+    value, branches on a length, or uses an unsupported operation.
     """
     from torch._dynamo.exc import TorchDynamoException  # only loaded when compiling
 
@@ -43,7 +43,7 @@ def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
 
 
 def _lengths(subject: Subject) -> list[tuple[int, int]]:
-    """Return the lengths, each with a different offset."""
+    """Return the sequence lengths to test, each with the position of its first token."""
     limit = subject.declared.position_limit
     return [(T, min(i, limit - T)) for i, T in enumerate(LENGTHS) if limit >= T]
 

@@ -50,15 +50,15 @@ class Mask(Pytree):
             ``q_order`` for a shard, a permuted sequence or a preallocated cache.
         k_order: each key's index in its sequence; by default ``q_order`` if that is given, else 0 … S − 1.
         window: a query sees only its own key, the ``window`` − 1 before it and, if not causal, as many after it.
-        q_segments: the document of every query, in integers of the same shapes; a query sees only keys of its own
-            document.
+        q_segments: the document of every query, in integers ``(T,)`` or ``(B, T)``; a query sees only keys of its
+            own document.
         k_segments: the document of every key; by default ``q_segments``. With a cache, pass q_segments and
             k_segments.
         key_mask: bool ``(B, S)``, True for keys that may be seen, False for padding.
         document_lengths: for every row of segments, the lengths of its documents in order, such as ``((3, 5),)``.
         left_padding: for every row of the key mask, the number of hidden keys, all of which are at its start.
         chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). Chunks start at the
-            first real token of a document, or follow ``q_order`` and ``k_order`` if these are given.
+            first real token of a document or, with ``q_order``, at the multiples of ``chunk`` in this order.
         bidirectional_groups: the group of every key, in integers ``(S,)`` or ``(B, S)``; queries have the groups of
             the last T keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
             causality and window, like an image's tokens in PaliGemma and Gemma 3. Tokens without a group have −1.
@@ -107,7 +107,7 @@ class Mask(Pytree):
         super().__init_subclass__(**settings)
         if cls.sees is not Mask.sees:
             raise InvalidArgument(
-                f"{cls.__name__} overrides sees(); override allows() instead, whose keys are hidden in addition"
+                f"{cls.__name__} overrides sees(); override allows() instead, which hides keys where it is False"
             )
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
@@ -156,8 +156,8 @@ class Mask(Pytree):
             return cls(causal, window=window)
         if not isinstance(mask, cls):
             raise InvalidArgument(
-                f"mask is {form(mask)}; expected posenc.Mask(…): use posenc.Mask(causal=True, key_mask=…) for a "
-                "tensor of padding, or posenc.Mask(dense=…) for a tensor (B, H, T, S); write causal=True"
+                f"mask is {form(mask)}; expected posenc.Mask(…): use posenc.Mask(causal=True, key_mask=…) for "
+                "padding, or posenc.Mask(dense=…) for a tensor (B, H, T, S); for causality alone, write causal=True"
             )
         if causal or window is not None:
             raise InvalidArgument(
@@ -230,7 +230,7 @@ class Mask(Pytree):
         return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return an order in which documents follow one another, so that sums along it do not mix documents."""
+        """Return indices of queries and keys by which every document is contiguous, for sums within documents."""
         q, k = self.places(T, S, device)
         # A compiled program must work for any document lengths, so it takes no shortcut for some.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
@@ -270,9 +270,9 @@ class Mask(Pytree):
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
         """Return a boolean tensor, True if the query sees the key; None if no key is hidden.
 
-        ``at`` contains the mask's tensors for these queries and keys, by field name, in shapes that broadcast: for
-        a block of rows, or for one query and one key in FlexAttention. ``at`` includes the defaults of ``q_order``
-        and ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Boolean fields hide the keys for
+        ``at`` maps field names to the mask's tensors for a block of queries and keys or, in FlexAttention, for one
+        query and one key. The tensors broadcast with one another. ``at`` includes the defaults of ``q_order`` and
+        ``k_order``, and the queries' ``bidirectional_groups`` as ``q_groups``. Boolean fields hide the keys for
         which they are False.
         """
         conditions, window = [], at.get("nearer_than", self.window)
@@ -327,8 +327,8 @@ class Mask(Pytree):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which of the queries ``first`` … ``last`` − 1 see which of the keys ``start`` … ``keys`` − 1, from
-        ``known``, which all blocks share. The result is None if every query sees all these keys.
+        """Return which of the keys ``start`` … ``keys`` − 1 each of the queries ``first`` … ``last`` − 1 sees; None
+        if every query sees all these keys. ``known`` contains the tensors of all blocks.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an empty range of keys stays empty even if there is one key

@@ -97,7 +97,9 @@ def check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device: 
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Renumber int64 numbers as 0 … 2S, so that any query and key compare as before: smaller, equal or larger."""
+    """Replace the values of queries and keys by integers 0 … 2S, so that each query's value remains smaller than,
+    equal to or larger than each key's value.
+    """
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
     ascending = k.sort().values

@@ -208,8 +208,8 @@ class Reader(ConfigValues):
                 self.assumed.append(f"transformers ignores partial_rotary_factor={share} and rotates every channel")
             elif share not in (None, 1, 1.0):
                 raise InvalidArgument(
-                    f"partial_rotary_factor={share} contradicts model_type {self.model_type!r}, which rotates "
-                    "every channel; remove it"
+                    f"partial_rotary_factor={share} contradicts model_type {self.model_type!r}, whose code "
+                    "rotates every channel; remove partial_rotary_factor"
                 )
             return head_dim
         share = outer if share is None else share
@@ -238,9 +238,9 @@ class Reader(ConfigValues):
                 continue
             if not self.stated_rope:
                 raise InvalidArgument(
-                    f"{key}={outer} has no effect: transformers' class uses base {base}; if that base is "
-                    "right, save the config again with AutoConfig.from_pretrained(path).save_pretrained(path), or "
-                    "else write the base to rope_parameters"
+                    f"{key}={outer} has no effect: transformers' class for {self.model_type!r} uses base {base}; "
+                    f"if {base} is right, save the config again with AutoConfig.from_pretrained(path)."
+                    "save_pretrained(path); if not, write the right base to rope_parameters"
                 )
             self.assumed.append(f"rope_theta = {base:.12g} from the rope dictionary, not {key} = {outer:.12g}")
         return float(ROPE["rope_theta"].check("rope_theta", base))

@@ -125,7 +125,9 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
-    """Return the scaling of Hunyuan's rope dictionaries: NTK with ``alpha``; their other values have no effect."""
+    """Return the scaling of a Hunyuan rope dictionary: NTK by the factor ``alpha``. The keys factor, beta_fast,
+    beta_slow, mscale and mscale_all_dim have no effect.
+    """
     check_type_keys(parameters, "dynamic", "alpha", "beta_fast", "beta_slow", *PAIR)
     return NTK(parameters["alpha"])
 
@@ -133,8 +135,9 @@ def ntk_from(parameters: Mapping[str, Any]) -> NTK:
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
     """Return the v5 rope dictionary of a scaling, with ``rope_theta``.
 
-    NTK is written as its equivalent base. Scalings without a type in transformers (YaRN with ramp="rotations",
-    NTK with form="fixed") are written as a longrope with one factor per pair, which gives the same frequencies.
+    NTK is written as its equivalent base. Scalings for which transformers has no rope type (YaRN with
+    ramp="rotations", NTK with form="fixed") are written as a longrope dictionary with one factor per pair, which
+    gives the same frequencies.
     """
     if isinstance(scaling, NTK) and scaling.form != "fixed":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
@@ -160,7 +163,7 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """Return a rope dictionary of type longrope, with two equal lists, that gives the frequencies of a scaling.
+    """Return a longrope dictionary that gives the frequencies of a scaling; its short and long lists are equal.
 
     The scaling must not depend on the length, and every pair must rotate under it.
     """

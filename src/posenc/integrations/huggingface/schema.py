@@ -23,7 +23,7 @@ class Values:
     holds: Callable[[Any], bool]
 
     def check(self, key: str, value: Any) -> Any:
-        """Return the value if it is allowed. An allowed null means the same as a missing key.
+        """Return the value if it is allowed. Null must not be passed; it means the same as a missing key.
 
         Raises:
             InvalidArgument: the value is not allowed; the message names key, value and allowed values.

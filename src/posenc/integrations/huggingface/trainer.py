@@ -28,12 +28,12 @@ def loss_by_position(
 ) -> Any:
     """Return a callback that scores ``text`` before the first step, every ``every`` steps, and after the last step.
 
-    Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are computed as in
-    ``posenc extend``, in nats per token with the model's own positional encoding. Each is the mean over a range of
-    positions and is named after the end of the range: after ``loss_to_512``, ``loss_to_1024`` is the mean over
-    positions 512 … 1023. The losses are written to the Trainer's log history, which is saved in
-    ``trainer_state.json``, and are passed to ``report``. Only the first process scores the text, and it needs all
-    weights, so sharded models do not work.
+    Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are in nats per token, with
+    the model's own positional encoding, as in ``posenc extend``. Each is the mean over a range of positions, and
+    its name gives the end of the range. For example, if the first two are ``loss_to_512`` and ``loss_to_1024``, the
+    second is the mean over positions 512 … 1023. The losses are written to the Trainer's log history, which is
+    saved in ``trainer_state.json``, and are passed to ``report``. Only the first process scores the text, and it
+    needs all weights, so sharded models do not work.
 
     Args:
         text: the text whose beginning is scored.
@@ -87,8 +87,8 @@ def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
 def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
     """Return a callback for transformers' Trainer that checks the model with ``check`` before its first step.
 
-    Use it as ``Trainer(model, args, callbacks=[positions_callback()], …)``. If ``check`` finds a broken law of
-    positional encoding, the callback raises an AssertionError with the report before anything is trained.
+    Use it as ``Trainer(model, args, callbacks=[positions_callback()], …)``. If the model breaks one of the laws
+    that ``check`` tests, the callback raises an AssertionError with the report before training starts.
     """
     from transformers import TrainerCallback
 

@@ -1,5 +1,5 @@
-"""Reads the tables and biases of models with an encoder, a decoder or both, and the rotation of vision towers by
-rows and columns.
+"""Reads the position tables and biases of models with an encoder, a decoder or both, and the rotary encodings of
+vision towers, which rotate by rows and columns.
 """
 
 import math
@@ -51,7 +51,9 @@ def learned(reader: Reader) -> Recipes:
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:
-    """Return the table of a stack: trained, or computed by the family's code, with sines before cosines."""
+    """Return the recipe of the position table of ``stack``, which is ``"encoder"``, ``"decoder"`` or ``"all"``. The
+    table is either trained or sinusoidal, with sines before cosines.
+    """
     width = reader.need(reader.family.width)
     if stack not in reader.family.tables.sinusoidal:
         return Recipe("learned").with_(num_positions=rows, width=width)
@@ -73,7 +75,7 @@ def learned_grid(reader: Reader) -> Recipes:
 
 
 def added_table(reader: Reader) -> Recipe | None:
-    """Return the table that a tower adds to its patches in addition to rotating by rows and columns, or None."""
+    """Return the recipe of the table that a vision tower adds to its patches, or None if the tower only rotates."""
     tower = reader.family.tower
     if not tower.table:
         return None
@@ -97,7 +99,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     if kind != "default" or share not in (None, 1):
         raise InvalidArgument(
             f"rope_type={kind!r} with partial_rotary_factor={share!r} is not supported in model_type "
-            f"{reader.model_type!r}; only 'axial' rotation of all channels is"
+            f"{reader.model_type!r}, which supports only rope_type='axial' with partial_rotary_factor=1"
         )
     tiles = reader.get("window_size")
     if tiles or "window_attention" in (reader.get("layer_types") or ()):
@@ -116,7 +118,9 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def t5(reader: Reader) -> Recipes:
-    """Return the recipes of a bias per bucket of distances: two-sided in an encoder, one-sided in a decoder."""
+    """Return the recipes of T5's bias, which has a value for each bucket of distances. In an encoder, earlier and
+    later keys have separate buckets (``two_sided``).
+    """
     bias = Recipe("t5").with_(
         heads=reader.need(reader.family.heads),
         buckets=reader.need("relative_attention_num_buckets"),

@@ -99,8 +99,8 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
         )
     if several and scaling is not None:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has one rope_parameters for layers that rotate differently "
-            f"({family.rotates.key}); edit the config by hand"
+            f"model_type {positions.model_type!r} has one rope_parameters, but {family.rotates.key} makes its "
+            "layers rotate differently, so no scaling can be written for it; edit config.json by hand"
         )
     return bool(positions.rotary_recipes) and not (in_code or several)
 
@@ -158,9 +158,8 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     entry = parameters_from(scaling, rotary_dim, base)
     if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
         raise InvalidArgument(
-            f"model_type {model_type!r} rotates {rotary_dim} channels of a head; partial_rotary_factor "
-            f"states this share, so it cannot express {scaling}, which needs the same key for its own fraction; "
-            "use another scaling"
+            f"in model_type {model_type!r}, partial_rotary_factor already gives the share of channels that rotate "
+            f"({rotary_dim} per head), so it cannot express the fraction of {scaling}; use another scaling"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
     refused = entry["rope_type"] not in ("default", "longrope") and (  # Phi-3 and PhiMoE allow only these
@@ -189,7 +188,8 @@ def _with_softmax(
 ) -> dict[str, Any]:
     """Return the entry with the model's factor on scores, expressed as DeepSeek's mscale_all_dim.
 
-    The factor is (0.1·mscale_all_dim·ln s + 1)² for every type of scaling; s must be above 1.
+    For every type of scaling, the factor on scores is (0.1·mscale_all_dim·ln s + 1)². s is the entry's ``factor``,
+    which must be above 1.
     """
     if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}

@@ -53,7 +53,9 @@ PROVED = ("axes", "encoding", "head_dim", "query_scale")
 
 
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
-    """Return all differences except those in windows and lengths, for inputs of the table's length."""
+    """Return how a program's table differs from the model's own table for the longest input that the program
+    allows. Differences in windows and lengths are omitted.
+    """
     wanted = position_table.of(positions, length=table.admitted_length)
     every = differences(replace(wanted, short=None), replace(table, short=None), names=("the model", table.program))
     return [str(one) for one in every if one.errors or one.what in PROVED]
@@ -114,7 +116,8 @@ class Program(ProgramReader):
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a config with overrides merged into it recursively; an override of null removes a key.
 
-    A rope dictionary in the overrides replaces both of the config's rope dictionaries and the base outside them.
+    If the overrides contain a rope dictionary, it replaces ``rope_parameters``, ``rope_scaling`` and the outer
+    ``rope_theta`` of the config.
     """
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     result = {key: value for key, value in config.items() if key not in gone}
@@ -170,9 +173,9 @@ def overrides(
     """Return the rope dictionary and the length from which vLLM and SGLang compute a model's positional encoding.
 
     YaRN's attention factor is written twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
-    0.1·ln s + 1. For DeepSeek families, which have their own classes, the attention factor is written as
-    ``mscale``. For lists of factors, it is written as ``short_mscale`` and ``long_mscale``. Both programs multiply
-    the length by the factor of linear scaling, so the length is divided by that factor here.
+    0.1·ln s + 1 (s is the scaling's factor). For DeepSeek families, which have their own classes, the attention
+    factor is written as ``mscale``. For lists of factors, it is written as ``short_mscale`` and ``long_mscale``.
+    Both programs multiply the length by the factor of linear scaling, so the length is divided by that factor here.
 
     Raises:
         InvalidArgument: the program cannot compute this positional encoding, or its table is shorter than the

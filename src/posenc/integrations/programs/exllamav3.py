@@ -18,13 +18,13 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     """Return a rope dictionary as ExLlamaV3 reads it.
 
     If the config gives the original length, YaRN's factor is max_position_embeddings divided by this length, and a
-    factor in the config is ignored. YaRN's attention factor is attention_factor, or else 1 with
-    llama_4_scaling_beta, or else 0.1·ln s + 1; mscale and mscale_all_dim are not read. LongRoPE computes its
-    attention factor from its two lengths. If the config allows more than the original length, LongRoPE uses the
-    long list for every input. A base outside the rope dictionary takes precedence over a base inside it. An
-    original length outside it is read only for LongRoPE, and only if there is none inside. The share of channels
-    that rotate is read from the rope dictionary. ``exllamav3/util/rope.py`` and ``model/config.py`` were run to
-    check these rules.
+    factor in the config is ignored. YaRN's attention factor is attention_factor if it is given. Otherwise it is 1
+    if llama_4_scaling_beta is given, and 0.1·ln s + 1 if not, where s is the factor. mscale and mscale_all_dim are
+    not read. LongRoPE computes its attention factor from the original length and max_position_embeddings. If the
+    config allows more than the original length, LongRoPE uses the long list for every input. A base outside the
+    rope dictionary takes precedence over a base inside it. An original length outside it is read only for LongRoPE,
+    and only if there is none inside. The share of channels that rotate is read from the rope dictionary.
+    ``exllamav3/util/rope.py`` and ``model/config.py`` were run to check these rules.
 
     Raises:
         InvalidArgument: the scaling is dynamic, which ExLlamaV3 does not support.
@@ -52,7 +52,9 @@ def _yarn(entry: Mapping[str, Any], latent: bool) -> float:
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Return the key of the original length outside the rope dictionary, except for LongRoPE without one inside."""
+    """Return the keys that ExLlamaV3 does not read: the original length outside the rope dictionary, unless the
+    scaling is LongRoPE and its rope dictionary has no original length.
+    """
     rope = rope_dictionary(part)
     return () if kind_of(rope) == "longrope" and ORIGINAL not in rope else (ORIGINAL,)
 

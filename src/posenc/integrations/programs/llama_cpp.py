@@ -90,8 +90,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         version: a version in ``RELEASES.versions``. The default is the newest.
 
     Raises:
-        InvalidArgument: the config belongs to another family, or uses LongRoPE, whose fields only ``write`` makes;
-            or the file has unsupported fields: per-layer windows, sections, or yarn_log_multiplier.
+        InvalidArgument: the config's architecture is not llama, or its scaling is LongRoPE, which the converter
+            does not write; or the file has unsupported fields: per-layer windows, sections, or yarn_log_multiplier.
     """
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
         file = config if isinstance(config, Fields) else fields(Path(str(config)))
@@ -137,16 +137,16 @@ def positions_of(file: Fields) -> ModelPositions:
     pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
 
     Raises:
-        InvalidArgument: the architecture does not rotate, a field is missing, or a field is unsupported: per-layer
-            windows, sections, or yarn_log_multiplier.
+        InvalidArgument: llama.cpp does not rotate this architecture, a field is missing, or a field is unsupported:
+            per-layer windows, sections, or yarn_log_multiplier.
     """
     architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
     unread = ("rope.dimension_sections", "rope.scaling.yarn_log_multiplier", "attention.sliding_window")
     if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
         raise InvalidArgument(
-            f"architecture {architecture!r} has unsupported fields: {' and '.join(names)}; "
-            "compare the model's numbers with the output of posenc vectors"
+            f"architecture {architecture!r} has fields that posenc does not support: {' and '.join(names)}; "
+            "compare the cos and sin that llama.cpp computes with the output of posenc vectors"
         )
     if architecture in STILL:
         raise InvalidArgument(f"llama.cpp has no rotation for architecture {architecture!r}; pass its config.json")
@@ -248,7 +248,7 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
         )
     if tensors:
         now = positions.rotary.get("scaling")
-        raise InvalidArgument(f"llama-server has no flag for {now}; write these fields into the file")
+        raise InvalidArgument(f"llama-server has no flag for {now}; set the fields of llama_cpp.write in the file")
     values = {"scaling.type": "none", **values}
     words = []
     for key, flag in FLAGS.items():
@@ -269,18 +269,18 @@ def write(
 ) -> Fields:
     """Return the fields with which llama.cpp computes a rotation, under their names in the GGUF specification.
 
-    Linear scaling and YaRN are written as scaling types, and LongRoPE is written as two tensors. Any other fixed
-    scaling is written as ``rope_freqs.weight``, which divides the frequency of each pair. YaRN is also written in
-    this way if beta_fast is not 32 or beta_slow is not 1, because few architectures read other values. The
-    attention factor is written as ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1. llama.cpp
-    fails to load a file with these tensors if the architecture does not use them.
+    Linear scaling and YaRN are written as scaling types, and LongRoPE as two tensors. Any other fixed scaling is
+    written as a tensor ``rope_freqs.weight``, which divides the frequency of each pair, and so is YaRN if beta_fast
+    is not 32 or beta_slow is not 1, because few architectures read other values. llama.cpp fails to load a file
+    with one of these tensors if the architecture does not use it. The attention factor is written as
+    ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
         architecture: the name of the family in llama.cpp, which is the prefix of the keys.
 
     Raises:
-        InvalidArgument: the scaling is dynamic; no pair rotates; the model needs other fields (windows, sections,
+        InvalidArgument: the scaling is dynamic; no layer rotates; the model needs other fields (windows, sections,
             query scales); or a DeepSeek model is scaled: llama.cpp has one field for mscale and mscale_all_dim.
     """
     recipe, config, _ = config_of(positions, scaling, max_length)
@@ -320,14 +320,14 @@ FLAGS = {
     "scaling.yarn_beta_fast": "--yarn-beta-fast",
     "scaling.yarn_beta_slow": "--yarn-beta-slow",
 }
-"""The flags of llama-server, by the names of the fields under ``rope`` that the flags replace."""
+"""The flags of llama-server, by the metadata that each flag replaces, without the prefix ``rope.``."""
 
 
 def _rope_fields(
     recipe: Recipe, longest: int, any_ends: bool = False
 ) -> tuple[dict[str, Any], dict[str, Sequence[float]]]:
-    """Return the fields of a rotation under ``rope``, and its lists of factors. With ``any_ends``, YaRN is
-    written as fields even if beta_fast and beta_slow are not 32 and 1."""
+    """Return the metadata of a rotation, without the prefix ``rope.``, and its lists of factors. With ``any_ends``,
+    YaRN is written as metadata even if beta_fast and beta_slow are not 32 and 1."""
     now, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     entry = parameters_from(now, rotary_dim, base)
     plain, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]

@@ -39,9 +39,10 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
     Most models of mlx-lm read only ``rope_theta`` and ``rope_scaling``. If a config has ``rope_parameters``, these
     models use their default base and no scaling. YaRN's attention factor is computed from mscale and
-    mscale_all_dim, or is 0.1·ln s + 1 without these keys. The ends of YaRN's ramp are rounded. LongRoPE uses the
-    long list at every length, an attention factor computed from its lengths, and half pairs in every family.
-    Sections (M-RoPE) are ignored. Windows are read from the config.
+    mscale_all_dim, or is 0.1·ln s + 1 with the factor s if these keys are missing. The ends of YaRN's ramp are
+    rounded. LongRoPE uses the long list at every length, an attention factor computed from the original length and
+    max_position_embeddings, and half pairs in every family. Sections (M-RoPE) are ignored. Windows are read from
+    the config.
 
     Raises:
         InvalidArgument: the scaling is dynamic and the version is 0.28.4, or the model does not load this scaling.
@@ -72,8 +73,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Return the spellings of rope dictionaries that a model of mlx-lm does not know, and the original length
-    outside them.
+    """Return the keys that a model of mlx-lm does not read: ``rope_parameters`` or ``rope_scaling`` if the model
+    does not know it, and the original length outside them.
 
     Raises:
         InvalidArgument: mlx-lm does not read the config's base.
@@ -105,9 +106,9 @@ def spell(
 
     Models that read only ``rope_parameters`` get that key.
 
-    With lists of factors, mlx-lm ignores the attention factor and always uses the long list. It computes the factor
-    √(1 + ln s/ln L) from the two lengths (1 if they are equal). YaRN's attention factor a is written as ``mscale``,
-    with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    With lists of factors, mlx-lm always uses the long list. It computes the attention factor from the longest input
+    M and the original length L: √(1 + ln(M/L)/ln L), which is 1 if M = L. YaRN's attention factor a is written as
+    ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), where s is the scaling's factor.
 
     Raises:
         InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope

@@ -38,13 +38,14 @@ RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRA
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as SGLang reads it.
 
-    YaRN's attention factor is attn_factor times the ratio from mscale and mscale_all_dim, or times 0.1·ln s + 1 if
-    these keys are missing. SGLang 0.5.15 uses the ratio only for the DeepSeek families. attention_factor is read
-    only for Laguna, and only since 0.5.23 (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is
-    computed as in vLLM, and a batch uses the long list if one of its requests is longer than the original length.
-    An original length outside the rope dictionary is read only if the class has this key, as Phi-3's does. If there
-    is no original length, linear and dynamic scaling multiply the longest input by the factor, and other types use
-    the longest input as the original length.
+    YaRN's attention factor is attn_factor times DeepSeek's factor (``pair_ratio``) if mscale and mscale_all_dim are
+    given, or else attn_factor times 0.1·ln s + 1, where s is the scaling's factor. SGLang 0.5.15 uses DeepSeek's
+    factor only for the DeepSeek families. attention_factor is read only for Laguna, and only since 0.5.23
+    (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is computed as in vLLM, and a batch uses the
+    long list if one of its requests is longer than the original length. An original length outside the rope
+    dictionary is read only if the class has this key, as Phi-3's does. If there is no original length, linear and
+    dynamic scaling multiply the longest input by the factor, and other types use the longest input as the original
+    length.
     """
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
@@ -64,8 +65,9 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Return the key of the original length outside the rope dictionary, unless the class has this key, and for
-    Mixtral head_dim (``sglang/srt/models/mixtral.py:151``)."""
+    """Return the keys that SGLang does not read: the original length outside the rope dictionary, unless the config
+    class has this key, and in Mixtral also ``head_dim`` (``sglang/srt/models/mixtral.py:151``).
+    """
     model_type = str(part.get("model_type"))
     outside = () if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,)
     return (*outside, "head_dim") if model_type == "mixtral" else outside
@@ -83,17 +85,18 @@ def spell(
     """Return the value of ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
     The keys are the same as for vLLM, except that YaRN's attention factor is only in ``attn_factor``. SGLang merges
-    this rope dictionary into the one in the file. In a composite model, it replaces the language model's rope
-    dictionary instead. The files for llama and DeepSeek were tested; model files of other families may read a
+    this rope dictionary into the one in the file. In a composite model, SGLang replaces the language model's rope
+    dictionary by this one. The files for llama and DeepSeek were tested; model files of other families may read a
     config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: SGLang's rotary files cannot compute this positional encoding; the language model is more
-            than one level deep; linear scaling would replace a rope dictionary that has an original length, in
-            which case SGLang does not multiply the length; or SGLang would compute something else.
+        InvalidArgument: SGLang's rotary files cannot compute this positional encoding; SGLang would compute a
+            different one from these keys; the language model's config is nested more than one level deep; or the
+            scaling is linear and the rope dictionary in the file has an original length, with which SGLang does not
+            multiply the longest input by the factor.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(
@@ -101,7 +104,7 @@ def spell(
             "one level deep; change config.json"
         )
     entry, longest = overrides("SGLang", positions, scaling, max_length)
-    if "attn_factor" in entry:  # SGLang multiplies it by the ratio of DeepSeek's numbers
+    if "attn_factor" in entry:  # SGLang multiplies it by pair_ratio
         entry = {key: value for key, value in entry.items() if key not in ("attention_factor", *PAIR)}
     if not positions.path:
         before = rope_dictionary(positions.source)

@@ -41,13 +41,14 @@ RELEASES = Releases(
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as vLLM reads it.
 
-    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), and other factors in the config are ignored. In
-    0.33, YaRN's attention factor is attention_factor, or else the ratio from mscale and mscale_all_dim, or else
-    0.1·ln s + 1. LongRoPE's attention factor is long_mscale if the config has it; otherwise it is computed from
-    LongRoPE's two lengths. LongRoPE's long list is used only if inputs may be longer than the original length.
-    Dynamic scaling changes only the longest input. Dynamic and linear scaling multiply the longest input by their
-    factor. In 0.29, YaRN sets the longest input to factor × original length. See ``model_files`` for vLLM's model
-    files.
+    In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), where s is the scaling's factor, and other
+    attention factors in the config are ignored. In 0.33, it is attention_factor if this is given; otherwise it is
+    DeepSeek's factor (``pair_ratio``) if mscale and mscale_all_dim are given, and 0.1·ln s + 1 if not. LongRoPE's
+    attention factor is long_mscale if the config has it; otherwise it is computed from the original length and
+    max_position_embeddings. LongRoPE's long list is used only if inputs may be longer than the original length.
+    Dynamic scaling without ``alpha`` changes no frequencies. Dynamic and linear scaling multiply the longest
+    allowed input by their factor. In 0.29, YaRN sets the longest input to factor × original length. See
+    ``model_files`` for vLLM's model files.
 
     Raises:
         InvalidArgument: a DeepSeek model has a scaling without the original length, for which vLLM fails.
@@ -103,9 +104,10 @@ def spell(
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: the scaling is dynamic, because vLLM fixes the base once for all requests; no pair rotates;
-            a list of factors is for interleaved pairs; inputs are longer than YaRN's factor × original length; the
-            scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something else.
+        InvalidArgument: the scaling is dynamic, but vLLM fixes the base once for all requests; the model has no
+            rotary layers; the scaling is a list of factors, but the model's pairs are interleaved; ``max_length``
+            is above YaRN's factor × original length; the scaling of a DeepSeek model is not YaRN with rounded ends;
+            or vLLM would compute a different positional encoding.
     """
     entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's

@@ -142,8 +142,9 @@ def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.devic
 def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str, Tensor]) -> MaskMod:
     """Return the predicate ``sees`` as a function of one query and one key.
 
-    ``known`` contains the tensors that ``sees`` reads, by name, with axes for the batch, heads, queries and
-    keys. An axis along which values are constant has size 1, and a number has no axes.
+    ``known`` contains the tensors that ``sees`` reads, by name, with axes for the batch, heads, queries and keys.
+    An axis along which values are constant has size 1. The tensor of a single number, such as the window, has no
+    axes.
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:

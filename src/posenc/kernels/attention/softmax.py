@@ -81,10 +81,10 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
     """Append three channels to the gradient and the output, so that the dot product of their rows increases by
     ``more``.
 
-    The backward pass of the kernel subtracts this dot product from every row. If ``more`` is −(the gradient of the
-    logsumexp), and v is padded with three channels of zeros, the kernel therefore computes gradients that include
-    the gradient of the logsumexp. Three channels are needed because three 16-bit numbers represent one float32
-    number.
+    The backward pass of the kernel subtracts this dot product from every row. Pass minus the incoming gradient of
+    the logsumexp as ``more``, and pad v with three channels of zeros. The kernel's gradients of q and k then
+    include the part that flows through the logsumexp. Three channels are needed because three 16-bit numbers
+    represent one float32 number.
     """
     rest, channels = more[..., None], []
     for _ in range(3):
@@ -142,14 +142,17 @@ def repeat_kv(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n
 
 
 def finite(lse: Tensor) -> Tensor:
-    """Replace −∞, the value of a row that sees no key, with zero, so that weights are exp(−∞) = 0 and not NaN."""
+    """Replace −∞ by zero. A row that sees no key has scores and lse of −∞, so exp(scores − lse) would be NaN; with
+    lse = 0, its weights are exp(−∞) = 0.
+    """
     return lse.masked_fill(lse == -math.inf, 0.0)
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Return whether to use torch's CPU kernel, which also returns the logsumexp, for these inputs.
 
-    The result is False inside ``torch.jit.trace``, which cannot save the Python function of the kernel's gradients.
+    The result is False inside ``torch.jit.trace``: a trace cannot save the autograd function in Python that
+    computes the kernel's gradients.
     """
     return (
         not torch.compiler.is_compiling()

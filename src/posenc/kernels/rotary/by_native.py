@@ -113,8 +113,8 @@ def _jobs(
 
 
 def _is_seen(q: Tensor, k: Tensor) -> bool:
-    """Return whether something other than the kernel must see this rotation: autograd, a function transform, a
-    tracer, a dispatch mode, or the flag by which a tensor is negated.
+    """Return whether the kernel must not be used, because autograd, a function transform, a tracer or a dispatch
+    mode must see the rotation, or because q or k is negated only by a flag and not in memory.
     """
     return bool(
         q.is_neg()

@@ -19,7 +19,7 @@ take the same time.
 def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
     """Rotate x by the tables, into ``out`` (which may be x) or into new memory with the same strides.
 
-    x may have any strides. Channels after the pairs are unchanged.
+    x may have any strides. Channels of x beyond the pairs of the tables are unchanged.
     """
     out, width = torch.empty_like(x) if out is None else out, 2 * cos.shape[-1]
     work = torch.promote_types(x.dtype, cos.dtype)

@@ -40,8 +40,8 @@ def rotate_both(
     backend: str = "auto",
     out: Rotated | None = None,
 ) -> Rotated:
-    """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` by their tables; channels after the pairs are
-    unchanged.
+    """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` by their tables. Channels beyond the pairs of the
+    tables are unchanged.
 
     Args:
         q, k: queries and keys; if one of them is None, so is its result.
@@ -49,7 +49,8 @@ def rotate_both(
         backend: see ``posenc.kernels.backend``. Neither the choice of the backend nor the results depend on
         whether gradients are enabled.
         out: two tensors for the results, with the shapes and dtypes of q and k. They may be q and k themselves,
-            slices of a cache, or other tensors that do not overlap each other. None allocates new tensors.
+            slices of a cache, or other tensors that do not overlap each other. By default, new tensors are
+            allocated.
 
     Raises:
         InvalidArgument: ``out`` does not fit q and k, or tables require gradients that the backend does not
