@@ -59,7 +59,7 @@ class Slopes:
 
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> "Slopes":
-        """Return the right description for the port's number of heads."""
+        """Return the model's slopes, for as many heads as the port has."""
         heads = len(next(iter(numbers.values())))
         own = expected.recipe.get("slopes") or slopes(heads, expected.recipe.get("max_exponent"))
         if len(own) != heads:

@@ -166,7 +166,7 @@ def near_miss(key: str, known: frozenset[str]) -> str | None:
 
 
 def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
-    """Refuse position keys outside ``text_config``, which transformers does not read.
+    """Refuse position keys outside ``text_config``, because transformers does not read keys there.
 
     Raises:
         InvalidArgument: a position key is outside ``text_config``, and ``text_config`` does not repeat it.

@@ -114,7 +114,9 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score the documents in this process. Each cell stores the row of one context and document."""
+        """Score the documents in this process. The run has a cell with losses for every context length and
+        document.
+        """
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:

@@ -241,7 +241,8 @@ def newest(runs: Sequence[Run]) -> TaskResult:
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs that differ from the newest run only in encoding, seed and settings that may be axes.
+    """Return the runs that differ from the newest run only in encoding, seed and the settings that a study may list
+    (axes).
 
     A ledger may contain several studies. If runs differ only in the source of a custom class, only the newest of
     them counts.
