@@ -9,8 +9,9 @@ from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 
 HEAD = """# Claims
 
-This page lists common statements about positional encodings, with verdicts. `posenc verify` tests them and exits
-with status 1 if a verdict changes; `--only NAME` tests one statement, and `--slow` adds those that train a model.
+This page lists statements about positional encodings, most from [lessons](lessons.md), with verdicts.
+`posenc verify` tests them and exits with status 1 if a verdict changes; `--only NAME` tests one statement, and
+`--slow` adds those that train a model.
 The lab's `/claims` page asks for your guess first. *Holds conditionally*: true only under the conditions given.
 `make pages` writes this page.
 """

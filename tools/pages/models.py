@@ -11,7 +11,7 @@ from posenc.scaling import Default
 
 COLUMNS = (
     *("model", "width / heads", "encoding", "base", "length"),
-    *("slowest wavelength", "pairs without a full turn", "slopes", "source"),
+    *("longest wavelength", "pairs without a full turn", "slopes", "source"),
 )
 KINDS = ("sinusoidal", "learned", "rotary", "alibi")
 

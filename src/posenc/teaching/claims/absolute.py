@@ -93,8 +93,8 @@ def parameters() -> Evidence:
 
 @claim(
     statement="Positional encodings are added to the token embeddings, not concatenated.",
-    precise="The width is unchanged: sinusoidal codes of (128, 512) and (512, 128), a learned (2, 128, 128) "
-    "batch and a rotated (1, 1, 8, 64) tensor keep their shapes.",
+    precise="Inputs keep their shapes: (128, 512) and (512, 128) with sinusoidal codes, (2, 128, 128) with "
+    "learned positions, and (1, 1, 8, 64) with rotation.",
     verdict=Verdict.HOLDS,
     source="Vaswani et al. 2017, section 3.5",
 )

@@ -55,11 +55,11 @@ def apart(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
 
 @claim(
     statement="RoPE extrapolates better than sinusoidal and learned encodings.",
-    precise="Two lessons say so; a third says that ALiBi is best. From the trained 128 bytes to 1024, loss in "
-    "nats per byte rises by 2.14 with RoPE, 1.45 with sinusoidal codes, 0.20 with a table that repeats its last "
-    "row, and 0.00 with ALiBi. The rise with RoPE is 0.70 (0.49 … 0.91) larger than with sinusoidal codes and "
-    "1.95 (1.81 … 2.08) larger than with the table. At 128 bytes, RoPE has the lowest loss of these three "
-    "encodings; at 1024 bytes, its loss is 0.35 (0.10 … 0.61) above that of sinusoidal codes.",
+    precise="From the trained 128 bytes to 1024, loss in nats per byte rises by 2.14 with RoPE, 1.45 with "
+    "sinusoidal codes, 0.20 with a table that repeats its last row, and 0.00 with ALiBi. The rise with "
+    "RoPE is 0.70 (0.49 … 0.91) larger than with sinusoidal codes and 1.95 (1.81 … 2.08) larger than with the "
+    "table. At 128 bytes, RoPE has the lowest loss of these three encodings; at 1024 bytes, its loss is 0.35 (0.10 "
+    "… 0.61) above that of sinusoidal codes.",
     verdict=Verdict.FAILS,
     source=SOURCE,
     slow=True,
@@ -90,9 +90,9 @@ def learned_inside_its_range() -> Evidence:
 
 @claim(
     statement="At twice its trained length, ALiBi does as well as a sinusoidal model trained at that length.",
-    precise="Tested at 256 bytes, ALiBi trained at 128 has the lowest loss. Trained on as many bytes, a sinusoidal "
-    "model is 0.56 (0.51 … 0.62) nats per byte worse if trained at 256, and 1.60 (1.44 … 1.75) worse if trained "
-    "at 128.",
+    precise="All models are trained on equally many bytes. Tested at 256 bytes, ALiBi trained at 128 has the "
+    "lowest loss; a sinusoidal model is 0.56 (0.51 … 0.62) nats per byte worse if trained at 256, and 1.60 (1.44 … "
+    "1.75) if trained at 128.",
     verdict=Verdict.HOLDS,
     source=f"{SOURCE}; Press et al. 2022, section 4",
     slow=True,

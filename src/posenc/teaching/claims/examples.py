@@ -14,8 +14,8 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 @claim(
     statement='Attention without positional encoding cannot tell "I love you" from "you love me".',
-    precise='It can, because "I" and "me" are different words. Attention cannot distinguish the same words in '
-    'another order, such as "cat ate fish" and "fish ate cat".',
+    precise='It can, because "I" and "me" are different words. Attention cannot distinguish two orders of '
+    'the same words, such as "cat ate fish" and "fish ate cat".',
     verdict=Verdict.FAILS,
     source="direct calculation",
 )

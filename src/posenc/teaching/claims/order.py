@@ -29,7 +29,7 @@ def order_error(encoding: str, causal: bool) -> float:
 
 
 @claim(
-    statement="Without positional encoding, self-attention only shuffles its outputs when the inputs are shuffled.",
+    statement="Without positional encoding, shuffling the inputs of self-attention only shuffles its outputs.",
     precise="f(PX) = P f(X) for every permutation P (equivariance), if there is no causal mask.",
     verdict=Verdict.WHEN,
     source="Vaswani et al. 2017, section 3.5; Zaheer et al. 2017",

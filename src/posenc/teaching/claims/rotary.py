@@ -79,7 +79,8 @@ def shift_by_five() -> Evidence:
 
 
 @claim(
-    statement="In a lesson's widget, the score is −1.100 whenever q and k are two positions apart.",
+    statement="In the lesson “Position, three ways”, the widget's score is −1.100 if q and k are two positions "
+    "apart.",
     precise="q·k is 1.700 unrotated and −1.100 at offset 2 (key − query); the opposite rotation gives +1.100.",
     verdict=Verdict.HOLDS,
     source=SU,
@@ -115,8 +116,8 @@ def first_pair_is_faster_than_the_widget() -> Evidence:
 
 @claim(
     statement="Rotary scores decay with distance.",
-    precise="Only an upper bound for aligned vectors falls, and not monotonically. The scores of random vectors do "
-    "not decay, and for any distance there is a key that scores highest there.",
+    precise="Only scores of aligned vectors (such as all ones) fall, and not monotonically. The scores of random "
+    "vectors do not decay, and for any distance there is a key that scores highest there.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
 )

@@ -94,8 +94,8 @@ def yarn_has_two_ramps() -> Evidence:
 
 @claim(
     statement="YaRN keeps slow pairs and interpolates fast ones.",
-    precise="It is the opposite: fast pairs are kept, and slow pairs are divided by the factor. Slower pairs never "
-    "have a smaller divisor.",
+    precise="It is the opposite: fast pairs are kept, and slow pairs are divided by the factor. From fast to "
+    "slow pairs, the divisor never decreases.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2",
 )

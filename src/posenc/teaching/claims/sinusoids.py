@@ -15,8 +15,8 @@ BASE = 10_000.0
 
 
 @claim(
-    statement="The slowest wavelength is 2π·10 000 = 62 832.",
-    precise="It is 2π·10000^((d−2)/d), or 60 611 at d=512. In the authors' code, the slowest wavelength is 62 832.",
+    statement="The longest wavelength is 2π·10 000 = 62 832.",
+    precise="It is 2π·10000^((d−2)/d), or 60 611 at d=512. In the authors' code, the longest wavelength is 62 832.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -206,7 +206,7 @@ def unique_and_bounded() -> Evidence:
 def base_buys_range() -> Evidence:
     small, usual = wavelength_by_pair(512, 100.0), wavelength_by_pair(512)
     return (
-        near("slowest wavelength, base 100", small[-1], 617.1168, 1e-3),
+        near("longest wavelength, base 100", small[-1], 617.1168, 1e-3),
         same("pairs without a full turn in 4096, base 100", sum(w > 4096 for w in small), 0),
         same("pairs without a full turn in 4096, base 10 000", sum(w > 4096 for w in usual), 75),
     )

@@ -41,8 +41,9 @@ def losses(encoding: str) -> tuple[float, float]:
 
 @claim(
     statement="RoPE and sinusoidal encodings generalise past the trained length, and ALiBi even improves there.",
-    precise="On fixed targets, ALiBi stays level, and RoPE and sinusoidal codes get worse. The gain that "
-    "papers report for ALiBi comes mostly from later tokens of a window, which have more context.",
+    precise="With more context for the same targets, ALiBi stays level, and RoPE and sinusoidal codes get "
+    "worse. The gain that papers report for ALiBi comes mostly from later tokens of a window, which have more "
+    "context.",
     verdict=Verdict.FAILS,
     source="measured here: 300 steps at 128 bytes, tested at 1024; Press et al. 2022, appendix B",
     slow=True,

@@ -54,8 +54,8 @@ def one_seed_is_no_verdict() -> Evidence:
 
 @claim(
     statement="The patches of an image can be numbered in reading order.",
-    precise="If rows vary in length and cells are numbered in one sequence, a model cannot name their "
-    "neighbours in grids with eight times as many cells; with row and column it can.",
+    precise="If grids vary in width, a model whose positions number the cells in sequence cannot find neighbours "
+    "among eight times as many cells. If positions are row and column, it can.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 500 steps on grids of up to 8×8 cells, tested on 22×23, three seeds",
     slow=True,
