@@ -124,7 +124,7 @@ def test_fox_of_more_queries_than_keys() -> None:
     q, k, v = torch.randn(3, 1, 4, 6, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     placed = fox.at(arange(6), arange(4), dtype=torch.float64)
     placed = placed.with_state(fox.gates(x[:, :4]))
-    with pytest.raises(InvalidArgument, match="6 queries cannot be the last of 4 keys"):
+    with pytest.raises(InvalidArgument, match=r"more tokens \(6\) than k \(4\)"):
         posenc.attention(q, k[:, :, :4], v[:, :, :4], placed, causal=True)
     mask = posenc.Mask(causal=True, q_order=arange(6), k_order=arange(4))
     got = posenc.attention(q, k[:, :, :4], v[:, :, :4], placed, mask)

@@ -38,10 +38,10 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 # 30 checkpoints × programs
 
 The table shows whether releases compute the encoding that published configs specify. *equal*: yes (lengths are not
-compared). *cos …*: no; the number is the largest error of cos at positions up to four times the trained length.
-*window* or another field: no; this field differs. *refused*: the release does not run the config. *not read*:
-posenc has no rules for this model. *not asked*: the program's model file was not run. `python -m tools.matrix`
-writes this page ([how releases are tested](one-config.md#programs)).
+compared). *cos …*: no; the number is the largest error of cos (times the attention factor) up to four times the
+trained length. *window* or another field: no; this field differs. *refused*: the release does not run the config.
+*not read*: posenc has no rules for this model. *not asked*: the program's model file was not run. `python -m
+tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
 
 """
 
@@ -145,6 +145,8 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
     layer_types: dict[str, list[str]] = {}
     for each in apart:
         sentence = str(each).removeprefix(f"{each.layer_type}: ").replace(" in the config, ", " in the config but ")
+        sentence = sentence.replace(" but none in the program", "; the program has none")
+        sentence = sentence.replace("the query scale is query-scale", "queries are scaled by query-scale")
         sentence = re.sub(": base [^;]*longrope.*;", ";", sentence)
         layer_types.setdefault(sentence, []).extend([each.layer_type] if each.layer_type else [])
     sentences = [

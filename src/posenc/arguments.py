@@ -97,7 +97,7 @@ def as_flag(value: Any, name: str) -> bool:
 
 
 def as_scale(value: float | None, name: str) -> float | None:
-    """Return the value; raise an error unless it is a finite number above 0 or None, which means the default."""
+    """Return the value; raise an error unless it is None, which means the default, or a finite number above 0."""
     # isfinite is not used, because torch.compile cannot trace it for symbolic numbers.
     if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
         raise InvalidArgument(f"{name}={shown(value)} must be a finite number above 0; omit {name} for the default")
@@ -114,7 +114,7 @@ def tensors(**given: object) -> None:
 
 
 def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
-    """Return a check for integers of at least ``least``. ``known`` is the end of the error message."""
+    """Return a check for integers of at least ``least``. ``known`` is appended to the error message."""
 
     def check(value: Any, name: str) -> int:
         if as_integer(value, name) < least:
@@ -135,7 +135,7 @@ def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], N
 
 
 def even_from(least: int, known: str) -> Callable[[Any, str], None]:
-    """Return a check for even integers of at least ``least``. ``known`` is the end of the error message."""
+    """Return a check for even integers of at least ``least``. ``known`` is appended to the error message."""
     return such_that(lambda n: n >= least and n % 2 == 0, f"be even and at least {least}; {known}")
 
 

@@ -21,7 +21,7 @@ RESUMABLE = ("compare", "extend")
 def main() -> None:
     """Print the versions, print how to install missing packages, or run the command line.
 
-    After Ctrl-C, print one line, even during an import.
+    After Ctrl-C, even during an import, print one line instead of a traceback.
     """
     if sys.argv[1:2] == ["--version"]:
         print(versions())
@@ -48,7 +48,9 @@ def main() -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Count the Ctrl-C signals, because libraries turn them into other errors during import."""
+    """Record every Ctrl-C signal, because some libraries, while they are imported, raise another exception instead
+    of KeyboardInterrupt.
+    """
     signals: list[int] = []
 
     def note(signum: int, frame: FrameType | None) -> None:

@@ -204,9 +204,9 @@ class Clock(ConstantBuffers):
     ) -> tuple[Float[Tensor, "*tokens pairs"], Float[Tensor, "*tokens pairs"]]:
         """Return cos and sin of every phase at ``positions``, multiplied by ``scale``, in ``dtype``.
 
-        With exact phases, cos and sin are computed in float64 and rounded once. The error is at most half a unit in
-        the last place of the number ``scale`` in ``dtype``; for 1.0 in float32, that is 2^−25. In float64, the
-        error is the error of the trigonometric functions, 2e-16, plus the error of the phase.
+        With exact phases, cos and sin are computed in float64 and rounded once. The error is at most half the
+        distance from ``scale`` to the next smaller number in ``dtype``; for 1.0 in float32, that is 2^−25. In
+        float64, the error is the error of the trigonometric functions, 2e-16, plus the error of the phase.
         """
         if self.by_axis:
             positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)

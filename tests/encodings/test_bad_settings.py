@@ -389,7 +389,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, FoX(6, 4).at(arange(3)), causal=True),
-        r"depends on the layer or on the tokens; run layer_placed, state = placed\[layer\].with_content",
+        r"depends on the layer or on the tokens; instead of placed, pass .* placed\[layer\].with_content",
     ),
     (
         lambda: attention(

@@ -184,16 +184,16 @@ YARNED, SCORED = (
     {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0},
 )
 MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositions], str]] = [
-    ("arcee", {}, lambda p: first(p, base=20_000.0), "39 of 40 pairs differ, by up to 1.966 times"),
+    ("arcee", {}, lambda p: first(p, base=20_000.0), "39 of 40 pairs differ, by factors up to 1.966"),
     ("arcee", {}, lambda p: first(p, pairing="interleaved"), "pairs are interleaved in what was read, half in"),
     ("arcee", {}, lambda p: first(p, rotary_dim=40), "channels that rotate: 40 in what was read, 80 in"),
     ("arcee", {}, lambda p: replace(p, windows=(4, *p.windows[1:])), "is 4 in what was read, none in the measured"),
     ("arcee", {}, lambda p: replace(p, windows=(23, *p.windows[1:])), ""),
-    ("arcee", YARNED, lambda p: scaled(p, factor=20.0), "39 of 40 pairs differ, by up to 2 times"),
+    ("arcee", YARNED, lambda p: scaled(p, factor=20.0), "39 of 40 pairs differ, by factors up to 2"),
     ("arcee", YARNED, lambda p: scaled(p, original_length=128), "15 of 40 pairs differ"),
     ("arcee", YARNED, lambda p: scaled(p, beta_fast=8.0), "12 of 40 pairs differ"),
     ("arcee", YARNED, lambda p: scaled(p, attention_factor=1.0), "multiplied by 1 in what was read, 1.25 in"),
-    ("arcee", YARNED, lambda p: first(p, scaling=Default()), "39 of 40 pairs differ, by up to 40 times"),
+    ("arcee", YARNED, lambda p: first(p, scaling=Default()), "39 of 40 pairs differ, by factors up to 40"),
     (
         "qwen2_vl_text",
         {},

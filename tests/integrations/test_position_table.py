@@ -93,7 +93,7 @@ def test_a_scaling_that_is_lost_shows_no_error_at_position_0() -> None:
     lost = of(LLAMA.with_scaling(Linear(1.0)))
     first = differences(table, lost, names=("config.json", "the server"))[0]
     assert first.what == "frequencies"
-    assert "by up to 8 times: base 500000, llama3(" in first.text
+    assert "by factors up to 8: base 500000, llama3(" in first.text
     assert "in config.json, base 500000, linear(factor=1) in the server" in first.text
     zero, half, once, fourfold = first.errors
     assert [error.position for error in first.errors] == [0, 4096, 8192, 32768]

@@ -24,7 +24,7 @@ WHISPER = FAMILIES["whisper"].tables
         (
             "pixtral",
             {"tower": Tower("qwen-vl-vision")},
-            "frequencies of 20 of 32 pairs differ, by up to 1.334 times",
+            "frequencies of 20 of 32 pairs differ, by factors up to 1.334",
         ),
         (
             "vit",

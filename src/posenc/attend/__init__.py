@@ -1,7 +1,8 @@
 """Scaled dot-product attention that works with any encoding.
 
-    y = softmax(scores) v,   scores = capped(q·kᵀ · scale · placed.scale) + placed.bias, −∞ where ``mask`` hides
+    y = softmax(scores) v,   scores = capped(q·kᵀ · scale · placed.scale) + placed.bias
 
+capped(x) is softcap·tanh(x/softcap), or x without a softcap. Scores are −∞ where ``mask`` hides the key.
 Attention applies ``placed.bias`` and ``placed.scale``. Rotate q and k with ``placed.rotate`` before the call.
 ``scores`` computes this formula directly; ``attention`` computes the same result without an L×L tensor.
 """

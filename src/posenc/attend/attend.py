@@ -112,8 +112,8 @@ def attention(
             applies in addition to the mask's.
         mask: the keys that each query may see. The output for a query that sees no key is zero.
         causal, window: shorthand for ``Mask(causal=…, window=…)``. With ``causal``, a query sees its own key and
-            earlier keys; the last query and the last key are the same token. With ``causal`` and a window, a query
-            sees only its own key and the ``window`` − 1 keys before it.
+            earlier keys. If there are fewer queries than keys, the queries are the last tokens. With ``causal`` and
+            a window, a query sees only its own key and the ``window`` − 1 keys before it.
         scale: the factor of the scores before the bias is added; by default 1/√D (D excludes channels that
             ``rotate`` added), unless the encoding's ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
         softcap: limits scores to ±softcap before the bias is added, as softcap·tanh(score/softcap) (Gemma 2).
@@ -161,9 +161,9 @@ def explain(
 ) -> Explanation:
     """Explain which backend ``attention`` would use for these arguments, and why, without computing attention.
 
-    As in ``attention``, the choice depends on whether gradients are enabled. Remapped positions are computed as
-    several calls, each with a part of the keys: the result names the backend of the first call, and the reason
-    lists the backends of all calls.
+    As in ``attention``, the choice depends on whether gradients are enabled. With remapped positions, attention is
+    computed in several calls, each over a part of the keys: the result names the backend of the first call, and the
+    reason lists the backends of all calls.
 
     Raises:
         InvalidArgument, UnknownName: as in ``attention``.
@@ -214,8 +214,8 @@ def _prepared(
     sinks: Tensor | None,
     settings: Settings,
 ) -> list[Result]:
-    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result.
-    For an encoding with remapped positions, return one for each part of the keys of which a query sees any key.
+    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result; for
+    an encoding with remapped positions, return one result per part of the keys, without parts that no query sees.
     """
     mask = check(q, k, v, placed, mask)
     if sinks is not None:

@@ -1,9 +1,9 @@
 """Attention in blocks of query rows, with gradients. Masks and biases are recomputed instead of stored.
 
 The forward and backward passes need O(H·rows·S) extra memory for most masks and biases. The exception is a bias
-that depends only on the offset: it is kept as a line with one value per offset. If the rows of a block are
-reversed, the bias depends only on row + key, so the block's mask is a view of the line with strides (1, 1). The
-rows of the output are then reversed again.
+that depends only on the offset: it is stored as a line, a tensor with one value per head and offset, and needs less
+memory. If the rows of a block are reversed, the bias depends only on row + key, so the block's mask is a view of
+the line with strides (1, 1). The rows of the output are then reversed again.
 """
 
 import math
@@ -81,7 +81,7 @@ class Masks:
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield (first row, last row, first key, last key) of each block; the last row and key are exclusive.
 
-        The rows of a block see only the keys of the block. If there are no rows, yield one empty block.
+        These keys include every key that a row of the block sees. If there are no rows, yield one empty block.
         """
         mask, T, S = self.call.mask, self.call.queries, self.call.all_keys
         for first in range(0, max(T, 1), self.size):
@@ -94,7 +94,7 @@ class Masks:
         line.
 
         If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
-        Rows far from all keys have large values throughout, which would otherwise reduce precision.
+        Otherwise, the biases of a query that is far from all keys would all be large, which reduces precision.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
@@ -134,7 +134,8 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """Return the first rows of the blocks in which every row sees a full window of keys; none for very few blocks.
+    """Return the first row of every block in which all rows see a full window of keys. If there are fewer than two
+    such blocks, the range is empty.
 
     All these blocks have the same mask and bias.
     """
@@ -150,9 +151,9 @@ def _rows_alike(call: AttentionCall, rows: int) -> range:
 def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:
     """Compute the blocks that start at the rows in ``alike``, and write the results to ``out``.
 
-    Each call to torch's attention computes all these blocks for one sequence and, of each group of query heads that
-    share a key head, for one head. The blocks are its heads, and the groups are its batch. The keys of neighbouring
-    blocks are overlapping views.
+    Each call to torch's attention computes all these blocks for one sequence and for one query head of every group,
+    which consists of the query heads that share a key head. In the call, the axis of heads holds the blocks, and
+    the batch axis holds the groups. The keys of neighbouring blocks are overlapping views.
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys
@@ -203,7 +204,7 @@ def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Te
 def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
-    """Compute q·kᵀ·scale + mask of a block with basic operators, as in the specification."""
+    """Compute q·kᵀ·scale + mask of a block with basic operators, by the formula of ``attend.dense.scores``."""
     scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
     read = scores if call.needs_scores else None
     return scores + call.additive_mask(first, first + q.shape[2], start + k.shape[2], start, read)

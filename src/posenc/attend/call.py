@@ -1,4 +1,4 @@
-"""A call to attention: the checks of its inputs, its bias and mask for blocks of rows, and facts that save work."""
+"""A call to attention: checks its inputs, computes its bias and mask by blocks of rows, and finds work to skip."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -100,7 +100,7 @@ class AttentionCall(Settings):
 
     @property
     def line(self) -> Tensor | None:
-        """The bias at each offset, if only causality and a window can hide keys; None under a compiler."""
+        """The bias at each offset; None if bias or mask need more than the offset, and during compilation."""
         if self.bias is None or torch.compiler.is_compiling():
             return None
         return self.bias.toeplitz if self.mask.by_offset else None
@@ -119,7 +119,7 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return the call with ``trained`` replaced by these tensors, so that a nested gradient stops at them."""
+        """Return the call with these tensors as ``trained``, so that an inner backward pass stops there."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
@@ -131,8 +131,8 @@ class AttentionCall(Settings):
 
         Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
         all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
-        query's own key. Leaving these keys out changes gradients by no larger fraction. w is rounded up to a power
-        of two.
+        query's own key. Leaving these keys out also changes gradients by less than this fraction. w is rounded up
+        to a power of two.
         """
         # Reading a length during compilation would specialise the graph to it.
         if self.bias is None or torch.compiler.is_compiling() or self.queries < LONG:
@@ -205,7 +205,7 @@ class AttentionCall(Settings):
         causal if ``is_causal`` is true.
 
         If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
-        product reads their keys once. In bfloat16, it takes a tenth of the time of matrix–vector products.
+        product reads their keys once. In bfloat16, this takes a tenth of the time of matrix–vector products.
         """
         heads, groups, scale, dropout = q.shape[1], k.shape[1], self.scale, self.dropout
         is_causal = mask is None and plain_bool(self.is_causal)
@@ -313,8 +313,8 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
 def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.awaits_content:
         raise InvalidArgument(
-            "this encoding depends on the layer or on the tokens; run layer_placed, state = "
-            "placed[layer].with_content(x, state) and pass layer_placed instead of placed"
+            "this encoding depends on the layer or on the tokens; instead of placed, pass the first result of "
+            "placed[layer].with_content(x, state)"
         )
     placed.check_tokens("q", q, placed.q_positions)
     placed.check_tokens("k", k, placed.k_positions)
@@ -336,10 +336,10 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
             f"bidirectional_groups and q_order cannot be combined, because the groups of the {T} queries are "
-            "unknown; omit q_order for the prompt with images, and bidirectional_groups in later steps"
+            "unknown; omit q_order for the prompt with its images, and omit bidirectional_groups in later steps"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
-        raise InvalidArgument(f"{T} queries cannot be the last of {S} keys; pass q_order and k_order")
+        raise InvalidArgument(f"q has more tokens ({T}) than k ({S}); pass q_order and k_order")
     keys = mask.key_mask  # if the last slots of a cache are empty, the last key is not the last query's own
     if keys is None or not mask.causal or mask.q_order is not None or not 0 < T < S:
         return

@@ -28,8 +28,9 @@ def scores(
 ) -> Float[Tensor, "B H T keys"]:
     """Return the dense scores before softmax, in float32 or wider. Every backend must match this specification.
 
-    The scores are capped(q·kᵀ·scale·placed.scale) + placed.bias, with −∞ at hidden keys. The logits of ``sinks``
-    are an additional last column. The arguments and errors are the same as in ``attention``.
+    scores = capped(q·kᵀ·scale·placed.scale) + placed.bias, or −∞ at hidden keys, where capped(x) is
+    softcap·tanh(x/softcap), or x without a softcap. The logits of ``sinks`` are an additional last column. The
+    arguments and errors are the same as in ``attention``.
     """
     mask = check(q, k, None, placed, Mask.of(mask, causal, window))
     T, S = q.shape[2], k.shape[2]

@@ -1,4 +1,4 @@
-"""The list of attention backends, how each would compute a call, and the explanation of the choice."""
+"""The list of attention backends, what each offers for a call, and the explanation of the choice."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -51,7 +51,8 @@ FlexAttention or operators.
 def way(*has: str) -> Callable[[Ask], Ask]:
     """Return a decorator that adds a backend to the end of the list.
 
-    The decorated function returns the backend's offer for a call; the name of the function is the backend's name.
+    The decorated function returns the backend's ``Offer`` for a call: a reason, and the function that computes the
+    call, or None if the backend does not support it. The name of the decorated function is the backend's name.
     """
 
     def put(offer: Ask) -> Ask:

@@ -16,8 +16,8 @@ from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 class RemappedMask(Mask):
     """The mask for one part of the keys of a remapped encoding.
 
-    A query sees the keys that the mask shows and whose ``k_positions`` are at least the query's ``q_from`` and
-    below its ``q_until``. None means no bound.
+    Of the keys that the other fields let a query see, it sees those whose ``k_positions`` are at least the query's
+    ``q_from`` and below its ``q_until``. None means no bound.
     """
 
     k_positions: Keys = field(kw_only=True, metadata=PER_KEY)
@@ -76,7 +76,8 @@ Call = tuple[Tensor, Tensor, Placed, Mask]
 def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
     """Return, for every part, the rotated queries and keys, the placed encoding without remapping, and the mask.
 
-    If values can be read, parts without visible keys are omitted, but at least one part remains.
+    If positions can be read without waiting for a device, parts without visible keys are omitted, but at least one
+    part remains.
     """
     if placed.bias is not None and placed.bias.needs_scores:
         raise InvalidArgument(

@@ -53,7 +53,7 @@ def computed(
 def chosen(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> tuple[Explanation, Callable[[], Output]]:
-    """Return the backend of a call and the function that computes it, with values padded to the queries' width."""
+    """Pad the values to the queries' width. Return the chosen backend, and the function that computes the call."""
     call = AttentionCall.of(q, k, placed, mask, scale, settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     return choose(q, k, *_as_wide(q, v, call))
@@ -142,8 +142,8 @@ def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
 
 
 def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, rows: Spans) -> Output:
-    """Attend to each document, or each row without its padding, separately, so that hidden scores are not
-    computed.
+    """Compute attention separately for each document, or for the real tokens of each row, so that no hidden scores
+    are computed.
     """
     batch: list[Output] = []
     # ``split`` concatenates gradients once; with slices, each gradient would be added to a full-size tensor of

@@ -83,7 +83,7 @@ def diff(
 
 
 def compare_fingerprint(stated: str, table: "PositionTable", name: str) -> NoReturn:
-    """Print whether a table has a fingerprint, and exit with status 1 if it has another one."""
+    """Print whether the table's fingerprint equals ``stated``, and exit with status 1 if it does not."""
     from posenc.integrations.fingerprint import fingerprint
 
     mark = fingerprint(table)
@@ -94,6 +94,6 @@ def compare_fingerprint(stated: str, table: "PositionTable", name: str) -> NoRet
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:
-    """The notes on a table. The first note names the settings that were not checked in the program, if any."""
+    """The notes on a table. The first note names the settings, if any, that were not checked in its program."""
     unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
     return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]

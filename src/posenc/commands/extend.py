@@ -45,7 +45,7 @@ def extend(
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the HTML report.")] = None,
 ) -> None:
-    """Score the model on long documents, unchanged, with truncated text and with every scaling; recommend one."""
+    """Compare scalings of a model on long documents with the unchanged model and truncated text; recommend one."""
     from posenc import workbench
 
     console = screen(soft_wrap=True)

@@ -25,7 +25,7 @@ def lab(
         Path | None, typer.Option(help="Write the lab to this folder as static pages, without a server.")
     ] = None,
 ) -> None:
-    """Open the lab, interactive pages about positional encodings, served locally; posenc computes every number."""
+    """Serve the lab on this machine: interactive pages about positional encodings, with numbers from posenc."""
     from posenc.teaching.lab import results
 
     if study is not None:

@@ -194,7 +194,7 @@ def _frequencies(first: LayerTable, second: LayerTable) -> str:
     if not off:
         return ""
     most = max(max(one, other) / min(one, other) if min(one, other) else math.inf for one, other in off)
-    return f"frequencies of {len(off)} of {len(pairs)} pairs differ, by up to {most:.4g} times:"
+    return f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {most:.4g}:"
 
 
 def _origin(layer: LayerTable) -> str:
