@@ -40,8 +40,8 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 The table shows whether releases compute the encoding that published configs specify. *equal*: yes (lengths are not
 compared). *cos …*: no; the number is the largest error of cos (times the attention factor) up to four times the
 trained length. *window* or another field: no; this field differs. *refused*: the release does not run the config.
-*not read*: posenc has no rules for this model. *not asked*: the program's model file was not run.
-`python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
+*not read*: posenc has no rules for this model. *not asked*: the program's model file was not run. `python -m
+tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
 
 """
 

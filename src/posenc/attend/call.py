@@ -1,6 +1,4 @@
-"""A call to attention: checks its inputs, computes its bias and mask for blocks of rows, and finds work that can be
-skipped.
-"""
+"""A call to attention: checks its inputs, computes its bias and mask by blocks of rows, and finds work to skip."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -102,9 +100,7 @@ class AttentionCall(Settings):
 
     @property
     def line(self) -> Tensor | None:
-        """The bias at each offset; None if the mask hides keys by other rules than causality and a window, if the
-        bias does not depend on the offset alone, or during compilation.
-        """
+        """The bias at each offset; None if bias or mask need more than the offset, and during compilation."""
         if self.bias is None or torch.compiler.is_compiling():
             return None
         return self.bias.toeplitz if self.mask.by_offset else None
@@ -123,9 +119,7 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return the call with ``trained`` replaced by these tensors, so that an inner backward pass computes their
-        gradients and goes no further back.
-        """
+        """Return the call with these tensors as ``trained``, so that an inner backward pass stops there."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
@@ -211,8 +205,7 @@ class AttentionCall(Settings):
         causal if ``is_causal`` is true.
 
         If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
-        product reads their keys once. In bfloat16, this product takes a tenth of the time of matrix–vector
-        products.
+        product reads their keys once. In bfloat16, this takes a tenth of the time of matrix–vector products.
         """
         heads, groups, scale, dropout = q.shape[1], k.shape[1], self.scale, self.dropout
         is_causal = mask is None and plain_bool(self.is_causal)
@@ -343,8 +336,7 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
             f"bidirectional_groups and q_order cannot be combined, because the groups of the {T} queries are "
-            "unknown; omit q_order when you process the prompt with its images, and omit bidirectional_groups in "
-            "later decoding steps"
+            "unknown; omit q_order for the prompt with its images, and omit bidirectional_groups in later steps"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
         raise InvalidArgument(f"q has more tokens ({T}) than k ({S}); pass q_order and k_order")

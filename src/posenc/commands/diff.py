@@ -94,6 +94,6 @@ def compare_fingerprint(stated: str, table: "PositionTable", name: str) -> NoRet
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:
-    """The notes on a table; the first names the settings, if any, that were not checked in the table's program."""
+    """The notes on a table. The first note names the settings, if any, that were not checked in its program."""
     unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
     return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]
