@@ -144,9 +144,13 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
     fields = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in apart))
     layer_types: dict[str, list[str]] = {}
     for each in apart:
-        sentence = str(each).removeprefix(f"{each.layer_type}: ").replace(" in the config, ", " in the config but ")
-        sentence = sentence.replace(" but none in the program", "; the program has none")
-        sentence = sentence.replace("the query scale is query-scale", "queries are scaled by query-scale")
+        sentence = (
+            str(each)
+            .removeprefix(f"{each.layer_type}: ")
+            .replace(" in the config, ", " in the config but ")
+            .replace(" but none in the program", "; the program has none")
+            .replace("the query scale is query-scale", "queries are scaled by query-scale")
+        )
         sentence = re.sub(": base [^;]*longrope.*;", ";", sentence)
         layer_types.setdefault(sentence, []).extend([each.layer_type] if each.layer_type else [])
     sentences = [
