@@ -101,7 +101,9 @@ class ProgramReader:
         config, program, takes = mapping_of(config), f"{self.title} {version}", self.takes.format(version=version)
         part, reader = language_part(config)[0], self
         if model_files.runs_transformers(self.module, version, config):
-            reader = replace(self, **BY_TRANSFORMERS)
+            reader = ProgramReader(
+                module=self.module, title=self.title, releases=self.releases, change=_as_transformers
+            )
         given, model_type = rope_dictionary(part), str(part.get("model_type"))
         if takes != "transformers5" and model_type not in defaults(takes):
             raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))
@@ -155,15 +157,6 @@ def _as_transformers(entry: dict[str, Any], config: Mapping[str, Any], version: 
     """Return a rope dictionary as transformers reads it: without keys that only other programs know."""
     unknown = ("attn_factor", "extrapolation_factor", "short_mscale", "long_mscale")
     return {key: value for key, value in entry.items() if key not in unknown}
-
-
-BY_TRANSFORMERS: Mapping[str, Any] = {
-    "change": _as_transformers,
-    "rotated": lambda positions, entry: positions,
-    "long_list": "",
-    "finished": lambda table: table,
-}
-"""The fields of a program that runs a model's code in transformers, whose rotary module reads the config."""
 
 
 def _only_base(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
