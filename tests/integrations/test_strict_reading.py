@@ -186,7 +186,19 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("llama", llama_4_scaling_beta=0.1), "unknown key of model_type 'llama' 'llama_4_scaling_beta'"),
     (
         config("git", text_config=config("llama")),
-        "text_config is not allowed in model_type 'git', whose language model is configured at the top level",
+        "text_config is not allowed in the config of a language model .model_type 'git'.; move the keys",
+    ),
+    (
+        {"model_type": "gemma4", "text_config": {"text_config": config("gemma4_text")}},
+        "text_config is not allowed in the config of a language model .model_type 'gemma4'.",
+    ),
+    (
+        {
+            **config("cohere2_moe"),
+            "rope_parameters": {"rope_theta": None, "rope_type": "default"},
+            "rope_theta": 1e4,
+        },
+        "rope_theta=None must be",
     ),
     (config("bamba", attn_rotary_emb=4), "attn_rotary_emb=4 contradicts partial_rotary_factor=0.5 of 16 channels"),
     (

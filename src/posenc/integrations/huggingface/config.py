@@ -63,15 +63,15 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a copy of the language model's part of the config, and the keys that lead to this part."""
     part = mapping_of(config)
     path = path_of_text(part)
-    for key in path:
+    for i, key in enumerate(path):
         around, part = part, part[key]
         if not isinstance(part, Mapping):
             raise InvalidArgument(f"{key} is a {type(part).__name__}; expected a dictionary")
         outer = around.get("model_type")
-        if isinstance(outer, str) and outer in FAMILIES:
+        if (isinstance(outer, str) and outer in FAMILIES) or path[:i][-1:] == ("text_config",):
             raise InvalidArgument(
-                f"{key} is not allowed in model_type {outer!r}, whose language model is configured at the top "
-                f"level; remove {key}"
+                f"{key} is not allowed in the config of a language model (model_type {outer!r}); move the keys in "
+                f"{key} one level up, and remove {key}"
             )
         check_outer(around, part)
         if key == "text_config":

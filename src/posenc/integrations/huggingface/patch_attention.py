@@ -164,7 +164,11 @@ def attended(
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
     placed, q, k, past = stack.meet(query, key, attention_mask)
     T, S = query.shape[2], key.shape[2]
-    facts: dict[str, Any] = {} if attention_mask is None else {"dense": _visible(attention_mask[..., :S])}
+    facts: dict[str, Any] = (
+        {}
+        if attention_mask is None
+        else {"dense": _visible(attention_mask[..., :S]).expand(-1, -1, T, -1)}  # Switch Transformers has one row
+    )
     if past + T != S:  # a fixed-size cache that is only partly filled
         facts["q_order"] = make.arange(T, offset=past, device=query.device)
         facts["k_order"] = make.arange(S, device=query.device)

@@ -226,7 +226,7 @@ class Reader(ConfigValues):
             return self.family.fixed_base
         self.check_stated("rope_theta", self._states_base)
         default = self.config.get("rope_theta") or self.family.defaults.get("rope_theta")
-        base = parameters.get("rope_theta", default)
+        base = ROPE["rope_theta"].check("rope_theta", parameters.get("rope_theta", default))
         wide = [
             entry.get("rope_theta")
             for key, entry in self.rope_parameters().items()
@@ -243,7 +243,7 @@ class Reader(ConfigValues):
                     "save_pretrained(path); if not, write the right base to rope_parameters"
                 )
             self.assumed.append(f"rope_theta = {base:.12g} from the rope dictionary, not {key} = {outer:.12g}")
-        return float(ROPE["rope_theta"].check("rope_theta", base))
+        return float(base)
 
     @cached_property
     def _states_base(self) -> bool:
