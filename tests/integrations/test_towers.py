@@ -33,14 +33,21 @@ TABLED = (
 )
 UNFED = {
     **dict.fromkeys(TABLED.split(), "the text has a table, which cannot be replaced"),
-    **dict.fromkeys(("fast_vlm", "gemma3n", "perception_lm"), "the tower is timm's"),
+    **dict.fromkeys(
+        ("fast_vlm", "gemma3n", "pe_audio_video_encoder", "pe_video_encoder", "perception_lm"),
+        "the tower is timm's",
+    ),
+    **dict.fromkeys(
+        ("chameleon", "deepseek_ocr2", "granite4_vision", "moonshine_streaming"),
+        "the default config builds no model, large or small",
+    ),
     **dict.fromkeys(("pp_chart2table", "qwen2_5_omni"), "no model class of its own, but those of its parts"),
     **dict.fromkeys(("dots3_note", "nemo_speechlm", "vibevoice"), "too large even when shrunk"),
     **dict.fromkeys(("glm5_next", "nemotron_h_omni"), "the text has no positions that could be swapped"),
-    "granite4_vision": "the default config builds no model, large or small",
     "emu3": "pictures come as words of a codebook",
     "fun_asr_nano": "sounds come as stacks of frames",
     "gemma4_unified": "no tower: patches go through one map into the text",
+    "idefics": "pictures come with a mask of those that each token sees",
     "glm_image": "pictures come with the grids of those that it is to draw",
     "molmo2": "its adapter names layers that a small tower has not",
     "phi4_multimodal": "pictures come with masks of their crops",
