@@ -19,6 +19,7 @@ from posenc.workbench.custom_code import modules, source_hash
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.presets import read_study
 from support.command_line import refusal
 from support.custom import was_imported, write
 from support.lab import reply
@@ -208,6 +209,7 @@ def test_a_custom_task_trains_beside_ours_and_its_study_is_read_without_it(
     assert f"{own_task}: which symbol came four tokens earlier?" in " ".join(done.output.split())
     assert '<section id="earlier:Earlier">\n<h2>Earlier</h2>' in (tmp_path / "study/report.html").read_text()
     assert 'id="figure-earlier.Earlier"' in (tmp_path / "study/report.html").read_text()
+    assert read_study(config=tmp_path / "study/study.toml").steps == {own_task: 3, "needle": 2}
     sys.modules.pop("earlier")
     (tmp_path / "earlier.py").unlink()
     (tmp_path / "imported").unlink()

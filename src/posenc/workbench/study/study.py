@@ -192,21 +192,18 @@ def _paths(settings: Mapping[str, Any]) -> list[str]:
 
 
 def as_toml(study: Study, folder: Path) -> str:
-    """Return the TOML text that recreates this study, with every setting in order, and tables last.
+    """Return the TOML text that recreates this study, with one setting per line.
 
     Paths are relative to ``folder``, in which the TOML file will be stored.
     """
     settings = {field.name: getattr(study, field.name) for field in fields(study)}
     for name in _paths(settings):
         settings[name] = Path(os.path.relpath(settings[name], folder))
-    tables = {name: value for name, value in settings.items() if isinstance(value, dict) and value}
-    single = {k: v for k, v in settings.items() if v is not None and not isinstance(v, dict)}
-    lines = [f"{name} = {_value(value)}" for name, value in single.items()]
-    for name, table in tables.items():
-        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{name} = {_value(value)}\n" for name, value in settings.items() if value is not None)
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML, in which strings, numbers and lists look the same as in JSON."""
+    """Return a value as TOML, which differs from JSON only in its tables."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(key)} = {_value(each)}" for key, each in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False, default=Path.as_posix)
