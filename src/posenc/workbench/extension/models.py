@@ -18,7 +18,7 @@ from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.study.study import source_of
-from posenc.workbench.study.trained_weights import language_plans, trained_model
+from posenc.workbench.study.trained_weights import finished, trained_model
 from posenc.workbench.tasks.text import Text, load
 
 if TYPE_CHECKING:  # which needs transformers
@@ -120,7 +120,7 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
         StudyError: the study has no run with a rotary encoding and text read as bytes, the run's weights are
             missing, or it was trained on another text.
     """
-    known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
+    known = [p for p in finished(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
     for plan in sorted(  # first the runs on this text, since a study may have had others
         read, key=lambda p: (p.text_sha256 != text.sha256, p.encoding != "rotary", p.seed, -p.steps)
@@ -128,14 +128,14 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
         if encoding(plan).scaling is not None:
             model, rate = trained_model(study, plan, text, device), plan.learning_rate / TUNING
             return StudyModel(model, plan.id, plan.train_length, f"{plan.name} of {study}", rate)
-    called = str(study)
     if len(read) < len(known):
         raise StudyError(
-            f"the study {called!r} was trained with a tokenizer, but extend needs one trained on bytes; "
-            f"create it with: posenc compare --tokenizer bytes --output {called}"
+            f"the study {str(study)!r} was trained with a tokenizer, but extend needs one trained on bytes; "
+            f"create it with: posenc compare --tokenizer bytes --output {study}"
         )
     raise StudyError(
-        f"{called!r} has no run of rotary on the task 'language'; create it with: posenc compare --output {called}"
+        f"{str(study)!r} has no run of rotary on the task 'language'; create it with: posenc compare --output "
+        f"{study}"
     )
 
 
