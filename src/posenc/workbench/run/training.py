@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -132,13 +133,7 @@ def learn(
         batch = task.train_batch(generator, plan.batch).on_axes(model.encoding.axes)
         return _loss(forward, batch.to(plan.device)), batch.tokens.numel()
 
-    held_out = (
-        next(iter(task.test_batches(plan.train_length, HELD_OUT))).on_axes(model.encoding.axes).to(plan.device)
-    )
-
-    def validate() -> Tensor:
-        return _loss(model, held_out)
-
+    held_out = next(_batches(model, task, plan.train_length, HELD_OUT))
     return train(
         model,
         portion,
@@ -149,7 +144,7 @@ def learn(
         learning_rate=plan.learning_rate,
         seed=plan.seed,
         path=state,
-        validate=validate,
+        validate=partial(_loss, model, held_out),
     )
 
 
