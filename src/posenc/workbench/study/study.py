@@ -16,7 +16,7 @@ from posenc.encodings.catalogue import canonical_text
 from posenc.errors import InvalidArgument, StudyError, first_line
 from posenc.workbench.custom_code import source_hash
 from posenc.workbench.run.plan import Plan, custom_classes
-from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, check_settings, declared
+from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, declared
 from posenc.workbench.tasks import Source, Text, task_class
 from posenc.workbench.tasks.language import blocks
 
@@ -45,7 +45,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                     "[0, 1]"
                 )
             object.__setattr__(self, "seeds", tuple(range(self.seeds)))
-        check_settings(self)
+        for name, setting in declared(Study).items():
+            object.__setattr__(self, name, setting.check(name, getattr(self, name)))
         object.__setattr__(self, "encodings", tuple(canonical_text(text) for text in self.encodings))
         for name in self.tasks:
             task_class(name)
