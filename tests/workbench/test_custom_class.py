@@ -56,7 +56,8 @@ def typed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     ],
 )
 def test_one_that_cannot_be_made_is_one_sentence_with_its_line(source: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "not_made.py").write_text(source)
+    (tmp_path / "not_made").mkdir()
+    (tmp_path / "not_made/__init__.py").write_text(source)
     sentence = refusal(*["compare", "--encodings", "not_made:Mine", "--tasks", "needle"])
     sys.modules.pop("not_made", None)
     assert sentence.startswith("encoding 'not_made:Mine' cannot be created (")
