@@ -44,9 +44,8 @@ class Local:
             raise InvalidArgument(
                 f"workers={workers} must be at least 1; omit it for as many as the cores or accelerators allow"
             )
-        devices = _shares(requirements.gpus) if requirements.gpus else None
-        most = workers or (len(devices) if devices else max(1, cores() // requirements.cpus))
-        self.devices = devices[:most] if devices else [""] * most
+        on_cpu = [""] * (workers or max(1, cores() // requirements.cpus))
+        self.devices = _shares(requirements.gpus)[:workers] if requirements.gpus else on_cpu
 
     def __call__(
         self,

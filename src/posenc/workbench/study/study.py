@@ -188,8 +188,11 @@ def settings_of(config: Path) -> dict[str, Any]:
 
 def _paths(settings: Mapping[str, Any]) -> list[str]:
     """Return the names of the settings whose value is a path."""
-    names = [name for name in ("text", "tokenizer") if isinstance(settings.get(name), str | Path)]
-    return [name for name in names if settings[name] not in ("bytes", "bpe")]
+    return [
+        name
+        for name in ("text", "tokenizer")
+        if isinstance(settings.get(name), str | Path) and settings[name] not in ("bytes", "bpe")
+    ]
 
 
 def as_toml(study: Study, folder: Path) -> str:
