@@ -129,8 +129,11 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         """
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         reads = {name: task_class(name).reads_text for name in self.tasks}
-        pairs = product(self.encodings, self.tasks)
-        sources = {pair: source_hash(custom) for pair in pairs if (custom := custom_classes(*pair))}
+        sources = {
+            pair: source_hash(custom)
+            for pair in product(self.encodings, self.tasks)
+            if (custom := custom_classes(*pair))
+        }
         plans = [
             Plan(
                 encoding=encoding,
@@ -169,8 +172,8 @@ def source_of(folder: Path) -> Source:
     """Return the source of the text that a study's ``study.toml`` names, or else of the default text."""
     config = folder / "study.toml"
     settings = settings_of(config) if config.exists() else {}
-    known = declared(TextSettings).items()
-    return Source(**{name: setting.check(name, settings[name]) for name, setting in known if name in settings})
+    known = declared(TextSettings)
+    return Source(**{name: known[name].check(name, settings[name]) for name in known if name in settings})
 
 
 def settings_of(config: Path) -> dict[str, Any]:
