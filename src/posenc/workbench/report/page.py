@@ -33,9 +33,15 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
     environment.filters |= {"titles": SECTION.findall}
-    page = {"style": style(STYLE), "script": bundle(STATIC / "report.js"), "tones": tones(), "command": command}
-    machine = {"versions": json.loads(ran or versions()), "date": datetime.now(UTC).date()}
-    return environment.get_template(template).render(page | machine | context)
+    return environment.get_template(template).render(
+        style=style(STYLE),
+        script=bundle(STATIC / "report.js"),
+        tones=tones(),
+        command=command,
+        versions=json.loads(ran or versions()),
+        date=datetime.now(UTC).date(),
+        **context,
+    )
 
 
 def picture(view: View, name: str) -> dict[str, Any]:

@@ -126,11 +126,10 @@ class Ledger(AbstractContextManager["Ledger"]):
         try:
             opened.enter_context(lock(path))
         except sqlite3.DatabaseError as error:
-            busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
             problem = (
                 f"another process is writing to {str(self.folder)!r}; wait for it"
-                if busy
-                else (f"{str(path)!r} cannot be locked ({error}); delete this file, which has no results")
+                if error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+                else f"{str(path)!r} cannot be locked ({error}); delete this file, which has no results"
             )
             raise StudyError(f"{problem}, or use another folder") from error
 

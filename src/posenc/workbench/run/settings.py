@@ -121,8 +121,7 @@ class Setting:
 
     def _wanted(self) -> str:
         types = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", Path: "a path"}
-        wanted = types[self.kind]
-        return f"{wanted}, {self.range}" if self.range else wanted
+        return ", ".join(filter(None, (types[self.kind], self.range)))
 
 
 def _shown(number: float) -> str:
