@@ -147,12 +147,9 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
     """
     is_study = (path / "ledger.sqlite").exists()
     read = load(source_of(path).text if is_study and text is None else text)
-    if is_study:
-        model = study_model(path, read, device)
-        return model, bytes(read.validation.to(torch.uint8).numpy()), read
-    pretrained = open_pretrained(path, device, dtype)
-    both = torch.cat((read.train, read.validation)).to(torch.uint8)
-    return pretrained, bytes(both.numpy()), read
+    model = study_model(path, read, device) if is_study else open_pretrained(path, device, dtype)
+    parts = (read.validation,) if is_study else (read.train, read.validation)
+    return model, bytes(torch.cat(parts).to(torch.uint8).numpy()), read
 
 
 def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study of posenc compare") -> "Pretrained":

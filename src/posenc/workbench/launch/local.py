@@ -25,8 +25,6 @@ from posenc.workbench.run.plan import Run
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """The glibc settings that make runs keep freed memory, which avoids page faults in every step."""
 
-DIED = "its worker process died twice (out of memory, or killed)"
-
 
 class Local:
     """Runs jobs on this machine, and restarts a job once if its process dies.
@@ -77,7 +75,7 @@ class Local:
                     elif run.trial == 1:
                         waiting.appendleft((run.job, 2))
                     else:
-                        done(Failure(run.job.plan, DIED))
+                        done(Failure(run.job.plan, "its worker process died twice (out of memory, or killed)"))
         finally:
             for run in running:
                 run.process.kill()

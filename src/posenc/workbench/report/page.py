@@ -16,7 +16,6 @@ from posenc.pictures.wire import alone
 from posenc.workbench.report.words import seconds
 from posenc.workbench.run.machine import versions
 
-TEMPLATES = "posenc.workbench.report"
 STYLE = Path(__file__).parent / "page.css"
 SECTION = re.compile(r'<section id="([^"]*)">\s*<h2>(.*?)</h2>')
 """The start of a section of a page, with its anchor and its heading."""
@@ -30,7 +29,7 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
         ran: the software versions with which the page's results were computed, as the JSON string in
             ``Run.versions``; by default the current versions.
     """
-    environment = templates(TEMPLATES)
+    environment = templates("posenc.workbench.report")
     environment.globals |= {"count": count, "seconds": seconds}
     environment.filters |= {"titles": SECTION.findall}
     return environment.get_template(template).render(
