@@ -57,7 +57,7 @@ def _interrupts() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # a job in the background ignores the signal
+    if before is signal.default_int_handler:  # a background job keeps ignoring the signal
         signal.signal(signal.SIGINT, note)
     try:
         yield signals

@@ -18,7 +18,7 @@ from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.study.study import source_of
-from posenc.workbench.study.trained_weights import finished, trained_model
+from posenc.workbench.study.trained_weights import plans_of, trained_model
 from posenc.workbench.tasks.text import Text, load
 
 if TYPE_CHECKING:  # which needs transformers
@@ -120,7 +120,7 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
         StudyError: the study has no run with a rotary encoding and text read as bytes, the run's weights are
             missing, or it was trained on another text.
     """
-    known = [p for p in finished(study) if not parse(p.encoding).foreign]  # no custom module is imported
+    known = [p for p in plans_of(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
     for plan in sorted(  # first the runs on this text, since a study may have had others
         read, key=lambda p: (p.text_sha256 != text.sha256, p.encoding != "rotary", p.seed, -p.steps)

@@ -83,11 +83,12 @@ class Setting:
                     f"{name}={text!r} names {twice[0]} twice; list the values of an axis as in {twice[0]}=1,2"
                 )
             return {task: self.read(f"{name} of {task}", value) for task, value in pairs}
+        # a single whole number, as for seeds, is a count
         if ("," in text and (self.many or self.axis)) or (self.many and self.kind is not int):
             from posenc.encodings.text import split  # imports torch, which --help does not need
 
             return tuple(self._word(name, part) for part in split(text))
-        return self._word(name, text)  # a single whole number is the number of seeds
+        return self._word(name, text)
 
     def _values(self, name: str, value: object) -> Any:
         """Check one value, or all values of an axis."""

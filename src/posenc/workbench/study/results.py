@@ -246,9 +246,9 @@ def alike(runs: Sequence[Run]) -> list[Run]:
     A ledger may contain several studies. If runs differ only in the source of a custom class, only the newest of
     them counts.
     """
-    names, newest = ("encoding", "seed", *AXES), runs[-1].plan
+    names, last = ("encoding", "seed", *AXES), runs[-1].plan
     common = [each.name for each in fields(Plan) if each.name not in (*names, "source")]
-    group = [run for run in runs if all(getattr(run.plan, name) == getattr(newest, name) for name in common)]
+    group = [run for run in runs if all(getattr(run.plan, name) == getattr(last, name) for name in common)]
     return list({tuple(getattr(run.plan, name) for name in names): run for run in group}.values())
 
 

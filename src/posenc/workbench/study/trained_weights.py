@@ -19,7 +19,7 @@ from posenc.workbench.study.study import source_of
 from posenc.workbench.tasks import Text
 
 
-def finished(study: Path, task: str = "language") -> list[Plan]:
+def plans_of(study: Path, task: str = "language") -> list[Plan]:
     """Return the plans of a study's runs on a task, oldest first."""
     with Ledger(study) as ledger:
         return [run.plan for run in ledger.runs() if run.plan.task == task]
@@ -46,14 +46,14 @@ def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> T
 def language_models(study: Path) -> dict[str, Transformer]:
     """Load the language models of a study by encoding. If there are several seeds, the last seed is used."""
     text = source_of(study).load()
-    return {plan.encoding: trained_model(study, plan, text) for plan in finished(study)}
+    return {plan.encoding: trained_model(study, plan, text) for plan in plans_of(study)}
 
 
 def newest_table(study: Path, name: str) -> tuple[Plan, Float[Tensor, "P C"], Float[Tensor, "P C"]] | None:
     """Return the plan of the newest run on the task ``name`` whose encoding is a learned table of positions, and
     this table before and after training; None if there is no such run."""
     tables = [word for word, entry in CATALOGUE.items() if entry.make in (Learned, LearnedGrid)]
-    plans = [plan for plan in finished(study, name) if plan.encoding.partition("(")[0] in tables]
+    plans = [plan for plan in plans_of(study, name) if plan.encoding.partition("(")[0] in tables]
     if not plans:
         return None
     plan = plans[-1]
