@@ -19,6 +19,7 @@ from posenc.workbench.custom_code import modules, source_hash
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.presets import read_study
 from support.command_line import refusal
 from support.custom import was_imported, write
 from support.lab import reply
@@ -55,7 +56,8 @@ def typed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     ],
 )
 def test_one_that_cannot_be_made_is_one_sentence_with_its_line(source: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "not_made.py").write_text(source)
+    (tmp_path / "not_made").mkdir()
+    (tmp_path / "not_made/__init__.py").write_text(source)
     sentence = refusal(*["compare", "--encodings", "not_made:Mine", "--tasks", "needle"])
     sys.modules.pop("not_made", None)
     assert sentence.startswith("encoding 'not_made:Mine' cannot be created (")
@@ -208,6 +210,7 @@ def test_a_custom_task_trains_beside_ours_and_its_study_is_read_without_it(
     assert f"{own_task}: which symbol came four tokens earlier?" in " ".join(done.output.split())
     assert '<section id="earlier:Earlier">\n<h2>Earlier</h2>' in (tmp_path / "study/report.html").read_text()
     assert 'id="figure-earlier.Earlier"' in (tmp_path / "study/report.html").read_text()
+    assert read_study(config=tmp_path / "study/study.toml").steps == {own_task: 3, "needle": 2}
     sys.modules.pop("earlier")
     (tmp_path / "earlier.py").unlink()
     (tmp_path / "imported").unlink()

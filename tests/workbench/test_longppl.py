@@ -46,7 +46,9 @@ def measured(llama: Path, folder: Path, ledgers: Callable[[Path], Ledger], evalu
     model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     by = model if evaluator is None else open_pretrained(evaluator, "cpu", "float32")
     request, read, whole = Request(256, 3, methods(NAMES, model.scaling, 64, 4.0)), list[float](), list[float]()
-    found = measure(model, data, text, request, ledgers(folder), in_process, read.append, by, whole.append)
+    found = measure(
+        model, data, text, request, ledgers(folder), in_process, read.append, Evaluator(by), whole.append
+    )
     assert [sum(read)] == pytest.approx(whole)
     return model, by, found
 

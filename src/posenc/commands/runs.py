@@ -87,12 +87,9 @@ def runs(
 
 def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str | None) -> Iterable[dict[str, Any]]:
     """Return the rows of an export: the settings, the losses by step, or the measured numbers of these runs."""
-    if what == "runs":
-        return rows
-    if what == "steps":
-        return ledger.steps(rows)
     of_run = "SELECT * FROM numbers WHERE run = ?"
-    return (line for row in rows for line in ledger.rows(of_run, (row["run"],)))
+    numbers = (line for row in rows for line in ledger.rows(of_run, (row["run"],)))
+    return {"numbers": numbers, "runs": rows, "steps": ledger.steps(rows)}[what or WHAT[0]]
 
 
 def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> None:

@@ -27,13 +27,11 @@ def show(
 
     console, chosen = screen(soft_wrap=True), _chosen(settings or [])
     if not name:
-        if settings:
-            unnamed = "add its name, as in: posenc show heatmap --set width=32"
-            raise InvalidArgument(f"--set {settings[0]!r} is given without the name of a figure; {unnamed}")
-        if output is not None:
+        given = [f"--set {setting!r}" for setting in settings or ()] + [f"--output '{output}'"] * bool(output)
+        if given:
             raise InvalidArgument(
-                f"--output '{output}' is given without the name of a figure; add its name, as in: posenc show "
-                "heatmap --output heatmap.svg"
+                f"{given[0]} is given without the name of a figure; add its name, as in: posenc show heatmap "
+                "--set width=32 --output heatmap.svg"
             )
         for known, view in VIEWS.items():
             console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")

@@ -53,8 +53,7 @@ def vectors(
         screen(soft_wrap=True).print(f"wrote {folder}; test with PORT=my_kernel:rotate python -m pytest {folder}")
     if output is None:
         return
-    at = positions_of(positions)
-    result = make(model, at, phases=phases, total_length=total_length)  # type: ignore[arg-type]
+    result = make(model, positions_of(positions), phases=phases, total_length=total_length)  # type: ignore[arg-type]
     screen(soft_wrap=True).print(
         f"wrote {result.save(output)}: {len(result.arrays)} arrays, {', '.join(result.header['layers'])}"
     )

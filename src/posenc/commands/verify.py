@@ -39,9 +39,7 @@ def verify(
 
 def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
     """Print a table of verdicts, the findings that contradict a verdict, and a summary."""
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for heading in ("verdict", "statement"):
-        table.add_column(heading)
+    table = Table("verdict", "statement", box=None, pad_edge=False, show_edge=False)
     for outcome in outcomes:
         word = str(outcome.claim.verdict) if outcome.stands else "BROKEN"
         table.add_row(word, outcome.claim.statement, style=None if outcome.stands else "red")

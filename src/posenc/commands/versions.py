@@ -1,6 +1,7 @@
 """The versions for a bug report, which are read without importing the packages."""
 
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from posenc.kernels import native
@@ -14,9 +15,7 @@ def versions() -> str:
     """
     lines = {"posenc": version("posenc"), "python": platform.python_version(), "platform": platform.platform()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             lines[package] = version(package)
-        except PackageNotFoundError:
-            continue
     lines["native kernel"] = native.lacking() or native.level()
     return "\n".join(f"{name:<15}{value}" for name, value in lines.items())

@@ -13,6 +13,7 @@ import torch
 from posenc.errors import InvalidArgument
 from posenc.scaling import Default
 from posenc.workbench.extension.decision import Candidate, Extension, config_patch
+from posenc.workbench.extension.longppl import Evaluator
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods as named
 from posenc.workbench.extension.models import LanguageModel, StudyModel, open_model, open_pretrained
@@ -125,9 +126,8 @@ def extend(
     chosen = named(methods, opened.scaling, opened.pretrained_length, factor, beta_fast)
     steps = 60 * isinstance(opened, StudyModel) if finetune is None else finetune
     request = replace(asked, length=length, methods=chosen, finetune=steps)
-    evaluator = None if longppl is None else opened
-    if longppl not in (None, "self"):
-        evaluator = open_pretrained(Path(str(longppl)), device, dtype, "self")
+    picks = opened if longppl in (None, "self") else open_pretrained(Path(str(longppl)), device, dtype, "self")
+    evaluator = None if longppl is None else Evaluator(picks)
     with _begun(opened, request, folder, console) as (ledger, bar):
         measured = measure(opened, data, read, request, ledger, launch, bar.advance, evaluator, bar.expect)
     return written(opened, measured, folder, command)

@@ -289,9 +289,8 @@ def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] |
     """Return the keys to change in a pretrained model's config.json; None unless the chosen candidate changes the
     config and nothing else."""
     scaling = extension.chosen.method.scaling
-    if isinstance(model, StudyModel) or extension.change(extension.chosen) != "config":
+    if isinstance(model, StudyModel) or scaling is None or extension.change(extension.chosen) != "config":
         return None
-    assert scaling is not None
     return model.patch(scaling, extension.length)
 
 

@@ -54,8 +54,13 @@ class Evaluator:
         self.short = max(1, min(SHORT, self.long // 4))
         self.stride = max(1, self.short // 4)
         self.method = Method("key tokens", "key tokens", model.scaling)
-        lengths = {"long": self.long, "short": self.short, "stride": self.stride}
-        self.rule: dict[str, float] = {**lengths, "gain": GAIN, "likely": LIKELY}
+        self.rule: dict[str, float] = {
+            "long": self.long,
+            "short": self.short,
+            "stride": self.stride,
+            "gain": GAIN,
+            "likely": LIKELY,
+        }
 
     def windows(self, n: int) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
         """Return windows over n tokens with long and with short contexts, each as a triple of start, first target
@@ -194,8 +199,11 @@ class LongPPL:
 
     def as_json(self) -> dict[str, Any]:
         """Return the values for JSON, with None for numbers that are not finite."""
-        numbers = {"value": number(self.value), "beyond": number(self.beyond)}
-        return {**numbers, "to_unchanged": self.to_unchanged.as_json()}
+        return {
+            "value": number(self.value),
+            "beyond": number(self.beyond),
+            "to_unchanged": self.to_unchanged.as_json(),
+        }
 
 
 def longppl(extension: Extension, curve: Candidate) -> LongPPL:

@@ -88,7 +88,7 @@ def measure(
     ledger: Ledger,
     launcher: Launcher,
     read: Read = lambda tokens: None,
-    evaluator: "LanguageModel | None" = None,
+    evaluator: longppl.Evaluator | None = None,
     expect: Read = lambda tokens: None,
 ) -> Extension:
     """Score the documents that have no scores in the ledger, and collect all scores.
@@ -113,8 +113,7 @@ def measure(
     tuned = request.methods if request.finetune else ()
     practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
     tunings = [grid.tuning(m, practice) for m in tuned]
-    named_by = None if evaluator is None else longppl.Evaluator(evaluator)
-    named = longppl.jobs(named_by, model, data, documents, grid.cut(0).plan, grid.folder) if named_by else []
+    named = longppl.jobs(evaluator, model, data, documents, grid.cut(0).plan, grid.folder) if evaluator else []
     each = range(len(documents))
     jobs = [*(grid.job(m, i) for m in alike.values() for i in each), *tunings, *map(grid.cut, each), *named]
     expect(sum(job.plan.work for job in jobs))
@@ -137,7 +136,7 @@ def measure(
         identity=model.identity,
         positions=request.positions,
         key=_rows(runs[job.plan].cells[0] for job in named).bool() if named else None,
-        evaluator=named_by.as_json() if named_by else {},
+        evaluator=evaluator.as_json() if evaluator else {},
         held_out=isinstance(model, StudyModel),
     )
 
@@ -183,12 +182,11 @@ def scored(
     width: int,
 ) -> list[list[float]]:
     """Score documents window by window with a method, and average the losses over ``width`` positions."""
-    rows = []
+    rows: list[list[float]] = []
     for windows in documents:
         told, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
         losses = [model.losses(tokens, encoding, told)[-last:] for tokens, last in windows]
-        means: list[float] = torch.cat(losses).double().unflatten(0, (-1, width)).mean(1).tolist()
-        rows.append(means)
+        rows.append(torch.cat(losses).double().unflatten(0, (-1, width)).mean(1).tolist())
     return rows
 
 

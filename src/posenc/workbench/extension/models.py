@@ -18,7 +18,7 @@ from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.study.study import source_of
-from posenc.workbench.study.trained_weights import language_plans, trained_model
+from posenc.workbench.study.trained_weights import plans_of, trained_model
 from posenc.workbench.tasks.text import Text, load
 
 if TYPE_CHECKING:  # which needs transformers
@@ -120,7 +120,7 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
         StudyError: the study has no run with a rotary encoding and text read as bytes, the run's weights are
             missing, or it was trained on another text.
     """
-    known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
+    known = [p for p in plans_of(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
     for plan in sorted(  # first the runs on this text, since a study may have had others
         read, key=lambda p: (p.text_sha256 != text.sha256, p.encoding != "rotary", p.seed, -p.steps)
@@ -128,14 +128,14 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
         if encoding(plan).scaling is not None:
             model, rate = trained_model(study, plan, text, device), plan.learning_rate / TUNING
             return StudyModel(model, plan.id, plan.train_length, f"{plan.name} of {study}", rate)
-    called = str(study)
     if len(read) < len(known):
         raise StudyError(
-            f"the study {called!r} was trained with a tokenizer, but extend needs one trained on bytes; "
-            f"create it with: posenc compare --tokenizer bytes --output {called}"
+            f"the study {str(study)!r} was trained with a tokenizer, but extend needs one trained on bytes; "
+            f"create it with: posenc compare --tokenizer bytes --output {study}"
         )
     raise StudyError(
-        f"{called!r} has no run of rotary on the task 'language'; create it with: posenc compare --output {called}"
+        f"{str(study)!r} has no run of rotary on the task 'language'; create it with: posenc compare --output "
+        f"{study}"
     )
 
 
@@ -147,12 +147,9 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
     """
     is_study = (path / "ledger.sqlite").exists()
     read = load(source_of(path).text if is_study and text is None else text)
-    if is_study:
-        model = study_model(path, read, device)
-        return model, bytes(read.validation.to(torch.uint8).numpy()), read
-    pretrained = open_pretrained(path, device, dtype)
-    both = torch.cat((read.train, read.validation)).to(torch.uint8)
-    return pretrained, bytes(both.numpy()), read
+    model = study_model(path, read, device) if is_study else open_pretrained(path, device, dtype)
+    parts = (read.validation,) if is_study else (read.train, read.validation)
+    return model, bytes(torch.cat(parts).to(torch.uint8).numpy()), read
 
 
 def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study of posenc compare") -> "Pretrained":

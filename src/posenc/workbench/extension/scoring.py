@@ -129,8 +129,15 @@ class ScoringJob(Job):
                 product(plan.contexts, plan.documents), self.rows(model, tick), strict=True
             )
         )
-        took = time.perf_counter() - started
-        return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
+        return Run(
+            plan,
+            cells,
+            time.perf_counter() - started,
+            parameters=0,
+            final_loss=0.0,
+            versions=versions(),
+            hardware=hardware(plan.device),
+        )
 
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
         """Return a copy of the model, fine-tuned with the method. Every method trains on the same windows of text.

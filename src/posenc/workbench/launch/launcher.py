@@ -18,13 +18,11 @@ from posenc.workbench.run.job import (
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
 
-NAMES = ("local", "ray", "in-process")
-
 
 def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
     """Return the launcher with this name. Only the local launcher accepts ``workers``; Ray runs as many jobs at a
     time as fit on its cluster."""
-    one_of("launcher", name, NAMES)
+    one_of("launcher", name, ("local", "ray", "in-process"))
     if workers is not None and name != "local":
         raise InvalidArgument(f"workers={workers} applies only to --launcher local; omit it with --launcher {name}")
     if name == "local":

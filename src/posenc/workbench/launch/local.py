@@ -25,8 +25,6 @@ from posenc.workbench.run.plan import Run
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """The glibc settings that make runs keep freed memory, which avoids page faults in every step."""
 
-DIED = "its worker process died twice (out of memory, or killed)"
-
 
 class Local:
     """Runs jobs on this machine, and restarts a job once if its process dies.
@@ -44,9 +42,8 @@ class Local:
             raise InvalidArgument(
                 f"workers={workers} must be at least 1; omit it for as many as the cores or accelerators allow"
             )
-        devices = _shares(requirements.gpus) if requirements.gpus else None
-        most = workers or (len(devices) if devices else max(1, cores() // requirements.cpus))
-        self.devices = devices[:most] if devices else [""] * most
+        on_cpu = [""] * (workers or max(1, cores() // requirements.cpus))
+        self.devices = _shares(requirements.gpus)[:workers] if requirements.gpus else on_cpu
 
     def __call__(
         self,
@@ -78,7 +75,7 @@ class Local:
                     elif run.trial == 1:
                         waiting.appendleft((run.job, 2))
                     else:
-                        done(Failure(run.job.plan, DIED))
+                        done(Failure(run.job.plan, "its worker process died twice (out of memory, or killed)"))
         finally:
             for run in running:
                 run.process.kill()

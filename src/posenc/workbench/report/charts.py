@@ -46,18 +46,18 @@ def _line(result: TaskResult, row: Row) -> Line:
 
 def over_positions(result: TaskResult) -> View | None:
     """Draw the loss at every position of the longest windows."""
-    lines = []
-    for row in result.rows:
-        mean = _mean(row, result.longest, "loss_by_position")
-        if mean is not None:
-            lines.append(Line(label(row), mean, row.encoding, hollow=not row.ranked))
+    lines = tuple(
+        Line(label(row), mean, row.encoding, hollow=not row.ranked)
+        for row in result.rows
+        if (mean := _mean(row, result.longest, "loss_by_position")) is not None
+    )
     if not lines:
         return None
     width = result.longest // len(lines[0].values)
     centres = tuple(width * (i + 0.5) for i in range(len(lines[0].values)))
     trained = ((float(result.lengths[0]), "trained to here"),)
     name, axis = f"nats per {result.unit}", Axis("position", centres, "tokens")
-    panel = Lines("by position", tuple(lines), axis, "loss", name, marks=trained)
+    panel = Lines("by position", lines, axis, "loss", name, marks=trained)
     return View("Where in a long window each encoding stops reading well", (panel,))
 
 
@@ -65,8 +65,7 @@ def by_depth(result: TaskResult) -> View | None:
     """Draw accuracy by depth of the answer and length of the sequence, with one panel per encoding."""
     panels = []
     for row in result.rows:
-        means = {n: _mean(row, n, "accuracy_by_depth") for n in result.lengths}
-        shares = {n: mean for n, mean in means.items() if mean is not None}
+        shares = {n: m for n in result.lengths if (m := _mean(row, n, "accuracy_by_depth")) is not None}
         if not shares:
             continue
         values = torch.stack([*shares.values()])

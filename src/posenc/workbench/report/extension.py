@@ -239,9 +239,11 @@ def table(extension: Extension, *, tuned: bool = False) -> Table:
 
 def printed(extension: Extension, files: Iterable[str]) -> Group:
     """Return the output for the terminal: the decision, its evidence, tables before and after tuning, and files."""
-    parts: list[RenderableType] = [Text(f"\n{headline(extension)}\n", "bold")]
-    parts.append(Text(f"{answer(extension)}\n\n{lengths(extension)}\n"))
-    parts += [table(extension, tuned=tuned) for tuned in sorted({curve.tuned for curve in extension.curves})]
+    parts: list[RenderableType] = [
+        Text(f"\n{headline(extension)}\n", "bold"),
+        Text(f"{answer(extension)}\n\n{lengths(extension)}\n"),
+        *(table(extension, tuned=tuned) for tuned in sorted({curve.tuned for curve in extension.curves})),
+    ]
     if extension.key is not None:
         parts += [longppl.table(extension), Text(f"\n{longppl.answer(extension)}\n", "bold")]
     machines = (f"runs differ in {line}" for line in mixed(extension.runs))

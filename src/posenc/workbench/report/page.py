@@ -1,6 +1,5 @@
 """Renders a template as a self-contained page for screens, phones and A4 paper."""
 
-import base64
 import json
 import re
 from datetime import UTC, datetime
@@ -17,8 +16,9 @@ from posenc.pictures.wire import alone
 from posenc.workbench.report.words import seconds
 from posenc.workbench.run.machine import versions
 
-TEMPLATES = "posenc.workbench.report"
 STYLE = Path(__file__).parent / "page.css"
+SECTION = re.compile(r'<section id="([^"]*)">\s*<h2>(.*?)</h2>')
+"""The start of a section of a page, with its anchor and its heading."""
 
 
 def render(template: str, *, command: str = "", ran: str = "", **context: object) -> str:
@@ -29,24 +29,21 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
         ran: the software versions with which the page's results were computed, as the JSON string in
             ``Run.versions``; by default the current versions.
     """
-    environment = templates(TEMPLATES)
+    environment = templates("posenc.workbench.report")
     environment.globals |= {"count": count, "seconds": seconds}
-    environment.filters |= {"address": _address, "titles": _titles}
-    page = {"style": style(STYLE), "script": bundle(STATIC / "report.js"), "tones": tones(), "command": command}
-    machine = {"versions": json.loads(ran or versions()), "date": datetime.now(UTC).date()}
-    return environment.get_template(template).render(page | machine | context)
+    environment.filters |= {"titles": SECTION.findall}
+    return environment.get_template(template).render(
+        style=style(STYLE),
+        script=bundle(STATIC / "report.js"),
+        tones=tones(),
+        command=command,
+        versions=json.loads(ran or versions()),
+        date=datetime.now(UTC).date(),
+        **context,
+    )
 
 
 def picture(view: View, name: str) -> dict[str, Any]:
     """Return a view as a page's template needs it: its title, the data from which the page's script draws it, and
     tables of the drawn values."""
     return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}
-
-
-def _titles(sections: str) -> list[tuple[str, str]]:
-    """Return the anchors and headings of a page's sections."""
-    return re.findall(r'<section id="([^"]*)">\s*<h2>(.*?)</h2>', sections)
-
-
-def _address(text: str) -> str:
-    return f"data:text/plain;charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"

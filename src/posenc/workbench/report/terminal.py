@@ -10,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -29,15 +30,11 @@ SILENT = Console(quiet=True)
 """A console that prints nothing."""
 
 
-class Rate(TextColumn):
-    """A column with the speed in steps per second, or in another unit per second."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__("")
-        self.unit = unit
+class Rate(ProgressColumn):
+    """A column with the speed, in the task's field ``unit`` per second."""
 
     def render(self, task: Bar) -> Text:
-        return Text(f"{task.speed:.0f} {self.unit}/s" if task.speed else f"– {self.unit}/s")
+        return Text(f"{task.speed:.0f} {task.fields['unit']}/s" if task.speed else f"– {task.fields['unit']}/s")
 
 
 @dataclass
@@ -75,13 +72,13 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
-        Rate(unit),
+        Rate(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        progress.add_task(what, total=steps)
+        progress.add_task(what, total=steps, unit=unit)
         yield Going(progress)
 
 

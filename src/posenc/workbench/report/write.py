@@ -65,12 +65,9 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         token=token,
         names=words.names(outcome.plans),
     )
-    texts = {
-        "study.toml": toml,
-        "tables.json": as_json({"results": list(of_results(outcome.results)), "training": training}, indent=1),
-        "report.html": page,
-    }
-    write_texts(folder, texts)  # a page may be read at any moment
+    tables = {"results": list(of_results(outcome.results)), "training": training}
+    # a page may be read at any moment
+    write_texts(folder, {"study.toml": toml, "tables.json": as_json(tables, indent=1), "report.html": page})
     return folder / "report.html"
 
 

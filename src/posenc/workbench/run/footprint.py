@@ -15,7 +15,6 @@ from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import untrained
 from posenc.workbench.tasks import Task
 
-BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
 ACTIVATIONS = 12
 """The number of vectors of the model's width that a layer saves per token for the backward pass, excluding its
 feed-forward part: inputs of two norms and four linear layers, and queries, keys and values before and after
@@ -42,8 +41,8 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
     """Compute the bytes that one run of a plan needs. Parameters are counted on the meta device."""
     with torch.device("meta"):
         count = sum(p.numel() for p in untrained(plan, task, encoding).parameters())
-    size = BYTES[plan.dtype]
-    moving = size if plan.autocast == "none" else BYTES[plan.autocast]
+    size = getattr(torch, plan.dtype).itemsize
+    moving = size if plan.autocast == "none" else getattr(torch, plan.autocast).itemsize
     of_layer = ACTIVATIONS * plan.width + 2 * (plan.hidden or 4 * plan.width)
     tokens = plan.batch * plan.train_length
     activations = tokens * (plan.layers * of_layer * moving + 3 * 4 * task.outputs)

@@ -77,9 +77,8 @@ class Failure:
 
         The reason is the error's message. Unless the error is a ``PosencError``, the name of its class comes first.
         """
-        ours = isinstance(error, PosencError)
-        message = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
-        return cls(plan, " ".join(message.split()))
+        name = "" if isinstance(error, PosencError) else f"{type(error).__name__}: "
+        return cls(plan, " ".join(f"{name}{error}".removesuffix(": ").split()))
 
 
 def attempt(job: Job, report: Report) -> Run | Failure:

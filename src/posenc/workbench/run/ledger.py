@@ -69,11 +69,9 @@ FIRST = ("task", "encoding", "seed")
 
 def _column(setting: Field[Any]) -> str:
     """Return the SQL for one setting of a plan. Runs that are older than the setting have its default value."""
-    stored, default = f"json_extract(plan, '$.{setting.name}')", setting.default
-    if default is not MISSING and default is not None:
-        default = int(default) if isinstance(default, bool) else default
-        stored = f"coalesce({stored}, {default!r})"
-    return f'{stored} AS "{setting.name}"'
+    default = json.dumps(None if setting.default is MISSING else setting.default)
+    stored = f"json_extract(plan, '$.{setting.name}')"
+    return f"coalesce({stored}, json_extract('{default}', '$')) AS \"{setting.name}\""
 
 
 VIEWS = {
@@ -128,11 +126,10 @@ class Ledger(AbstractContextManager["Ledger"]):
         try:
             opened.enter_context(lock(path))
         except sqlite3.DatabaseError as error:
-            busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
             problem = (
                 f"another process is writing to {str(self.folder)!r}; wait for it"
-                if busy
-                else (f"{str(path)!r} cannot be locked ({error}); delete this file, which has no results")
+                if error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+                else f"{str(path)!r} cannot be locked ({error}); delete this file, which has no results"
             )
             raise StudyError(f"{problem}, or use another folder") from error
 
@@ -224,8 +221,13 @@ class Ledger(AbstractContextManager["Ledger"]):
             curve = self.curve(run["run"])
             validation, which = dict(curve.validation), {name: run[name] for name in ("run", *FIRST)}
             for step, (loss, norm) in enumerate(zip_longest(curve.losses, curve.norms)):
-                more = {"gradient_norm": norm, "validation_loss": validation.get(step)}
-                yield {**which, "step": step, "loss": loss, **more}
+                yield {
+                    **which,
+                    "step": step,
+                    "loss": loss,
+                    "gradient_norm": norm,
+                    "validation_loss": validation.get(step),
+                }
 
     def ids(self) -> set[str]:
         """Return the ids of all plans that have finished."""

@@ -83,12 +83,11 @@ class Setting:
                     f"{name}={text!r} names {twice[0]} twice; list the values of an axis as in {twice[0]}=1,2"
                 )
             return {task: self.read(f"{name} of {task}", value) for task, value in pairs}
-        if self.many and not (self.kind is int and "," not in text):  # a single whole number is a count
+        # a single whole number, as for seeds, is a count
+        if ("," in text and (self.many or self.axis)) or (self.many and self.kind is not int):
             from posenc.encodings.text import split  # imports torch, which --help does not need
 
             return tuple(self._word(name, part) for part in split(text))
-        if self.axis and "," in text:
-            return tuple(self._word(name, part) for part in text.split(","))
         return self._word(name, text)
 
     def _values(self, name: str, value: object) -> Any:
@@ -123,8 +122,7 @@ class Setting:
 
     def _wanted(self) -> str:
         types = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", Path: "a path"}
-        wanted = types[self.kind]
-        return f"{wanted}, {self.range}" if self.range else wanted
+        return ", ".join(filter(None, (types[self.kind], self.range)))
 
 
 def _shown(number: float) -> str:
@@ -272,9 +270,3 @@ class ByTask:
 def declared(group: type) -> dict[str, Setting]:
     """Return every setting of a group or a study by name, in order."""
     return {each.name: each.metadata["setting"] for each in fields(group) if "setting" in each.metadata}
-
-
-def check_settings(instance: object) -> None:
-    """Check every setting of a frozen dataclass, and store the checked values."""
-    for name, setting in declared(type(instance)).items():
-        object.__setattr__(instance, name, setting.check(name, getattr(instance, name)))

@@ -80,7 +80,7 @@ def train(
         if how.clip:
             torch.nn.utils.clip_grads_with_norm_(parameters, how.clip, norm)
         optimiser.step()
-        watch.note(total, norm, tokens)
+        watch.waiting.append((total, norm, tokens))
         if validate and (step + 1) * VALIDATIONS // steps > step * VALIDATIONS // steps:
             with torch.no_grad(), _autocast(how, device):
                 watch.validation.append((step, validate()))
@@ -109,8 +109,12 @@ def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.o
     Biases, norm weights, embeddings and parameters of positional encodings do not decay, because decay would favour
     encodings without parameters.
     """
-    spared = (nn.Embedding, Encoding)
-    exempt = {p for module in model.modules() if isinstance(module, spared) for p in module.parameters()}
+    exempt = {
+        parameter
+        for module in model.modules()
+        if isinstance(module, nn.Embedding | Encoding)
+        for parameter in module.parameters()
+    }
     decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
@@ -124,20 +128,19 @@ def _autocast(how: Training, device: torch.device) -> torch.autocast:
 
 
 class _Watch:
-    """Collects losses, reports them from time to time, and stops a run that has diverged."""
+    """Collects losses, reports them from time to time, and stops a run that has diverged.
+
+    ``waiting`` has the loss, the gradient norm and the number of tokens of every step since the last report, and
+    ``validation`` the steps and losses of validations.
+    """
 
     def __init__(self, tell: Callable[[int, LossCurve], None], curve: LossCurve) -> None:
-        self.tell, self.curve, self.tokens = tell, curve, 0
-        self.waiting: list[tuple[Tensor, Tensor]] = []
+        self.tell, self.curve = tell, curve
+        self.waiting: list[tuple[Tensor, Tensor, int]] = []
         self.validation: list[tuple[int, Tensor]] = []
         self.reported = self.saved = time.monotonic()
         if curve.losses:
             tell(0, curve)
-
-    def note(self, loss: Tensor, norm: Tensor, tokens: int) -> None:
-        """Record the loss, the gradient norm and the tokens of a step."""
-        self.waiting.append((loss, norm))
-        self.tokens += tokens
 
     def look(self) -> bool:
         """Send a report if it is due, and return whether the state should be saved."""
@@ -152,15 +155,17 @@ class _Watch:
         """Fetch the pending losses, check them for divergence in order, and report them."""
         if not self.waiting:
             return
-        losses, norms = (torch.stack(each).tolist() for each in zip(*self.waiting, strict=True))
+        *tensors, tokens = zip(*self.waiting, strict=True)
+        losses, norms = (torch.stack(each).tolist() for each in tensors)
         first, now = len(self.curve.losses), time.monotonic()
         count, verdict = _judged((*self.curve.losses, *losses), first)
         validation = tuple((step, float(loss)) for step, loss in self.validation)
-        of_steps = tuple(losses[:count]), self.tokens, now - self.reported, tuple(norms[:count])
-        steps = LossCurve(*of_steps, validation, verdict)
+        steps = LossCurve(
+            tuple(losses[:count]), sum(tokens), now - self.reported, tuple(norms[:count]), validation, verdict
+        )
         self.curve = self.curve.then(steps)
         self.tell(first, steps)
-        self.waiting, self.validation, self.tokens, self.reported = [], [], 0, now
+        self.waiting, self.validation, self.reported = [], [], now
 
 
 def _judged(losses: Sequence[float], first: int) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -94,8 +95,10 @@ def encoding(plan: Plan) -> Encoding:
             ``NUMERICS``.
     """
     if plan.numerics != NUMERICS:
-        trained = f"{plan.name} was trained with version {plan.numerics} of posenc's computations"
-        raise StudyError(f"{trained}, but this posenc has version {NUMERICS}; run posenc compare again")
+        raise StudyError(
+            f"{plan.name} was trained with version {plan.numerics} of posenc's computations, but this posenc has "
+            f"version {NUMERICS}; run posenc compare again"
+        )
     return catalogue.encoding(
         plan.encoding,
         width=plan.width,
@@ -132,13 +135,7 @@ def learn(
         batch = task.train_batch(generator, plan.batch).on_axes(model.encoding.axes)
         return _loss(forward, batch.to(plan.device)), batch.tokens.numel()
 
-    held_out = (
-        next(iter(task.test_batches(plan.train_length, HELD_OUT))).on_axes(model.encoding.axes).to(plan.device)
-    )
-
-    def validate() -> Tensor:
-        return _loss(model, held_out)
-
+    held_out = next(_batches(model, task, plan.train_length, HELD_OUT))
     return train(
         model,
         portion,
@@ -149,7 +146,7 @@ def learn(
         learning_rate=plan.learning_rate,
         seed=plan.seed,
         path=state,
-        validate=validate,
+        validate=partial(_loss, model, held_out),
     )
 
 
@@ -222,8 +219,7 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
         tenth = (torch.tensor(depths) * DEPTHS).long().clamp(max=DEPTHS - 1)
         asked_for = torch.bincount(tenth, minlength=DEPTHS).double()
         by_depth = torch.bincount(tenth, weights=share, minlength=DEPTHS) / asked_for
-        detail = tuple(by_depth.tolist())
-        cells.append(Cell(length, "accuracy_by_depth", float(share.mean()), len(share), detail))
+        cells.append(Cell(length, "accuracy_by_depth", float(share.mean()), len(share), tuple(by_depth.tolist())))
     if not task.scores_every_answer:
         return cells
     exact = (share == 1).double()

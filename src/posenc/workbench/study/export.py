@@ -13,7 +13,7 @@ from posenc.scaling import Default
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.study.study import source_of
-from posenc.workbench.study.trained_weights import language_plans, trained_model
+from posenc.workbench.study.trained_weights import plans_of, trained_model
 
 CLOSE = 1e-3
 """The largest allowed difference between float32 logits of the export and of the study's model."""
@@ -39,7 +39,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
         raise StudyError(f"{str(folder)!r} exists already; choose a new folder")
     from posenc.integrations.huggingface.folder import from_config
 
-    plans = language_plans(study)
+    plans = plans_of(study)
     chosen = [plan for plan in plans if (plan.encoding, plan.seed) == (encoding, seed)]
     if not chosen:
         known = ", ".join(dict.fromkeys(f"{plan.encoding} with seed {plan.seed}" for plan in plans)) or "none"

@@ -1,7 +1,7 @@
 """Presets, which are named studies, and a function that reads a study from a preset, a TOML file and options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,11 +148,10 @@ def read_study(
     settings = settings_of(config) if config else {}
     named = settings.pop("preset", "quick")
     base = PRESETS[one_of("preset", named if preset is None else preset, PRESETS)].study
-    known = [each.name for each in fields(Study)]
+    known, given = declared(Study), {k: v for k, v in (options or {}).items() if v is not None}
     for key in settings:
         one_of(f"key in {config}", key, [*known, "preset"])
-    study, given = declared(Study), {k: v for k, v in (options or {}).items() if v is not None}
-    typed = {k: study[k].read(k, v) if isinstance(v, str) else v for k, v in given.items()}
+    typed = {k: known[k].read(k, v) if isinstance(v, str) else v for k, v in given.items()}
     return replace(base, **_over(_over(vars(base), settings), typed))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any
 
@@ -220,9 +220,8 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
         rows.setdefault(row.encoding, row)
     order = sorted(rows.values(), key=lambda row: rank(row, lengths[-1]))
     compared = tuple(replace(row, to_best=_gap(criteria, row, order[0], lengths[-1], len(order))) for row in order)
-    places = {row.encoding: place for place, row in enumerate(order)}
-    grid.sort(key=lambda row: places[row.encoding])
-    return TaskResult(criteria, lengths, compared, tuple(grid) if axes else (), tuple(runs), name or criteria.name)
+    every = tuple(row for best in order for row in grid if row.encoding == best.encoding) if axes else ()
+    return TaskResult(criteria, lengths, compared, every, tuple(runs), name or criteria.name)
 
 
 def newest(runs: Sequence[Run]) -> TaskResult:
@@ -247,13 +246,9 @@ def alike(runs: Sequence[Run]) -> list[Run]:
     A ledger may contain several studies. If runs differ only in the source of a custom class, only the newest of
     them counts.
     """
-
-    def common(run: Run) -> dict[str, object]:
-        differing = ("encoding", "source", "seed", *AXES)
-        return {key: value for key, value in asdict(run.plan).items() if key not in differing}
-
-    group = [run for run in runs if common(run) == common(runs[-1])]
-    names = ("encoding", "seed", *AXES)
+    names, last = ("encoding", "seed", *AXES), runs[-1].plan
+    common = [each.name for each in fields(Plan) if each.name not in (*names, "source")]
+    group = [run for run in runs if all(getattr(run.plan, name) == getattr(last, name) for name in common)]
     return list({tuple(getattr(run.plan, name) for name in names): run for run in group}.values())
 
 
@@ -263,7 +258,6 @@ def _row(
     values = {n: v for n in lengths if (v := _interval(criteria, runs, n, criteria.measure))}
     windows = {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))}
     trained = [cell.value for run in runs if (cell := run.cell(lengths[0], criteria.measure))]
-    notes = [cell.note for run in runs for cell in run.cells if cell.note]
     broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
     past = [length for length in lengths[1:] if {lengths[0], length} <= values.keys()]
     return Row(
@@ -271,7 +265,7 @@ def _row(
         values,
         windows,
         converged=(sum(map(criteria.passes, trained)), len(runs)),
-        refusal=notes[0] if notes else "",
+        refusal=next((cell.note for run in runs for cell in run.cells if cell.note), ""),
         diverged=sum(bool(run.verdict) for run in runs),
         not_finite=broken,
         lost={length: _worsening(criteria, runs, lengths[0], length) for length in past},

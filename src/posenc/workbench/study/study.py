@@ -16,7 +16,7 @@ from posenc.encodings.catalogue import canonical_text
 from posenc.errors import InvalidArgument, StudyError, first_line
 from posenc.workbench.custom_code import source_hash
 from posenc.workbench.run.plan import Plan, custom_classes
-from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, check_settings, declared
+from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, declared
 from posenc.workbench.tasks import Source, Text, task_class
 from posenc.workbench.tasks.language import blocks
 
@@ -45,7 +45,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                     "[0, 1]"
                 )
             object.__setattr__(self, "seeds", tuple(range(self.seeds)))
-        check_settings(self)
+        for name, setting in declared(Study).items():
+            object.__setattr__(self, name, setting.check(name, getattr(self, name)))
         object.__setattr__(self, "encodings", tuple(canonical_text(text) for text in self.encodings))
         for name in self.tasks:
             task_class(name)
@@ -128,8 +129,11 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         """
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         reads = {name: task_class(name).reads_text for name in self.tasks}
-        pairs = product(self.encodings, self.tasks)
-        sources = {pair: source_hash(custom) for pair in pairs if (custom := custom_classes(*pair))}
+        sources = {
+            pair: source_hash(custom)
+            for pair in product(self.encodings, self.tasks)
+            if (custom := custom_classes(*pair))
+        }
         plans = [
             Plan(
                 encoding=encoding,
@@ -168,8 +172,8 @@ def source_of(folder: Path) -> Source:
     """Return the source of the text that a study's ``study.toml`` names, or else of the default text."""
     config = folder / "study.toml"
     settings = settings_of(config) if config.exists() else {}
-    known = declared(TextSettings).items()
-    return Source(**{name: setting.check(name, settings[name]) for name, setting in known if name in settings})
+    known = declared(TextSettings)
+    return Source(**{name: known[name].check(name, settings[name]) for name in known if name in settings})
 
 
 def settings_of(config: Path) -> dict[str, Any]:
@@ -187,26 +191,26 @@ def settings_of(config: Path) -> dict[str, Any]:
 
 def _paths(settings: Mapping[str, Any]) -> list[str]:
     """Return the names of the settings whose value is a path."""
-    names = [name for name in ("text", "tokenizer") if isinstance(settings.get(name), str | Path)]
-    return [name for name in names if settings[name] not in ("bytes", "bpe")]
+    return [
+        name
+        for name in ("text", "tokenizer")
+        if isinstance(settings.get(name), str | Path) and settings[name] not in ("bytes", "bpe")
+    ]
 
 
 def as_toml(study: Study, folder: Path) -> str:
-    """Return the TOML text that recreates this study, with every setting in order, and tables last.
+    """Return the TOML text that recreates this study, with one setting per line.
 
     Paths are relative to ``folder``, in which the TOML file will be stored.
     """
     settings = {field.name: getattr(study, field.name) for field in fields(study)}
     for name in _paths(settings):
         settings[name] = Path(os.path.relpath(settings[name], folder))
-    tables = {name: value for name, value in settings.items() if isinstance(value, dict) and value}
-    single = {k: v for k, v in settings.items() if v is not None and not isinstance(v, dict)}
-    lines = [f"{name} = {_value(value)}" for name, value in single.items()]
-    for name, table in tables.items():
-        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{name} = {_value(value)}\n" for name, value in settings.items() if value is not None)
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML, in which strings, numbers and lists look the same as in JSON."""
+    """Return a value as TOML, which differs from JSON only in its tables."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(key)} = {_value(each)}" for key, each in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False, default=Path.as_posix)

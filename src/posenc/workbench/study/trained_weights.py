@@ -19,10 +19,10 @@ from posenc.workbench.study.study import source_of
 from posenc.workbench.tasks import Text
 
 
-def language_plans(study: Path) -> list[Plan]:
-    """Return the plans of a study's runs on the task ``language``, oldest first."""
+def plans_of(study: Path, task: str = "language") -> list[Plan]:
+    """Return the plans of a study's runs on a task, oldest first."""
     with Ledger(study) as ledger:
-        return [run.plan for run in ledger.runs() if run.plan.task == "language"]
+        return [run.plan for run in ledger.runs() if run.plan.task == task]
 
 
 def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> Transformer:
@@ -46,14 +46,14 @@ def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> T
 def language_models(study: Path) -> dict[str, Transformer]:
     """Load the language models of a study by encoding. If there are several seeds, the last seed is used."""
     text = source_of(study).load()
-    return {plan.encoding: trained_model(study, plan, text) for plan in language_plans(study)}
+    return {plan.encoding: trained_model(study, plan, text) for plan in plans_of(study)}
 
 
 def newest_table(study: Path, name: str) -> tuple[Plan, Float[Tensor, "P C"], Float[Tensor, "P C"]] | None:
     """Return the plan of the newest run on the task ``name`` whose encoding is a learned table of positions, and
     this table before and after training; None if there is no such run."""
-    with Ledger(study) as ledger:
-        plans = [r.plan for r in ledger.runs() if r.plan.task == name and _has_table(r.plan.encoding)]
+    tables = [word for word, entry in CATALOGUE.items() if entry.make in (Learned, LearnedGrid)]
+    plans = [plan for plan in plans_of(study, name) if plan.encoding.partition("(")[0] in tables]
     if not plans:
         return None
     plan = plans[-1]
@@ -61,9 +61,3 @@ def newest_table(study: Path, name: str) -> tuple[Plan, Float[Tensor, "P C"], Fl
     draw_parameters(table, plan.seed)
     fresh = table.get_parameter("weight").to(getattr(torch, plan.dtype))
     return plan, fresh, load_weights(study, plan)["encoding.weight"]
-
-
-def _has_table(text: str) -> bool:
-    """Return whether the string names an encoding of the catalogue that has one row of weights per position."""
-    entry = CATALOGUE.get(text.partition("(")[0])
-    return entry is not None and entry.make in (Learned, LearnedGrid)

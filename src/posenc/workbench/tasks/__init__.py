@@ -4,6 +4,7 @@ A task defines sequences, right answers, a chance level, and the gate that a mod
 task.
 """
 
+from pkgutil import resolve_name
 from typing import Any
 
 from posenc.arguments import one_of
@@ -61,7 +62,4 @@ def _complete(name: str, thing: object, *attributes: str) -> None:
         )
 
 
-TASKS: dict[str, type[Task]] = {
-    name: load(f"posenc.workbench.tasks.{where}", Task, "posenc.workbench.tasks.Task")
-    for name, where in settings.TASKS.items()
-}
+TASKS: dict[str, type[Task]] = {name: resolve_name(f"{__name__}.{where}") for name, where in settings.TASKS.items()}

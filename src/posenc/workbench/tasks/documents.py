@@ -78,7 +78,6 @@ def _parquet(file: Path) -> Iterator[bytes]:
                 for batch in table.iter_batches(256, row_groups=[group], columns=["text"]):
                     yield from ((value.as_py() or "").encode() for value in batch.column(0))
     except (ArrowException, KeyError, AttributeError) as error:
-        reason = first_line(error)
         raise StudyError(
-            f"text {str(file)!r} is not a parquet table with a column 'text' of strings ({reason})"
+            f"text {str(file)!r} is not a parquet table with a column 'text' of strings ({first_line(error)})"
         ) from error

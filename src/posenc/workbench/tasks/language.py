@@ -70,9 +70,8 @@ class Language(Task):
 
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
         ends = _ends(self.text, self.longest, count)
-        for rows in in_batches(length, len(ends)):
-            yield _windows(self.text.validation, ends[:rows] - length - 1, length)
-            ends = ends[rows:]
+        for some in ends.split([*in_batches(length, len(ends))]):
+            yield _windows(self.text.validation, some - length - 1, length)
 
 
 def _ends(text: Text, longest: int, count: int) -> Int[Tensor, " n"]:

@@ -3,6 +3,8 @@
 from typing import ClassVar
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from posenc.workbench.tasks.task import Batch, DrawnTask, last_target
 
@@ -11,7 +13,7 @@ QUESTION = NOISE + VALUES
 
 
 class Needle(DrawnTask):
-    """The answer at the final question mark is the index of the hidden value."""
+    """The answer at the final question mark is the index of the last hidden value."""
 
     question = "which of 16 values is hidden in noise? (content only)"
     shortest: ClassVar[int] = 16
@@ -22,11 +24,15 @@ class Needle(DrawnTask):
     batch: ClassVar[int] = 32
     chance: float = 1 / VALUES
 
+    def hidden(self, generator: torch.Generator, rows: int, length: int) -> Int[Tensor, "B n"]:
+        """Draw the positions of the hidden values in ascending order."""
+        return torch.randint(length - 1, (rows, 1), generator=generator)
+
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = torch.randint(NOISE, (rows, length), generator=generator)
-        at = torch.randint(length - 1, (rows, 1), generator=generator)
-        values = torch.randint(VALUES, (rows,), generator=generator)
-        tokens.scatter_(1, at, NOISE + values[:, None])
+        at = self.hidden(generator, rows, length)
+        values = torch.randint(VALUES, at.shape, generator=generator)
+        tokens.scatter_(1, at, NOISE + values)
         tokens[:, -1] = QUESTION
-        depth = tuple((at[:, 0] / max(length - 2, 1)).tolist())
-        return Batch(tokens, last_target(rows, length, values), depth)
+        depth = tuple((at[:, -1] / max(length - 2, 1)).tolist())
+        return Batch(tokens, last_target(rows, length, values[:, -1]), depth)

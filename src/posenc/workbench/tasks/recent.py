@@ -4,9 +4,10 @@ answer."""
 from typing import ClassVar
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
-from posenc.workbench.tasks.needle import NOISE, QUESTION, VALUES, Needle
-from posenc.workbench.tasks.task import Batch, last_target
+from posenc.workbench.tasks.needle import Needle
 
 NEEDLES = 4
 
@@ -17,11 +18,5 @@ class Recent(Needle):
     question = "four values are hidden in noise: which comes last? (needs order)"
     steps: ClassVar[int] = 1000
 
-    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
-        tokens = torch.randint(NOISE, (rows, length), generator=generator)
-        at = torch.rand(rows, length - 1, generator=generator).argsort(1)[:, :NEEDLES].sort(1).values
-        values = torch.randint(VALUES, (rows, NEEDLES), generator=generator)
-        tokens.scatter_(1, at, NOISE + values)
-        tokens[:, -1] = QUESTION
-        depth = tuple((at[:, -1] / max(length - 2, 1)).tolist())
-        return Batch(tokens, last_target(rows, length, values[:, -1]), depth)
+    def hidden(self, generator: torch.Generator, rows: int, length: int) -> Int[Tensor, "B n"]:
+        return torch.rand(rows, length - 1, generator=generator).argsort(1)[:, :NEEDLES].sort(1).values
