@@ -106,6 +106,7 @@ def on_post_build(config: Any) -> None:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in computed parts, and give every figure a version for dark paper; the theme shows one version."""
+    markdown = markdown.replace(INCOMPLETE, "")
     for marker, table_text in COMPUTED.items():
         if marker in markdown:
             markdown = markdown.replace(marker, table_text())
@@ -113,6 +114,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     markdown = FORMULA.sub(lambda match: formula(match[1]), markdown)
     return FIGURE.sub(r"![\1](\2.svg#only-light)![\1](\2-dark.svg#only-dark)", markdown)
 
+
+INCOMPLETE = "*`make docs` completes this page.*\n"
+"""The note of pages with computed parts, for readers of the files."""
 
 STAGE = re.compile(r"`/(\w+)#([\w-]+)`")
 """The pattern of the address of a stage of the lab in pages."""

@@ -28,6 +28,7 @@ from posenc.teaching.lab.rooms import find
 from posenc.workbench.files import as_json
 from posenc.workbench.report.write import of_results
 from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.tasks.language import Language
 from support.pages import anchors
 
 ROOT = Path(__file__).parents[1]
@@ -218,12 +219,27 @@ def test_every_study_that_pages_quote_is_whole() -> None:
 
 def test_the_readme_quotes_the_quick_study() -> None:
     line = r"^\S[^\n]*?((?: +\d+\.\d\d){4})  "
-    quoted = re.findall(line, (ROOT / "README.md").read_text(), re.MULTILINE)
+    readme = (ROOT / "README.md").read_text()
+    quoted = re.findall(line, readme, re.MULTILINE)
     rows = [row for row in results.rows("quick") if row["task"] == "language"]
     assert [row.split() for row in quoted] == [
         [f"{math.exp(row['values'][length]['mean']):.2f}" for length in ("128", "256", "512", "1024")]
         for row in rows
     ]
+    found = {
+        row["encoding"]: row["values"]["512"]["mean"] for row in results.rows("quick") if row["task"] == "needle"
+    }
+    needles = f"ALiBi finds {found['alibi']:.0%} of the report's needles, RoPE {found['rotary']:.0%}, NoPE all."
+    text = " ".join(readme.split())
+    assert found["nope"] == 1
+    assert needles.replace("%", " %") in text
+    assert f"language: {Language.question} encoding 128" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_with_computed_parts_says_so_to_readers_of_its_file(page: Path) -> None:
+    text, made = page.read_text(), build()
+    assert (made.INCOMPLETE in text) == ("<!-- " in text or "{{ " in text)
 
 
 @pytest.mark.parametrize("name", ["results.md", "choosing.md"])

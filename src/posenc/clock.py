@@ -167,7 +167,7 @@ class Clock(ConstantBuffers):
     Args:
         frequencies: one frequency per hand.
         phases: ``"exact"`` (64-bit fractions of a turn, accurate at any position below 2^31) or ``"float32"`` (the
-            same angles as in public checkpoints, with an error of 6e-2 rad at position 1,000,000).
+            same angles as in public checkpoints, with errors of up to 7e-2 rad at position 1,000,000).
 
         axis_of_hand: the coordinate that each hand uses, if positions have a leading axis of coordinates.
 

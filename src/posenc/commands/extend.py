@@ -12,7 +12,12 @@ from posenc.commands.screen import screen
 
 def extend(
     path: Annotated[Path, typer.Argument(help="Folder of a study or of a Hugging Face model, or a .gguf file.")],
-    to: Annotated[str, typer.Option(help="Target length in tokens, or 4x for four times the trained length.")] = "",
+    to: Annotated[
+        str,
+        typer.Option(
+            help="Target length in tokens, or 4x for 4 times the trained length; default 8x for a study, else 2x."
+        ),
+    ] = "",
     replace_scaling: Annotated[
         bool, typer.Option("--replace-scaling", help="Replace the scaling that the model's config already has.")
     ] = False,

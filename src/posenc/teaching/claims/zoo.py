@@ -70,7 +70,7 @@ def reading_order_is_no_place() -> Evidence:
 @claim(
     statement="For an image, it does not matter how M-RoPE's pairs are divided among time, rows and columns.",
     precise="If the fast pairs go to time, which is constant in an image, a model does not learn to find "
-    "neighbours within 500 steps. If the axes are interleaved, the model learns to find neighbours.",
+    "neighbours within 500 steps. If the axes are interleaved, the model finds most neighbours.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,
