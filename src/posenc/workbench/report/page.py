@@ -31,7 +31,8 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
     """
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
-    environment.filters |= {"address": _address, "titles": _titles}
+    sections = re.compile(r'<section id="([^"]*)">\s*<h2>(.*?)</h2>')
+    environment.filters |= {"address": _address, "titles": sections.findall}
     page = {"style": style(STYLE), "script": bundle(STATIC / "report.js"), "tones": tones(), "command": command}
     machine = {"versions": json.loads(ran or versions()), "date": datetime.now(UTC).date()}
     return environment.get_template(template).render(page | machine | context)
@@ -41,11 +42,6 @@ def picture(view: View, name: str) -> dict[str, Any]:
     """Return a view as a page's template needs it: its title, the data from which the page's script draws it, and
     tables of the drawn values."""
     return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}
-
-
-def _titles(sections: str) -> list[tuple[str, str]]:
-    """Return the anchors and headings of a page's sections."""
-    return re.findall(r'<section id="([^"]*)">\s*<h2>(.*?)</h2>', sections)
 
 
 def _address(text: str) -> str:

@@ -50,7 +50,6 @@ def trim() -> None:
 def _processor() -> str:
     try:
         with open("/proc/cpuinfo") as lines:
-            names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-            return names[0]
-    except (OSError, IndexError):
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
         return platform.processor() or platform.machine()
