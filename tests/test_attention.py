@@ -199,7 +199,7 @@ META = {
         ({"k": torch.randn(2, 2, 5, 6)}, "q has 8 channels per head and k has 6; q and k must"),
         (
             {"q": torch.randn(2, 4, 4, 8)},
-            r"q has length 4 but the encoding was placed at 3 positions; with a cache",
+            r"q has length 4 but the encoding was placed at 3 positions; pass one position per token",
         ),
         ({"placed": placed(3, 6)}, "k has length 5 but the encoding was placed at 6 positions"),
         ({"placed": placed(heads=8)}, "q has 4 heads but the bias has 8; build the encoding with heads=4"),

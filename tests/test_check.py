@@ -133,6 +133,25 @@ def test_an_error_inside_a_law_is_no_broken_law() -> None:
     assert "KeyError: 'slopes'" in str(report)
 
 
+def test_an_error_that_says_what_to_do_hides_the_remedy_of_the_law() -> None:
+    """A rotation that ignores the dtype of its inputs: every law that meets this error names the one cause."""
+
+    class Narrow(posenc.Encoding):
+        name = "narrow"
+        acts_on = ("queries_keys",)
+        relative = True
+
+        def place(self, q_positions, k_positions, dtype):
+            placed = posenc.Placed(q_positions, k_positions)
+            placed.rotate = lambda q, k: tuple(None if x is None else x.float() for x in (q, k))
+            return placed
+
+    verdicts = [verdict(law, Subject.of(Narrow)) for law in LAWS if law.holds.__module__ == "posenc.laws.feeding"]
+    assert {(v.outcome, v.detail.partition("cast ")[2], v.remedy) for v in verdicts} == {
+        ("error", "the results of your own rotation, or keys and values from a cache, with .to(…)", "")
+    }
+
+
 def test_every_law_says_how_others_keep_it() -> None:
     assert [law.name for law in LAWS if not law.remedy.endswith(".")] == []
 

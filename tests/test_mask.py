@@ -83,7 +83,7 @@ def test_the_narrower_of_two_windows_holds() -> None:
         ({"chunk": 0}, "chunk=0 must be at least 1, or None for no chunk"),
         ({"bidirectional_groups": torch.ones(3)}, r"pass bidirectional_groups.long\(\)"),
         ({"dense": torch.zeros(1, 1, 3, 3)}, "pass dense == 0"),
-        ({"dense": torch.ones(1, 3, 3).bool()}, r"for one mask for all heads, pass dense\[:, None\]"),
+        ({"dense": torch.ones(1, 3, 3).bool()}, r"pass dense\[:, None\] for one mask per row of the batch"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

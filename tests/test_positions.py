@@ -248,7 +248,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: multimodal([Text(1)], "qwen2-vl", start=-1),
         InvalidArgument,
-        "start=-1, the first position of the sequence, must be at least 0",
+        "start=-1 must be at least 0: it is the first position of the sequence",
     ),
 ]
 

@@ -19,7 +19,9 @@ __all__ = list(_HOMES)
 
 def __getattr__(name):
     if name not in _HOMES:
-        raise AttributeError(f"module 'posenc' has no attribute {name!r}")
+        from posenc.errors import no_attribute
+
+        raise no_attribute("posenc", name, _HOMES)
     home = _HOMES[name]
     value = import_module(f"posenc.{name}") if home == "posenc" else getattr(import_module(home), name)
     globals()[name] = value

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
 from torch import Tensor
 
@@ -56,6 +56,35 @@ def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[s
         hint = f": {HINTS[word]}" if word in HINTS else ""
         raise InvalidArgument(f"{name} needs {word}; add {' or '.join(choices) or f'{word}=…'}{hint}")
     return result
+
+
+class ArgumentType(type):
+    """The type of classes that suggest the correct name of an unknown argument, and name a missing argument.
+    Arguments are looked at only after Python's own error.
+    """
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The signature of ``__init__``, for ``inspect.signature`` of the class."""
+        return inspect.signature(cls.__init__.__get__(cls))  # type: ignore[misc]
+
+    # If this method were annotated, editors would take its result for the type of every instance.
+    def __call__(cls, *arguments, **settings):  # type: ignore[no-untyped-def]
+        try:
+            return super().__call__(*arguments, **settings)
+        except TypeError as error:
+            unfit = error
+        bound(cls, arguments, settings)
+        raise unfit
+
+
+def refused(instead: str) -> Callable[..., NoReturn]:
+    """Return a method that raises an error, which says what to call instead."""
+
+    def method(self: object, *arguments: object, **settings: object) -> NoReturn:
+        raise InvalidArgument(instead)
+
+    return method
 
 
 def one_of(kind: str, value: T, known: Iterable[object]) -> T:

@@ -1,7 +1,9 @@
 """Exceptions of posenc. Each message names the argument, its value, the expected form and the fix."""
 
+import copyreg
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any
 
 from posenc.names import MEANT
@@ -14,11 +16,7 @@ class PosencError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message, not the arguments of ``__init__``, so that worker processes can send any error."""
-        return _again, (type(self), self.args), self.__dict__
-
-
-def _again(error: type[PosencError], args: tuple[Any, ...]) -> PosencError:
-    return error.__new__(error, *args)
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is without the suffix
@@ -72,8 +70,20 @@ def _nearest(word: str, known: Collection[str]) -> str | None:
     resembles in spelling. The spelling of words in ``MEANT`` is compared too. Return None if nothing is close.
     """
     near = [word] if word in MEANT else get_close_matches(word, [*known, *MEANT], n=1, cutoff=0.5)
-    names = (name if name in known else MEANT.get(name) for name in near)
+    names = (meant for name in near for meant in (name, *MEANT.get(name, ())))
     return next((name for name in names if name in known), None)
+
+
+def no_attribute(module: str, name: str, public: Iterable[str]) -> AttributeError:
+    """Return the error for a name that a module does not have. The error suggests the nearest public name, without
+    regard to case. There is no suggestion for a submodule, because ``from module import submodule`` asks for such
+    an attribute before it imports.
+    """
+    known = {word.lower(): word for word in public}
+    near = None if find_spec(f"{module}.{name}") else _nearest(name.lower(), known)
+    hint = f"; did you mean {known[near]!r}?" if near else ""
+    # With the name, Python would add a suggestion of its own, by spelling alone: NoPE for RoPE.
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=None)
 
 
 class StudyError(PosencError):

@@ -113,7 +113,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Inkling(8, 2, clip=0.0), "clip=0.0 must be a finite number above 0; Inkling 2 uses 8"),
     (lambda: Inkling(8, 2, log_amount=-1.0), "log_amount=-1.0 must be finite and not negative"),
     (lambda: Kerple(0), "heads=0 must be at least 1"),
-    (lambda: Layers({"nope": NoPE()}, ()), "layer_types is empty; pass the type of every layer"),
+    (lambda: Layers({"nope": NoPE()}, ()), r"layer_types=\(\) must be a list of the type of every layer"),
     (
         lambda: Layers({"fox": FoX(8, 2)}, ("fox",)),
         "layers=None, but fox has its own parameters in every layer; pass layers=n, the number",
@@ -341,7 +341,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, LAYERED.at(arange(3))),
-        r"depends on the layer or on the tokens.* placed\[layer\].with_content",
+        r"use the placed encoding of one layer: placed\[layer\]",
     ),
     (
         lambda: LAYERED.at(arange(5)).slice_heads(0, 4),
@@ -389,7 +389,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(HEADS, HEADS, HEADS, FoX(6, 4).at(arange(3)), causal=True),
-        r"depends on the layer or on the tokens; instead of placed, pass .* placed\[layer\].with_content",
+        r"depends on the tokens; instead of placed, pass the first result of placed.with_content",
     ),
     (
         lambda: attention(

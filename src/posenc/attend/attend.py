@@ -240,7 +240,7 @@ def _prepared(
         if not q.dtype == k.dtype == v.dtype:
             raise InvalidArgument(
                 f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}; q, k and v must have the same dtype: cast "
-                "tensors from a cache with k.to(q.dtype)"
+                "the results of your own rotation, or keys and values from a cache, with .to(…)"
             )
         if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.needs_logsumexp):
             k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))

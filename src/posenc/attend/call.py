@@ -312,10 +312,7 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
 
 def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.awaits_content:
-        raise InvalidArgument(
-            "this encoding depends on the layer or on the tokens; instead of placed, pass the first result of "
-            "placed[layer].with_content(x, state)"
-        )
+        raise InvalidArgument(placed.unready)
     placed.check_tokens("q", q, placed.q_positions)
     placed.check_tokens("k", k, placed.k_positions)
     if placed.bias is None and placed.scale is None:

@@ -196,8 +196,7 @@ def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
     entry = Entry(load(REMAPS[recipe.name], Encoding, "posenc.Encoding"))
     if not rotary:
         raise InvalidArgument(f"{recipe} does not name the encoding to remap; write {recipe.name}(rotary, …)")
-    given = named(replace(recipe, parts=()), entry)
-    return entry.make(*rotary, **given)
+    return entry.make(*rotary, **named(replace(recipe, parts=()), entry))
 
 
 MOST_LAYERS = 1 << 12

@@ -10,6 +10,7 @@ from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.encoding import E, Encoding
 from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries, head_counts
+from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
@@ -213,6 +214,12 @@ class Stack(Composed):
                 "xPos multiplies queries and keys by factors that depend on position, so no other encoding in "
                 "the stack may do the same or read queries and keys; remove the other encoding, or use rotary "
                 "instead of xpos"
+            )
+        rotations = [part for part in parts if isinstance(part, Rotation)]
+        if len({part.head_dim for part in rotations}) > 1:
+            raise InvalidArgument(
+                f"{' but '.join(f'{type(part).__name__} has head_dim={part.head_dim}' for part in rotations)}; "
+                "all rotations in a stack must have the same head_dim"
             )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -11,10 +11,9 @@ An encoding is a module that acts, at given positions, on embeddings, on queries
 Callers and tests (``posenc.laws``) rely on the class attributes in which an encoding declares its properties.
 """
 
-import inspect
 import itertools
 from abc import ABCMeta, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 import torch
 import torch.fx
@@ -22,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from posenc.arguments import argument, bound, form, parameters_of, shown
+from posenc.arguments import ArgumentType, argument, bound, form, parameters_of, refused, shown
 from posenc.clock import LIMIT, ConstantBuffers, Phases, check_positions
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError, first_line
@@ -32,38 +31,29 @@ from posenc.scaling.scaling import Scaling
 E = TypeVar("E", bound="Encoding")
 
 
-class EncodingType(ABCMeta):
+class EncodingType(ArgumentType, ABCMeta):
     """Checks an encoding's settings against their annotations (see ``checked``), stores the settings, and re-raises
     Python's errors as ``InvalidArgument``. The settings of custom classes are not checked, and their errors are
     passed on unchanged.
     """
 
-    @property
-    def __signature__(cls) -> inspect.Signature:
-        """The signature of ``__init__``, for ``inspect.signature`` of the class."""
-        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-        return signature.replace(parameters=list(signature.parameters.values())[1:])
-
-    if not TYPE_CHECKING:
-
-        def __call__(cls, *arguments: Any, **settings: Any) -> Any:
-            ours = cls.__module__.startswith("posenc.")
-            given = bound(cls, arguments, settings) if ours else cls.__signature__.bind(*arguments, **settings)
-            try:
-                for name, value in given.arguments.items() if ours else ():
-                    given.arguments[name] = argument(given.signature.parameters[name], value)
-                encoding = super().__call__(*given.args, **given.kwargs)
-            except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
-                if isinstance(error, PosencError) or not ours:
-                    raise
-                values = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
-                raise InvalidArgument(
-                    f"cannot create an encoding with {values}: {first_line(error)}; pass values of the expected "
-                    "types"
-                ) from error
-            given.apply_defaults()
-            vars(encoding).setdefault("_settings", {name: given.arguments[name] for name in parameters_of(cls)})
-            return encoding
+    def __call__(cls, *arguments, **settings):  # type: ignore[no-untyped-def]
+        ours = cls.__module__.startswith("posenc.")
+        given = bound(cls, arguments, settings) if ours else cls.__signature__.bind(*arguments, **settings)
+        try:
+            for name, value in given.arguments.items() if ours else ():
+                given.arguments[name] = argument(given.signature.parameters[name], value)
+            encoding = super().__call__(*given.args, **given.kwargs)
+        except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
+            if isinstance(error, PosencError) or not ours:
+                raise
+            values = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
+            raise InvalidArgument(
+                f"cannot create an encoding with {values}: {first_line(error)}; pass values of the expected types"
+            ) from error
+        given.apply_defaults()
+        vars(encoding).setdefault("_settings", {name: given.arguments[name] for name in parameters_of(cls)})
+        return encoding
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
@@ -127,6 +117,12 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """
 
     _settings: dict[str, Any]
+
+    forward = rotate = embed = with_content = refused(
+        "this encoding has no positions yet; place it first: placed = "
+        "encoding.at(posenc.positions.arange(length)), and then call placed.embed(x), placed.rotate(q, k) or "
+        "posenc.attention(q, k, v, placed)"
+    )
 
     @property
     def settings(self) -> dict[str, Any]:

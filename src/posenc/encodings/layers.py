@@ -9,22 +9,23 @@ from typing import Annotated, Any, ClassVar, final
 import torch
 from torch import Tensor
 
-from posenc.arguments import at_least, one_of
+from posenc.arguments import at_least, one_of, refused, such_that
 from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries
+from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.scaling import Scaling
-
-_NO_LAYER = "these are the placed encodings of all layers; use the placed encoding of one layer: placed[layer]"
 
 
 class PlacedLayers(Placed):
     """The placed encodings of all layers; each module is placed once. ``placed[layer]`` is the placed encoding of a
     layer. Call ``embed`` on this object, and ``with_content`` and ``rotate`` on the placed encoding of a layer.
     """
+
+    unready = "these are the placed encodings of all layers; use the placed encoding of one layer: placed[layer]"
+    with_content = rotate = refused(unready)
 
     def __init__(
         self,
@@ -40,12 +41,6 @@ class PlacedLayers(Placed):
 
     def __getitem__(self, layer: int) -> Placed:
         return self.by_name[_name(self.name_of_layer, layer, self.layers)]
-
-    def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
-        raise InvalidArgument(_NO_LAYER)
-
-    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        raise InvalidArgument(_NO_LAYER)
 
     def embed(self, x: Tensor) -> Tensor:
         """Apply every encoding that acts on embeddings, once, before the first layer."""
@@ -79,8 +74,20 @@ class Layers(Composed):
 
     def __init__(
         self,
-        encodings: Mapping[str, Encoding],
-        layer_types: Sequence[str],
+        encodings: Annotated[
+            Mapping[str, Encoding],
+            such_that(
+                lambda given: isinstance(given, Mapping) and given,
+                "be a dict of one encoding per layer type; write Layers({'rope': rope}, ('rope',), layers=n)",
+            ),
+        ],
+        layer_types: Annotated[
+            Sequence[str],
+            such_that(
+                lambda given: isinstance(given, Sequence) and given and not isinstance(given, str),
+                "be a list of the type of every layer, such as ('rope', 'rope', 'rope', 'nope')",
+            ),
+        ],
         *,
         windows: Mapping[str, int] | None = None,
         chunks: Mapping[str, int] | None = None,
@@ -89,16 +96,13 @@ class Layers(Composed):
         windows, chunks = dict(windows or {}), dict(chunks or {})
         for layer_type in (*layer_types, *windows, *chunks):
             one_of("layer type", layer_type, encodings)
-        if not layer_types:
-            raise InvalidArgument("layer_types is empty; pass the type of every layer")
         per_layer = [layer_type for layer_type, encoding in encodings.items() if encoding.per_layer]
         if per_layer and layers is None:
             raise InvalidArgument(
                 f"layers=None, but {per_layer[0]} has its own parameters in every layer; pass layers=n, the "
                 "number of layers"
             )
-        count = len(layer_types) if layers is None else layers
-        type_of_layer = [layer_types[i % len(layer_types)] for i in range(count)]
+        type_of_layer = [layer_types[i % len(layer_types)] for i in range(layers or len(layer_types))]
         names = list(type_of_layer)
         modules = {name: encoding for name, encoding in encodings.items() if name not in per_layer}
         for i, layer_type in enumerate(type_of_layer):
@@ -113,8 +117,8 @@ class Layers(Composed):
         self.type_of = {name: name for name in modules} | dict(zip(names, type_of_layer, strict=True))
         self.layer_types, self.layers, self.windows, self.chunks = tuple(layer_types), layers, windows, chunks
         scalings = [self.by_name[name].scaling for name in self.stretched]
-        changed = (scaling for scaling in scalings if scaling != Default())
-        self.scaling = next(changed, scalings[0] if scalings else None)
+        changed = [scaling for scaling in scalings if scaling != Default()]
+        self.scaling = next(iter(changed + scalings), None)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -71,6 +71,12 @@ class Placed(Pytree):
     awaits_content: bool = False
     """Whether ``with_content`` must be called before attention can use the encoding."""
 
+    unready: ClassVar[str] = (
+        "this encoding depends on the tokens; instead of placed, pass the first result of "
+        "placed.with_content(x, state)"
+    )
+    """The error message of attention for an encoding for which ``awaits_content`` is True."""
+
     window: int | None = None
     """The window of the layer, if ``Layers`` sets a window. Attention uses the narrower of this window and the
     window of the mask.
@@ -248,9 +254,12 @@ class Placed(Pytree):
         shape, placed = x.shape, positions.shape
         if shape[-2] != placed[-1]:
             raise InvalidArgument(
-                f"{name} has length {shape[-2]} but the encoding was placed at {placed[-1]} positions; with a "
-                "cache, call encoding.at(positions, k_positions); without a cache, pass a position for every "
-                "token to at()"
+                f"{name} has length {shape[-2]} but the encoding was placed at {placed[-1]} positions; "
+                + (
+                    f"if its shape is (B, T, H, D), pass posenc.layouts.from_bthd({name})"
+                    if x.dim() == 4 and shape[1] == placed[-1]
+                    else "pass one position per token, and with a cache, call encoding.at(positions, k_positions)"
+                )
             )
         batched = len(placed) == (2 if self.axes == 1 else 3)
         if batched and placed[-2] != 1 and placed[-2] != shape[0]:

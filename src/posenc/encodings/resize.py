@@ -58,9 +58,7 @@ DeiT in transformers.
 
 def named(resize: str | Resize) -> Resize:
     """Return the convention with this name, or the argument itself if it is a ``Resize``."""
-    if isinstance(resize, Resize):
-        return resize
-    return RESIZES[one_of("resize", resize, RESIZES)]
+    return resize if isinstance(resize, Resize) else RESIZES[one_of("resize", resize, RESIZES)]
 
 
 def taps(

@@ -114,5 +114,4 @@ class Sandwich(Encoding):
         q, k = (
             torch.cat(self.clock(at - k_positions[..., :1], compute_dtype), -1) for at in (q_positions, k_positions)
         )
-        bias = SandwichBias(factors, q, k, q_positions, k_positions)
-        return Placed(q_positions, k_positions, bias=bias)
+        return Placed(q_positions, k_positions, bias=SandwichBias(factors, q, k, q_positions, k_positions))

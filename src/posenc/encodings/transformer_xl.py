@@ -66,8 +66,7 @@ class WaveBias(Bias):
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("q", q, self.added.shape[-1])
-        met = (q.to(torch.promote_types(q.dtype, torch.float32)) + self.added) * scale
-        return self.changed(queries=met)
+        return self.changed(queries=(q.to(torch.promote_types(q.dtype, torch.float32)) + self.added) * scale)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from posenc.encodings.encoding import Encoding
-from posenc.errors import first_line
+from posenc.errors import PosencError, first_line
 from posenc.laws import computes, feeding, independence, paths, sharding, survival, tracing
 from posenc.laws.law import Law, NotAsked
 from posenc.laws.subject import ROWS, Subject
@@ -142,5 +142,5 @@ def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
         return Verdict(law.name, law.says, "broken", str(broken), law.remedy)
     except Exception as error:  # errors of the encoding's own code become part of the report
         detail = f"{type(error).__name__}: {first_line(error)}"
-        return Verdict(law.name, law.says, "error", detail, law.remedy)
+        return Verdict(law.name, law.says, "error", detail, "" if isinstance(error, PosencError) else law.remedy)
     return Verdict(law.name, law.says, "kept")

@@ -139,8 +139,7 @@ class Subject:
 
 def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
     """Shift positions by ``shift`` along the first axis, and by larger amounts along the other axes."""
-    steps = torch.arange(1, axes + 1) * shift
-    return positions + steps.view(-1, *[1] * (positions.dim() - 1))
+    return positions + (torch.arange(1, axes + 1) * shift).view(-1, *[1] * (positions.dim() - 1))
 
 
 def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:

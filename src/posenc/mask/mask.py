@@ -20,6 +20,7 @@ from posenc.mask.tensors import (
     PER_KEY,
     PER_QUERY,
     Lengths,
+    MaskType,
     Row,
     common_names,
     copied,
@@ -40,7 +41,7 @@ Kind = TypeVar("Kind", bound="Mask")
 
 
 @dataclass(frozen=True, eq=False)
-class Mask(Pytree):
+class Mask(Pytree, metaclass=MaskType):
     """The keys that each query may see: those that meet all conditions. ``Mask()`` hides no key.
 
     Args:
@@ -69,8 +70,7 @@ class Mask(Pytree):
 
     ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
     separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
-    devices, pass the lengths, because reading would synchronise. When ``tree_map`` replaces tensors, for beams
-    or microbatches, the lengths are read again.
+    devices, pass the lengths, because reading would synchronise. After ``tree_map``, they are read again.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")
@@ -82,7 +82,7 @@ class Mask(Pytree):
     q_segments: Queries | None = field(default=None, metadata=PER_QUERY)
     k_segments: Keys | None = field(default=None, metadata=PER_KEY)
     key_mask: Bool[Tensor, "#B S"] | None = field(
-        default=None, metadata={**PER_KEY, "truth": "true for keys that may be seen; pass key_mask.bool()"}
+        default=None, metadata={**PER_KEY, "truth": "true for keys that may be seen"}
     )
     document_lengths: Lengths | None = None
     left_padding: tuple[int, ...] | None = None
@@ -92,8 +92,8 @@ class Mask(Pytree):
         default=None,
         metadata={
             "axes": "bhqk",
-            "truth": "true if the query may see the key; for an additive mask, pass dense == 0; for one mask "
-            "for all heads, pass dense[:, None]",
+            "truth": "true if the query may see the key",
+            "convert": "for an additive mask, pass dense == 0",
         },
     )
 
@@ -116,8 +116,8 @@ class Mask(Pytree):
             causal=self.causal if isinstance(self.causal, bool) else as_flag(self.causal, "causal"),
             **whole(window=self.window, chunk=self.chunk),
         )
-        for name in self.__dataclass_fields__:
-            if name not in self.rows and isinstance(x := getattr(self, name), Tensor) and x.dim():
+        for name, x in vars(self).items():
+            if name not in self.rows and isinstance(x, Tensor) and x.dim():
                 raise undeclared(name, type(self))
         given = self.tensors()
         copies = {name: copied(name, x, self.rows[name]) for name, x in given.items()}

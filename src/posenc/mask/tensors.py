@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from posenc.arguments import at_least, tensors
+from posenc.arguments import ArgumentType, at_least, tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import is_concrete
 
@@ -22,11 +22,22 @@ Row = Mapping[str, str]
 
 ``axes`` names the axes: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys. Tensors
 of integers need not have ``b``; b and h may have size 1. ``truth`` is the text that tells users of a boolean
-field what True means and how to convert other dtypes; False hides a key.
+field what True means (False hides a key), and ``convert`` how to convert other dtypes, if not with ``.bool()``.
 
 With these properties, a field can be checked, copied, sliced, sharded and passed to FlexAttention. Boolean
 fields need no other code. For a field of integers, ``allows`` of the class defines the meaning.
 """
+
+
+class MaskType(ArgumentType):
+    """The type of masks. Many calls to attention build a mask, so the correct ones take the shortest way."""
+
+    def __call__(cls, *arguments, **settings):  # type: ignore[no-untyped-def]  # noqa: N805
+        try:
+            return type.__call__(cls, *arguments, **settings)
+        except TypeError:
+            return super().__call__(*arguments, **settings)
+
 
 PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
 
@@ -65,7 +76,14 @@ def copied(name: str, x: Tensor, row: Row) -> Tensor:
     axes, truth = row["axes"], row.get("truth")
     if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
         shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])
-        raise InvalidArgument(f"{name} is {x.dtype} with shape {tuple(x.shape)}; expected bool ({shape}), {truth}")
+        missing = [None] * (len(axes) - x.dim())  # whose text is an index
+        first = f"{name}[:, None] for one mask per row of the batch, or " if x.dim() == 3 else ""
+        fix = f"pass {first}{name}{missing}" if missing else "remove the other axes"
+        if x.dtype != torch.bool:
+            fix = row.get("convert", f"pass {name}.bool()")
+        raise InvalidArgument(
+            f"{name} is {x.dtype} with shape {tuple(x.shape)}; expected bool ({shape}), {truth}; {fix}"
+        )
     if truth is not None:
         return x.clone()
     if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:

@@ -211,8 +211,7 @@ def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
     indices = [at[value] for value in wanted if value in at]
     if len(indices) >= 3:
         return indices
-    stride = math.ceil(len(values) / most)
-    return list(range(0, len(values), stride))
+    return list(range(0, len(values), math.ceil(len(values) / most)))
 
 
 def linear_limits(values: Sequence[float]) -> tuple[float, float]:
@@ -248,8 +247,7 @@ def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[fl
             return start, end, round_steps(start, end)
         if len(ticks) == 1:
             ticks = [start, start * 10]
-    stride = math.ceil(len(ticks) / MOST)
-    return ticks[0], ticks[-1], [float(f"{t:.3g}") for t in ticks[::stride]]
+    return ticks[0], ticks[-1], [float(f"{t:.3g}") for t in ticks[:: math.ceil(len(ticks) / MOST)]]
 
 
 def with_texts(values: Sequence[float], *, log: bool = False) -> tuple[tuple[float, str], ...]:

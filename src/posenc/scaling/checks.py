@@ -2,15 +2,20 @@
 fix.
 """
 
+from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Annotated, Any
 
-from posenc.arguments import at_least, checked, is_number, such_that
+from posenc.arguments import ArgumentType, at_least, checked, is_number, such_that
 from posenc.errors import InvalidArgument
 
 
-class Checked:
+class CheckedType(ArgumentType, ABCMeta):
+    """The type of scalings, some of whose methods are abstract."""
+
+
+class Checked(metaclass=CheckedType):
     """A frozen dataclass whose fields are checked, in order, against their annotations. NumPy numbers are
     converted to Python numbers, and lists to tuples."""
 

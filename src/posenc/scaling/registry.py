@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
-from posenc.arguments import bound, one_of
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.scaling.default import Default
 from posenc.scaling.dynamic import DynamicNTK
@@ -81,9 +81,7 @@ def make(name: str, /, *given: Any, **settings: Any) -> Scaling | LengthScaling:
         InvalidArgument: there are too many fields, a field is given twice or is missing, or a value is out of
             range.
     """
-    kind = SCALINGS[one_of("scaling", name, SCALINGS)]
-    values = bound(kind, given, settings)
-    return kind(*values.args, **values.kwargs)
+    return SCALINGS[one_of("scaling", name, SCALINGS)](*given, **settings)
 
 
 def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:

@@ -80,8 +80,13 @@ def fixed(scaling: object) -> Scaling:
     """
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
-            f"scaling={scaling!r} must be a Scaling; for DynamicNTK or LongRoPE, pass the scaling for one "
-            "request, scaling.plan(total_length)"
+            f"scaling={scaling!r} must be a Scaling"
+            + (
+                "; for DynamicNTK or LongRoPE, pass the scaling for one request, scaling.plan(total_length)"
+                if isinstance(scaling, LengthScaling)
+                else ", such as posenc.scaling.YaRN(4, 4096); as text, write "
+                "posenc.encoding('rotary(scaling=yarn(4, 4096))')"
+            )
         )
     return scaling
 

@@ -34,7 +34,9 @@ def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
 def __getattr__(name: str) -> Any:
     """Import ``extend`` on its first use, and return it."""
     if name != "extend":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from posenc.errors import no_attribute
+
+        raise no_attribute(__name__, name, ("check_task", "extend", "open"))
     from posenc.workbench.extended import extend
 
     return extend

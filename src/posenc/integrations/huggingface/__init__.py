@@ -6,6 +6,7 @@ Functions that run models are imported on first use, so that reading a config do
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from posenc.errors import no_attribute
 from posenc.integrations.huggingface.config import read as read
 from posenc.integrations.huggingface.model_positions import ModelPositions as ModelPositions
 from posenc.integrations.huggingface.write import changes as changes
@@ -35,5 +36,5 @@ HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name not in HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_attribute(__name__, name, HOMES)
     return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)

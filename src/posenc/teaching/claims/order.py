@@ -15,8 +15,7 @@ LENGTH = 8
 def model(encoding: str, causal: bool) -> Transformer:
     """Build a small float64 transformer with this encoding and random weights."""
     encoded = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
-    config = Model(width=32)
-    return Transformer(config, encoded, 16, causal=causal).initialise(0).double()
+    return Transformer(Model(width=32), encoded, 16, causal=causal).initialise(0).double()
 
 
 @torch.no_grad()

@@ -79,5 +79,4 @@ def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> F
     here, _ = placed[0].with_content(x)
     q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
     weights = posenc.scores(q, k, here, causal=causal)[0, 0].softmax(-1)
-    hidden = torch.full_like(weights, causal).triu(1).bool()
-    return weights.masked_fill(hidden, math.nan)
+    return weights.masked_fill(torch.full_like(weights, causal).triu(1).bool(), math.nan)

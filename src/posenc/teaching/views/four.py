@@ -104,8 +104,7 @@ def _closest(keys: Tensor) -> float:
 
 def _change(row: Tensor, words: Tensor) -> float:
     """Return the largest change that positions make to a score."""
-    plain = _row(posenc.NoPE(), words, torch.tensor([0]))
-    return float((row - plain).abs().max())
+    return float((row - _row(posenc.NoPE(), words, torch.tensor([0]))).abs().max())
 
 
 def _growth(near: float, *far: float) -> float:

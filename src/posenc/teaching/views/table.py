@@ -5,6 +5,7 @@ from typing import Annotated
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 import posenc
 from posenc.encodings.learned import PastEnd
@@ -85,7 +86,7 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
     axis = counted("position", len(after))
     for when, label, table in (("before", "before training", before), ("after", name, after)):
         rows = table.detach().double()
-        unit = _normal(rows)
+        unit = normalize(rows, dim=-1)
         cosine = unit @ unit.T
         panels.append(Heatmap(label, cosine, axis, axis, "magnitude", "cosine", limit=1.0))
         later = cosine[BLOCK:, BLOCK:]
@@ -106,7 +107,3 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         means = f"(cosine {plain(near, 2)}) than other pairs ({plain(other, 2)})"
         title = f"From row {BLOCK} on, training leaves neighbours {more} similar {means}"
     return View(title=title, panels=tuple(panels), readouts=readouts)
-
-
-def _normal(rows: Tensor) -> Tensor:
-    return rows / rows.norm(dim=-1, keepdim=True)

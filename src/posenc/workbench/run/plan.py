@@ -170,9 +170,7 @@ class LossCurve:
     @property
     def final_loss(self) -> float:
         """The mean loss of the last tenth of the steps; infinite if training was stopped early."""
-        if self.verdict:
-            return math.inf
-        return fmean(self.losses[-max(1, len(self.losses) // 10) :])
+        return math.inf if self.verdict else fmean(self.losses[-max(1, len(self.losses) // 10) :])
 
 
 @dataclass(frozen=True)

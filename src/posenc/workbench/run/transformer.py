@@ -77,8 +77,7 @@ class Block(nn.Module):
 
 
 def _norm(config: Model) -> nn.Module:
-    make = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
-    return make(config.width, eps=1e-5)
+    return (nn.LayerNorm if config.norm == "layer" else nn.RMSNorm)(config.width, eps=1e-5)
 
 
 def draw_parameters(encoding: Encoding, seed: int) -> None:

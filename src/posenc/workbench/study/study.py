@@ -156,8 +156,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
             for seed in self.seeds
             for encoding in self.encodings
         ]
-        distinct = {plan.id: plan for plan in plans}.values()  # different tokens may give the same steps
-        return sorted(distinct, key=lambda plan: -plan.tokens)
+        # Different tokens may give the same steps.
+        return sorted({plan.id: plan for plan in plans}.values(), key=lambda plan: -plan.tokens)
 
 
 def check_device(device: str) -> None:

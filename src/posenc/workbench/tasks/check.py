@@ -38,11 +38,6 @@ def _answers(task: Task, targets: Int[Tensor, "N T"]) -> Int[Tensor, " N"]:
     return targets.gather(1, chosen)[:, 0]
 
 
-def _unsuited(task: Task) -> str:
-    """Return the reason if ``guessing_stays_at_chance`` does not apply to the task, else an empty string."""
-    return "it measures a loss, not a share of answers" if task.measure == "loss" else ""
-
-
 @law()
 def well_formed(task: Task) -> None:
     """Tokens, targets and lengths match the task's attributes, and tests can be longer than the trained length.
@@ -113,7 +108,7 @@ def follows_the_seed(task: Task) -> None:
         owed(not equal, f"seeds 1 and 2 draw the same {name}")
 
 
-@law(_unsuited)
+@law(lambda task: "it measures a loss, not a share of answers" if task.measure == "loss" else "")
 def guessing_stays_at_chance(task: Task) -> None:
     """A constant answer is right no more often than ``chance``.
 
