@@ -146,6 +146,8 @@ def test_the_command_prints_and_draws(tmp_path: Path) -> None:
     assert (tmp_path / "figure.svg").read_text().count("trained length") >= 1
     result = CliRunner().invoke(app, ["inspect", str(CONFIGS / "gpt2.json"), "-o", str(tmp_path / "none.svg")])
     assert "has no frequencies" in str(result.exception)
+    result = CliRunner().invoke(app, ["inspect", str(CONFIGS / "smollm2-135m.json"), "-o", "figure.bmp"])
+    assert (result.output, str(result.exception)[:24]) == ("", "'figure.bmp' must end in")
 
 
 def test_view_of_a_scaling() -> None:
