@@ -24,11 +24,18 @@ def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
     except PosencError:
         raise
     except Exception as error:
-        files = modules(names)
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) in files]
-        line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
-        message = " ".join(f"{type(error).__name__}: {error}".split())
-        raise StudyError(f"{what} cannot be created ({message}{line})") from error
+        raise StudyError(f"{what} cannot be created ({located(error, modules(names))})") from error
+
+
+def located(error: BaseException, files: Iterable[Path]) -> str:
+    """Return an error's class and message and, if code in these files or packages caused it, the line of code."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if any(Path(frame.filename).is_relative_to(file) for file in files)
+    ]
+    line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
+    return " ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split()) + line
 
 
 def source_hash(names: Iterable[str]) -> str:
