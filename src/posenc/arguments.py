@@ -107,13 +107,18 @@ def as_integer(value: Any, name: str) -> int:
             return operator.index(value)
     except TypeError:
         pass
-    raise InvalidArgument(f"{name}={shown(value)} must be an integer; use int(…)")
+    raise InvalidArgument(
+        f"{name}={shown(value)} must be an integer; {'write digits' if isinstance(value, str) else 'use int(…)'}"
+    )
 
 
 def as_number(value: Any, name: str) -> float:
     """Convert a value of any real type to a Python int or float."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise InvalidArgument(f"{name}={shown(value)} must be a number; use float(…)")
+        raise InvalidArgument(
+            f"{name}={shown(value)} must be a number; "
+            f"{'write digits' if isinstance(value, str) else 'use float(…)'}"
+        )
     return int(value) if isinstance(value, int) else float(value)
 
 

@@ -174,6 +174,7 @@ def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
         (("{config}",), "posenc diff compares two sources; add a second source, or --draft"),
         (("{config}", "{config}", "--positions", "a"), "positions='a' must be whole numbers"),
         (("{config}", "vlm@0.33.0:{config}"), r"program 'vlm' is unknown; use one of exllamav3, llama\.cpp"),
+        (("{config}", "vlm:{config}"), r"program 'vlm' is unknown; use one of .*, vllm"),
         (("{config}", "vllm@0.1:{config}"), r"unknown version of vllm '0\.1'"),
         (("{config}", "{config}.gguf"), "is not a complete GGUF file"),
     ],

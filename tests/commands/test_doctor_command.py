@@ -103,7 +103,10 @@ def rope(x, positions, layer_idx):
         (("rotary",), "pass a file of numbers, or --call"),
         (("rotary", "--call", "port.py"), "--call FILE:FUNCTION"),
         (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
-        (("rotary", "no_such.npz"), "file with the port's arrays"),
+        (("rotary", "no_such.npz"), "'no_such.npz' does not exist or is not a file; pass a .npz"),
+        (("rotary", __file__), "must be a .npz or .safetensors or .json file with the port's arrays"),
+        (("rotery(base=1e6)", "no_such.npz"), "unknown file, folder or encoding 'rotery'; did you mean 'rotary'"),
+        (("owner/model", "no_such.npz"), "owner/model cannot be read .*, because posenc downloads nothing"),
     ],
 )
 def test_what_it_cannot_do_it_says(words: tuple[str, ...], said: str) -> None:

@@ -27,4 +27,4 @@ def test_a_missing_file_is_refused_at_once() -> None:
     assert run.stdout == "2 []\n" * len(WORDS)
     for line in run.stderr.splitlines():
         assert "no_such" in line
-        assert "cannot be read (No such file or directory); pass a config.json" in line
+        assert "cannot be read (No such file or directory); pass a config.json on this machine, because" in line

@@ -1,6 +1,7 @@
 """`posenc inspect` says the right thing about real-world configs, and catches a misspelt key."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,12 +25,13 @@ CONFIGS = Path(__file__).parent.parent / "data" / "configs"
 
 SAYS: dict[str, tuple[str, ...]] = {
     "llama-3.1-8b": (
-        "llama: RoPE, base 500 000, Llama 3 scaling by 8.",
+        "llama: RoPE, base 500,000, Llama 3 scaling by 8.",
         "32 layers with RoPE: all 128 channels of a head rotate, in half pairs (i, i+64)",
-        "Trained length 8 192, inputs of up to 131 072 allowed.",
-        "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
+        "Trained length 8,192, inputs of up to 131,072 allowed.",
+        "Wavelengths run from 6.283 to 20,473,564 positions; unscaled, 35 of 64 pairs complete a turn",
         "29 keep their frequency, 6 lie in between, 29 are slowed 8 times",
-        "Some Llama models since 3.1 are released with factor 8 and inputs of up to 131 072 tokens.",
+        "Some Llama models since 3.1 are released with factor 8 and inputs of up to 131,072 tokens.",
+        "change cos and sin by up to 0.0093 near position 131,071",  # 0.0037 at this position
         "bfloat16 tables",
     ),
     "yarn-llama-2-7b-128k": (
@@ -41,14 +43,14 @@ SAYS: dict[str, tuple[str, ...]] = {
     "mistral-7b": (
         "no scaling",
         "60 of 64 pairs",
-        "base 10 000; a token sees itself and the 4 095 before it.",
+        "base 10,000; a token sees itself and the 4,095 before it.",
     ),
-    "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
+    "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32,768 is 131,072",),
     "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys become stale"),
     "gemma-3-4b": (
         "5 layers of full_attention",
         "29 layers of sliding_attention",
-        "base 10 000; a token sees itself and the 1 023 before it.",
+        "base 10,000; a token sees itself and the 1,023 before it.",
         "full_attention: Wavelengths run from 50.27 to",
         "assumed: rope_theta = 1000000, the default of transformers",
         "before or after scaling by 8",
@@ -61,17 +63,17 @@ SAYS: dict[str, tuple[str, ...]] = {
     ),
     "gpt-oss-20b": (
         "YaRN scaling by 32, ramp ends not rounded",
-        "base 150 000; a token sees itself and the 127 before it; every head has a sink in its softmax.",
+        "base 150,000; a token sees itself and the 127 before it; every head has a sink in its softmax.",
     ),
     "deepseek-v3": (
         "the last 64 of 192 channels of a head rotate, in interleaved pairs",
         "The softmax scale 1/√192 is multiplied by 1.874, which makes it 0.1352 (mscale_all_dim)",
     ),
     "smollm2-135m": (
-        "base 100 000, no scaling",
-        "Trained length 8 192, also the longest input, as the config gives no other length.",
+        "base 100,000, no scaling",
+        "Trained length 8,192, also the longest input, as the config gives no other length.",
         "20 of 32 pairs",
-        "beyond 8 192 tokens the 12 slowest pairs reach angles never seen",
+        "beyond 8,192 tokens the 12 slowest pairs reach angles never seen",
     ),
     "smollm3-3b": (
         "no positional encoding in the others",
@@ -86,7 +88,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "mpt-7b-storywriter": ("smallest slope 2^−16",),
     "gpt2": (
         "gpt2: a learned table of 1024 positions.",
-        "longer than 1 024 tokens fails",
+        "longer than 1,024 tokens fails",
     ),
     "falcon-7b": ("assumed: rope_theta = 10000",),
     "bert-base": ("longer than 512 tokens fails, as the table has no more rows; split longer documents into",),
@@ -107,20 +109,21 @@ NEVER: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("name", SAYS)
 def test_real_configs(name: str) -> None:
-    said = inspect(CONFIGS / f"{name}.json").text().replace("\u2009", " ")
+    said = inspect(CONFIGS / f"{name}.json").text()
     assert [sentence for sentence in SAYS[name] if sentence not in said] == []
+    assert not re.search(r"[\u2009\u202f]", said)  # commas between thousands, as in diff
     assert [sentence for sentence in NEVER.get(name, ()) if sentence in said] == []
 
 
 def test_a_base_that_is_stated_is_told() -> None:
-    assert "base 10\u2009000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
+    assert "base 10,000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
 
 
 def test_the_trained_length_of_qwen3_is_doubted() -> None:
     config = {"model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
     config |= {"head_dim": 128, "max_position_embeddings": 40960, "rope_theta": 1e6}
-    said = inspect(config).text().replace("\u2009", " ")
-    assert "trained length in doubt: Qwen3's model card says 32 768;" in said
+    said = inspect(config).text()
+    assert "trained length in doubt: Qwen3's model card says 32,768;" in said
     assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
 
 
@@ -129,8 +132,8 @@ def test_the_released_factor_of_llama_3_is_the_configs(factor: float) -> None:
     """3.1 has factor 8 and 3.2 has factor 32; another one is a mismatch."""
     config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
     config["rope_scaling"]["factor"] = factor
-    said = inspect(config).text().replace("\u2009", " ")
-    assert (f"are released with factor {factor:g} and inputs of up to 131 072 tokens." in said) == (factor != 16)
+    said = inspect(config).text()
+    assert (f"are released with factor {factor:g} and inputs of up to 131,072 tokens." in said) == (factor != 16)
     assert said.count("released with factor") == (factor != 16)
 
 
@@ -143,6 +146,8 @@ def test_the_command_prints_and_draws(tmp_path: Path) -> None:
     assert (tmp_path / "figure.svg").read_text().count("trained length") >= 1
     result = CliRunner().invoke(app, ["inspect", str(CONFIGS / "gpt2.json"), "-o", str(tmp_path / "none.svg")])
     assert "has no frequencies" in str(result.exception)
+    result = CliRunner().invoke(app, ["inspect", str(CONFIGS / "smollm2-135m.json"), "-o", "figure.bmp"])
+    assert (result.output, str(result.exception)[:24]) == ("", "'figure.bmp' must end in")
 
 
 def test_view_of_a_scaling() -> None:
@@ -198,7 +203,7 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert said.exit_code == 0, said.output
     assert "Layers 0 to 2 with RoPE: all 16 channels of a head rotate, in half pairs" in said.output
     assert "Layer 3 without positional encoding." in said.output
-    assert "Wavelengths run from 6.283 to 19\u2009869 positions." in said.output
+    assert "Wavelengths run from 6.283 to 19,869 positions." in said.output
     assert "posenc's reading of the config agrees." in said.output
     wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
     monkeypatch.setitem(FAMILIES, "smollm3", wrong)

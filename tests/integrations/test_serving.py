@@ -11,14 +11,17 @@ from typer.testing import CliRunner
 
 from posenc.commands.app import app
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations import huggingface
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of
 from posenc.integrations.inspection import inspect
 from posenc.integrations.position_table import of
-from posenc.integrations.programs import laid_over
+from posenc.integrations.programs import laid_over, vllm
 from posenc.integrations.serving import NOT_ASKED, REFUSED, serving
-from posenc.integrations.sources import program_of, scaling_of
+from posenc.integrations.sources import program_of
 from posenc.scaling import Linear, Llama3, LongRoPE, YaRN
+from support.checking import annotations_unchecked
 from support.files import converted
 from support.served import (
     BASE,
@@ -250,6 +253,26 @@ def test_a_length_that_is_left_out_is_the_trained_one() -> None:
         scaling_of("yarn(4, 1, 1, 1, 'dimension', True, 1, 1, 1, 1)", 8192)
 
 
+@pytest.mark.parametrize("write", [huggingface.changes, huggingface.write, vllm.write, ModelPositions.with_scaling])
+def test_a_scaling_may_be_text_wherever_it_is_written(write: Any) -> None:
+    positions = huggingface.read(PLAIN)
+    assert write(positions, "yarn(4)") == write(positions, YaRN(4, positions.original_length))
+    with (
+        pytest.raises(InvalidArgument, match="factor='four' must be a number; write digits"),
+        annotations_unchecked(),
+    ):
+        write(positions, "yarn(four)")
+    with pytest.raises(InvalidArgument, match="unknown scaling 'yarm'; did you mean 'yarn'"):
+        write(positions, "yarm(4)")
+
+
+def test_a_length_below_one_is_named_as_given(tmp_path: Path) -> None:
+    assert CliRunner().invoke(app, ["inspect", ".", "--for", "vllm", "--max-length", "-5"]).exit_code == 2
+    for length in (0, -5):
+        notes = serving("vllm", model(tmp_path, PLAIN), max_length=length)["notes"]
+        assert notes == [f"refused: max_length={length} must be at least 1"]
+
+
 def test_the_command(tmp_path: Path) -> None:
     folder = model(tmp_path, QWEN)
     words = ["inspect", str(folder), "--for", "vllm@0.33.0, mlx-lm", "--scaling", "yarn(4, 40960)"]
@@ -292,10 +315,10 @@ def test_a_gguf_file_in_words(tmp_path: Path) -> None:
     file = converted(tmp_path, "model.gguf", {**PLAIN, "max_position_embeddings": 256, "rope_parameters": YARN})
     run = CliRunner().invoke(app, ["inspect", file])
     assert run.exit_code == 0, run.output
-    lines = run.stdout.replace("\u2009", " ").splitlines()
-    assert lines[0] == "llama: RoPE, base 10 000, YaRN scaling by 4."
+    lines = run.stdout.splitlines()
+    assert lines[0] == "llama: RoPE, base 10,000, YaRN scaling by 4."
     assert "  Trained length 64, inputs of up to 256 allowed." in lines
     llama = converted(tmp_path, "listed.gguf", json.loads((CONFIGS / "llama-3.1-8b.json").read_text()))
-    assert "base 500 000, a factor per pair" in inspect(llama).answer.replace("\u2009", " ")
+    assert "base 500,000, a factor per pair" in inspect(llama).answer
     with pytest.raises(InvalidArgument, match="base=10000 is not needed"):
         inspect(llama, base=1e4)

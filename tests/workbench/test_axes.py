@@ -130,7 +130,8 @@ def test_an_interval_over_seeds_and_blocks_holds_the_mean_of_other_seeds_and_oth
 def test_the_headline_says_how_many_seeds_there_are_and_who_is_best_inside() -> None:
     runs = [run("rotary", [[1.0] * 4, [3.0] * 4]), run("alibi", [[1.05] * 4, [1.05] * 4])]
     again = [replace(one, plan=replace(one.plan, seed=1)) for one in runs]
-    headline = "At 2× the trained length, ALiBi holds on language. Within the trained length, RoPE reads best."
+    inside = "Within the trained length, RoPE has the lowest perplexity."
+    headline = f"At 2× the trained length, ALiBi holds on language. {inside}"
     assert words.answer([summarise(LANGUAGE, runs)]) == f"{headline} One seed."
     assert words.answer([summarise(LANGUAGE, [*runs, *again])]) == f"{headline} 2 seeds."
 

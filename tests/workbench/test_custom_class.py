@@ -21,7 +21,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
 from support.command_line import refusal
-from support.custom import was_imported, write
+from support.custom import SOURCE, was_imported, write
 from support.lab import reply
 from support.studies import TINY, inline, python_text
 
@@ -181,6 +181,17 @@ def test_what_its_constructor_raises_is_one_sentence_and_its_cause(own: str, tmp
     ):
         Comparison(replace(SHORT, encodings=(f"{own}(strength=-1)",)), python_text(), ledger).run(inline)
     assert isinstance(refused.value.__cause__, ValueError)
+
+
+def test_a_run_that_its_code_fails_names_the_line(tmp_path: Path, typed_here: Callable[[str], Result]) -> None:
+    own = write(tmp_path)
+    given = f"compare --encodings {own}(strength=13) --tasks needle --steps 2 --answers 8 --launcher in-process"
+    done = typed_here(given)
+    line = 1 + SOURCE.strip().split("\n").index('            raise ArithmeticError("thirteen")')
+    assert f"failed: ArithmeticError: thirteen, line {line} of {tmp_path}/log_distance.py" in done.output
+    assert "correct the causes above, then run the same command" in done.output
+    with pytest.raises(InvalidArgument, match="unknown encoding 'log_distance'; did you mean 'log_distance:LogDi"):
+        posenc.encoding("log_distance", **SHAPE)
 
 
 GUIDE = Path(__file__).parents[2] / "docs" / "contributing" / "adding-a-task.md"

@@ -54,8 +54,8 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     found = made(none=[2, 2, 4, 4, 4, 4], yarn=[2.1, 2.1, 2.41, 2.41, 2.41, 2.41], window=[2.3])
     assert headline(found) == "Do not stretch: cut to the last 16 tokens"
     assert answer(found) == (
-        "Loss on the last 16 tokens, in nats per token over 4 documents: 2.30 when cut to the last 16 tokens; "
-        "2.41 with YaRN; 4.00 with no scaling. The first is significantly better than changing nothing "
+        "Loss on the last 16 tokens, in nats per token over 4 documents of text: 2.30 when cut to the last 16 "
+        "tokens; 2.41 with YaRN; 4.00 with no scaling. The first is significantly better than changing nothing "
         "(−1.700, −1.700 … −1.700). No other change is significantly better than cutting by more than 0.005 nats."
     )
     page = write(replace(found, runs=(Run(None, (), 3.0, 0, 0.0),)), tmp_path, "posenc extend x", None).read_text()
@@ -120,8 +120,9 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_headline(documen
     none, yarn = (replace(c, losses=c.losses[:documents]) for c in found.curves)
     few = replace(found, curves=(replace(none, losses=none.losses + noise), yarn), window=found.window[:documents])
     number = "1 document" if documents == 1 else "2 documents"
-    cheapest = "cut to the last 16 tokens may be better, and 1 more"
-    assert headline(few) == f"Undecided with {number}: no scaling for now; {cheapest}"
+    cheapest = "May be better: cut to the last 16 tokens; and 1 more"
+    assert headline(few) == f"Undecided with {number}. For now: no scaling. {cheapest}"
+    assert answer(few).startswith(f"Loss on the last 16 tokens, in nats per token over {number} of text: ")
     assert answer(few).endswith("score more --documents.")
     short = replace(few, exhausted=True)  # by a text that has no more
     assert answer(short).endswith("this text has no more, so use a smaller --to or a longer text.")
@@ -139,7 +140,7 @@ def test_what_chance_may_have_done_is_not_called_nothing() -> None:
     found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1.1, 1.1, 3, 3, 3, 3], window=[4])
     none, yarn = found.curves
     unsure = replace(found, curves=(replace(none, losses=none.losses + noise), yarn))
-    assert headline(unsure) == "Undecided with 4 documents: no scaling for now; YaRN may be better"
+    assert headline(unsure) == "Undecided with 4 documents. For now: no scaling. May be better: YaRN"
     assert "Whether YaRN is better than no scaling is undecided (−1.000, " in answer(unsure)
 
 
@@ -183,8 +184,8 @@ def test_what_training_alone_gives_is_credited_to_no_method() -> None:
     found = replace(found, finetune=9, curves=curves)
     assert headline(found) == "Do not stretch: fine-tune, then cut to the last 16 tokens"
     assert answer(found) == (
-        "Loss on the last 16 tokens, in nats per token over 4 documents: 2.07 with no scaling, tuned and cut; "
-        "2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The first is "
+        "Loss on the last 16 tokens, in nats per token over 4 documents of text: 2.07 with no scaling, tuned and "
+        "cut; 2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The first is "
         "significantly better than changing nothing (−2.934, −2.934 … −2.934). The first is significantly better "
         "than cutting (−0.034, −0.034 … −0.034). Loss on the first 16 tokens changes by +0.070, 0.070 … 0.070. No "
         "other change is significantly better than no scaling, tuned and cut by more than 0.005 nats."
@@ -206,7 +207,7 @@ def test_what_is_undecided_names_the_cheapest_change_and_what_to_do_meanwhile() 
     ]
     unsure = replace(found, finetune=9, curves=(none, yarn, *tuned))
     assert headline(unsure) == (
-        "Undecided with 4 documents: cut to the last 16 tokens for now; no scaling, tuned and cut may be better, "
+        "Undecided with 4 documents. For now: cut to the last 16 tokens. May be better: no scaling, tuned and cut; "
         "and 3 more"
     )
 
@@ -269,7 +270,7 @@ def test_of_drawn_tables_none_is_advised_what_loses(tables: int) -> None:
             advice = "No method reads"
         elif not found.decided:
             advice = f"Undecided with {len(found.window)} document"
-            assert f": {chosen.label} for now; {found.open[0].label} may be better" in heading
+            assert f"For now: {chosen.label}. May be better: {found.open[0].label}" in heading
         assert heading.startswith(advice)
         said = re.search(r"(No|\d+) other changes? (?:is|are) significantly better than", answer(found))
         assert bool(said) == (found.decided and (chosen is found.unchanged or bool(chosen.cut)))

@@ -114,7 +114,9 @@ def test_what_cannot_serve(
     other = tmp_path / "text.txt"
     other.write_bytes(b"another text " * 500)
     assert load(other).sha256 != python_text().sha256
-    with pytest.raises(StudyError, match=r"not trained on the current content of 'text.txt'; restore the text on"):
+    with pytest.raises(
+        StudyError, match=r"not trained on the current content of 'text.txt'; pass or restore the text"
+    ):
         open_model(shared_study, other, "cpu", "float32")
     path_of(copied_study, run_of(copied_study).plan).write_bytes(b"cut")
     with pytest.raises(StudyError, match=r"weights .* cannot be read .*; run posenc compare again"):

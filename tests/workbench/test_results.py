@@ -159,7 +159,10 @@ def test_flat_is_not_called_good() -> None:
     losses = {"alibi": (math.log(7.6),) * 2, "nope": (math.log(10.5),) * 2}
     runs = [measured(encoding, {64: blocks, 512: blocks}) for encoding, blocks in losses.items()]
     result = summarise(task("language", load(), 512), runs)
-    assert "ALiBi holds, NoPE holds at a worse value (perplexity 10.50 at 64) on language" in answer([result])
+    assert (
+        "ALiBi holds, NoPE holds, but is worse at the trained length (perplexity 10.50 at 64) on language"
+        in answer([result])
+    )
 
 
 def test_differences_are_paired_with_the_best() -> None:

@@ -118,7 +118,7 @@ def test_best_needs_a_paired_interval() -> None:
     assert [undecided.verdict(row) for row in undecided.rows] == ["holds", "holds", "holds"]
     assert "best" not in over_lengths(undecided).title
     decided = summarise(LANGUAGE, [read("alibi", SPREAD), read("nope", far)])
-    assert "Within the trained length, ALiBi reads best." in words.answer([decided])
+    assert "Within the trained length, ALiBi has the lowest perplexity." in words.answer([decided])
     assert [decided.verdict(row) for row in decided.rows] == ["holds, best at 512", "holds"]
     assert "ALiBi is best at 64" in over_lengths(decided).title
     alone = summarise(LANGUAGE, [read("alibi", SPREAD)])
@@ -143,7 +143,7 @@ def test_whoever_is_called_best_is_surely_ahead_of_every_other(data: st.DataObje
     means = {row.encoding: row.values[64].mean for row in result.rows}
     if best is None:
         assert len(result.leaders(64)) > 1
-        assert "reads best" not in words.answer([result])
+        assert "has the lowest perplexity" not in words.answer([result])
         return
     assert means[best.encoding] == min(means.values())
     assert len(seeds) > 1 or len(blocks) > 1

@@ -57,7 +57,7 @@ def test_a_setting_that_does_not_apply_is_refused(
 
 
 def test_a_base_that_the_config_lacks_is_taken() -> None:
-    assert "base 10\u2009000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
+    assert "base 10,000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
 
 
 def test_posenc_alone_says_what_to_do_first() -> None:

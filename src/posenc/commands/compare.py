@@ -103,7 +103,11 @@ def compare(
     write(outcome, output, _typed(), study)
     _print(console, outcome, output)
     if outcome.failures:
-        console.print(f"{len(outcome.failures)} of the runs failed; run the same command to retry", style="bold")
+        console.print(
+            f"{len(outcome.failures)} of the runs failed; correct the causes above, then run the same command to "
+            "repeat these runs",
+            style="bold",
+        )
         raise typer.Exit(1)
 
 

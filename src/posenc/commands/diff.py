@@ -72,8 +72,7 @@ def diff(
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in (*parted, *not_asked)], ensure_ascii=False, indent=1))
     else:
-        equal = "no differences in the settings that were compared" if not_asked else "no differences"
-        lines = [*map(str, parted)] or [equal]
+        lines = [*map(str, parted)] or ["no differences" + " in the settings that were compared" * bool(not_asked)]
         lines += [*notes_on("ours", first), *notes_on("theirs", second)]
         if draft is not None and parted:
             lines.append(parting(first, second))

@@ -42,6 +42,7 @@ def doctor(
     The function given by --call runs in a separate process with your permissions. The exit status is 1 if the port
     is wrong.
     """
+    from posenc.arguments import one_of
     from posenc.integrations import huggingface
     from posenc.integrations.doctor import KINDS, diagnose, diagnose_call, load
     from posenc.integrations.programs import llama_cpp
@@ -54,7 +55,9 @@ def doctor(
         )
     asked = (
         model
-        if model.partition("(")[0] in KINDS and not Path(model).exists()
+        if model.partition("(")[0].isidentifier()
+        and not Path(model).exists()
+        and one_of("file, folder or encoding", model.partition("(")[0], KINDS)
         else llama_cpp.positions_of(llama_cpp.fields(Path(model)))
         if model.endswith(".gguf")
         else huggingface.read(model, as_type=as_type)

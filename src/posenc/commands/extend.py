@@ -21,7 +21,10 @@ def extend(
     replace_scaling: Annotated[
         bool, typer.Option("--replace-scaling", help="Replace the scaling that the model's config already has.")
     ] = False,
-    text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(help="A file to read instead of the default text; for a study, only its own text."),
+    ] = None,
     methods: Annotated[
         str | None, typer.Option(help="Scaling methods, separated by commas; yarn(2) sets YaRN's factor to 2.")
     ] = None,
@@ -54,23 +57,24 @@ def extend(
     from posenc import workbench
 
     console = screen(soft_wrap=True)
-    extended = workbench.extend(
-        path,
-        to,
-        replace_scaling=replace_scaling,
-        text=text,
-        methods=None if methods is None else [name.strip() for name in methods.split(",")],
-        documents=documents,
-        finetune=finetune,
-        positions=positions,
-        seed=seed,
-        longppl=longppl,
-        beta_fast=beta_fast,
-        device=device,
-        dtype=dtype,
-        launcher=launcher,
-        output=output,
-        console=console,
-        command=shlex.join(["posenc", *sys.argv[1:]]),
+    console.print(
+        workbench.extend(
+            path,
+            to,
+            replace_scaling=replace_scaling,
+            text=text,
+            methods=None if methods is None else [name.strip() for name in methods.split(",")],
+            documents=documents,
+            finetune=finetune,
+            positions=positions,
+            seed=seed,
+            longppl=longppl,
+            beta_fast=beta_fast,
+            device=device,
+            dtype=dtype,
+            launcher=launcher,
+            output=output,
+            console=console,
+            command=shlex.join(["posenc", *sys.argv[1:]]),
+        )
     )
-    console.print(extended)

@@ -43,7 +43,7 @@ def inspect(
     max_length: Annotated[
         int | None,
         typer.Option(
-            help="With --for, the longest input in tokens; by default the scaling factor × trained length."
+            help="With --for, the longest input in tokens; by default the scaling factor × trained length.", min=1
         ),
     ] = None,
     fingerprint: Annotated[
@@ -95,8 +95,9 @@ def _for_programs(
         typer.echo("\n".join(mark(table(f"{name}:{path}")) for name in names))
         return
     answers = [serving(name, path, scaling, base=base, max_length=max_length) for name in names]
-    words = "\n\n".join(map(in_words, answers))
-    typer.echo(json.dumps(answers, ensure_ascii=False, indent=1) if as_json else words)
+    typer.echo(
+        json.dumps(answers, ensure_ascii=False, indent=1) if as_json else "\n\n".join(map(in_words, answers))
+    )
     if any(note.startswith(REFUSED) for answer in answers for note in answer["notes"]):
         raise typer.Exit(1)
 
@@ -131,13 +132,18 @@ def _config(
     positions = inspection.positions
     if output is not None and (positions.layout or not positions.rotary_recipes):
         raise InvalidArgument(f"--output '{output}' does not apply, because the model has no frequencies")
-    console.print(inspection.text())
+    lines = [inspection.text()]
     if output is not None:
         from posenc.pictures.draw import draw, write
         from posenc.scaling import planned
         from posenc.teaching.views.scaling import drawn
 
         rotary = positions.rotary
-        plan = planned(rotary.get("scaling"), positions.max_length)
-        view = drawn(plan, rotary.get("rotary_dim"), rotary.get("base"), positions.original_length)
-        console.print(f"wrote {write(draw(view), output)}")
+        view = drawn(
+            planned(rotary.get("scaling"), positions.max_length),
+            rotary.get("rotary_dim"),
+            rotary.get("base"),
+            positions.original_length,
+        )
+        lines.append(f"wrote {write(draw(view), output)}")
+    console.print("\n".join(lines))

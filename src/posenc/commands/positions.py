@@ -25,4 +25,7 @@ def check_there(*sources: str | Path) -> None:
     for source in map(str, sources):
         path = split(source)[1]
         if not (source.startswith("posenc1-") or Path(path).exists()):
-            raise InvalidArgument(f"{path} cannot be read (No such file or directory); pass a config.json")
+            raise InvalidArgument(
+                f"{path} cannot be read (No such file or directory); pass a config.json on this "
+                "machine, because posenc downloads nothing"
+            )

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from posenc.commands.screen import screen
-from posenc.errors import InvalidArgument, StudyError, UnknownName
+from posenc.errors import InvalidArgument, StudyError
 
 if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.run.ledger import Ledger
@@ -53,8 +53,9 @@ def runs(
     ] = None,
 ) -> None:
     """List the finished runs of a study."""
-    if what is not None and what not in WHAT:
-        raise UnknownName("what", what, WHAT)
+    from posenc.arguments import one_of
+
+    one_of("what", what or WHAT[0], WHAT)
     if what is not None and csv is None and not json:
         raise InvalidArgument(f"what={what!r} applies only to --csv and --json; add --csv {what}.csv, or omit it")
     if csv is not None and json:

@@ -40,14 +40,13 @@ def vectors(
     from posenc.errors import InvalidArgument
     from posenc.integrations.huggingface import read
     from posenc.integrations.kit import kit as write
-    from posenc.integrations.sources import scaling_of
     from posenc.integrations.vectors import vectors as make
 
     if output is None and kit is None:
         raise InvalidArgument("nothing to write; pass --output FILE for numbers, or --kit FOLDER for a test")
     model = read(config, base=base)
     if scaling is not None:
-        model = model.with_scaling(scaling_of(scaling, model.original_length))
+        model = model.with_scaling(scaling)
     if kit is not None:
         folder = write(model, kit, total_length=total_length)
         screen(soft_wrap=True).print(f"wrote {folder}; test with PORT=my_kernel:rotate python -m pytest {folder}")

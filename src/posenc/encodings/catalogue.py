@@ -18,7 +18,7 @@ from posenc.encodings.decomposed import Decomposed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.fire import FIRE
 from posenc.encodings.fope import FoPE
-from posenc.encodings.foreign import load
+from posenc.encodings.foreign import classes_in, load
 from posenc.encodings.fox import FoX
 from posenc.encodings.inkling import Inkling
 from posenc.encodings.kerple import Kerple
@@ -231,7 +231,7 @@ def lookup(name: str) -> Entry:
     """Return the entry for a name or an alias, or for ``module:Class``, whose module is then imported."""
     if ":" in name:
         return Entry(load(name, Encoding, "posenc.Encoding"))
-    return CATALOGUE[one_of("encoding", ALIASES.get(name, name), CATALOGUE)]
+    return CATALOGUE[one_of("encoding", ALIASES.get(name, name), (*CATALOGUE, *classes_in(name)))]
 
 
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Custom classes, which are named as ``module:Class`` and imported when an encoding is built."""
 
 import importlib
+import re
+from pathlib import Path
 from typing import Any
 
 from posenc.errors import InvalidArgument
@@ -29,6 +31,15 @@ def load(name: str, base: type, public: str) -> Any:
     if not (isinstance(custom, type) and issubclass(custom, base)):
         raise InvalidArgument(f"{name} is not a {public}; derive the class from {public}")
     return custom
+
+
+def classes_in(module: str) -> list[str]:
+    """Return ``module:Class`` for each subclass of ``Encoding`` in the file of this module in the current folder,
+    without importing it; empty if there is no such file.
+    """
+    file = Path(f"{module}.py")
+    text = file.read_text("utf-8", "replace") if file.is_file() else ""
+    return [f"{module}:{name}" for name in re.findall(r"^class (\w+)\(.*Encoding\)", text, re.MULTILINE)]
 
 
 def no_module(name: str) -> InvalidArgument:

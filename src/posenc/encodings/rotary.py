@@ -87,7 +87,7 @@ class Rotary(Rotation):
     ) -> None:
         super().__init__(head_dim, pairing)
         check_backend(backend)
-        if rotary_dim is None:
+        if rotary_dim in (None, head_dim):
             check_dim_and_base(head_dim, base, "head_dim")
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
         if rotary_dim > head_dim:

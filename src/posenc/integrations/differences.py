@@ -77,7 +77,7 @@ class Difference:
     def __str__(self) -> str:
         worst = max(self.errors, key=lambda error: (error.cos, error.score), default=Error(0, 0.0, 0.0))
         off = f"cos off by {worst.cos:.2g}" if worst.cos else f"a score off by {worst.score:.2g} nats"
-        apart = f"; {off} at position {worst.position}" if worst.cos or worst.score else ""
+        apart = f"; {off} at position {worst.position:,}" if worst.cos or worst.score else ""
         return f"{self.layer_type}: {self.text}{apart}" if self.layer_type else f"{self.text}{apart}"
 
 

@@ -124,12 +124,11 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
     except InvalidArgument as error:
         return "\n".join([*lines, f"Not compared: {str(error).partition(';')[0]}."]), False
     off = differences(measurement, positions)
-    agrees = (
+    lines += [f"Differs: {text}." for text in off] or [
         "posenc's reading of the config agrees."
         if measurement.layers or measurement.tables
         else "Not compared: no layer with attention was measured."
-    )
-    lines += [f"Differs: {text}." for text in off] or [agrees]
+    ]
     return "\n".join(lines), bool(off)
 
 
@@ -208,12 +207,15 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
         yield "frequencies depend on the length of a request; cached keys become stale past the planned length"
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
         yield (
-            "trained length in doubt: Qwen3's model card says 32\u2009768; the config's 40\u2009960 is "
-            "32\u2009768 for the answer plus 8\u2009192 for the prompt"
+            "trained length in doubt: Qwen3's model card says 32,768; the config's 40,960 is "
+            "32,768 for the answer plus 8,192 for the prompt"
         )
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
-    farther = any((window or positions.chunk or math.inf) > length for window in windows)
-    if slow and scaling == Default() and farther:
+    if (
+        slow
+        and scaling == Default()
+        and any((window or positions.chunk or math.inf) > length for window in windows)
+    ):
         yield (
             f"beyond {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
             "expect the loss to rise there without scaling"
@@ -222,20 +224,20 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
 
 
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]:
-    """Yield the risks from rounding, with the errors at the last position of the longest input."""
+    """Yield the risks from rounding, with the errors at the end of the longest input."""
     last = positions.max_length - 1
-    exact, float32 = (
-        torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)
-    )
+    end = torch.arange(max(0, last - 1023), last + 1)  # at one position, cos and sin may hide the error of angles
+    exact, float32 = (torch.stack(Clock(spectrum, phases)(end, torch.float64)) for phases in get_args(Phases))
     yield (
         f"float32 angles, with which such checkpoints are trained, change cos and sin by up to "
-        f"{float((exact - float32).abs().max()):.2g} at position {count(last)}"
+        f"{float((exact - float32).abs().max()):.2g} near position {count(last)}"
     )
     kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
     if kind in ("float16", "bfloat16"):
-        dtype = getattr(torch, str(kind))
         frequencies = torch.tensor(spectrum.float32)
-        error = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
+        error = float(
+            (frequencies.to(getattr(torch, str(kind))).double() - frequencies.double()).abs().max() * last
+        )
         yield (
             f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
             f"position {count(last)} angles are then off by up to {error:.2g} rad"

@@ -14,8 +14,8 @@ from lm_eval.models.huggingface import HFLM
 from transformers import AutoTokenizer
 
 from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.model_positions import scaling_of
 from posenc.integrations.huggingface.patch import patched
-from posenc.integrations.sources import scaling_of
 
 
 @register_model("posenc")

@@ -35,7 +35,15 @@ def module_of(name: str) -> str | None:
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """Split a source into a prefix and a path. The prefix is a program with its version, ``measured``, or None."""
+    """Split a source into a prefix and a path. The prefix is a program with its version, ``measured``, or None.
+
+    An unknown prefix counts as a program if it has a version, or if the path is a file only without the prefix.
+    """
     program, colon, path = source.partition(":")
-    known = program == MEASURED or module_of(program.partition("@")[0]) or "@" in program
+    known = (
+        program == MEASURED
+        or module_of(program.partition("@")[0])
+        or "@" in program
+        or (Path(path).exists() and not Path(source).exists())
+    )
     return (program, path) if colon and known else (None, source)

@@ -11,12 +11,12 @@ from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.huggingface.config import contents, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS
-from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of
 from posenc.integrations.huggingface.write import changed
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.program_names import name_of
 from posenc.integrations.programs import different, laid_over, llama_cpp, within
-from posenc.integrations.sources import program_of, scaling_of
+from posenc.integrations.sources import program_of
 from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "
@@ -65,8 +65,7 @@ def serving(
     version = module.RELEASES.chosen(version)
     fields = llama_cpp.fields(path) if path.suffix == ".gguf" else None
     positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
-    if isinstance(scaling, str):
-        scaling = scaling_of(scaling, positions.original_length)
+    scaling = scaling_of(scaling, positions.original_length)
     answer: dict[str, Any] = {
         "program": name_of(module.__name__.rpartition(".")[2]),
         "version": version,

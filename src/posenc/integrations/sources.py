@@ -8,13 +8,10 @@ overrides.json                      keys without a model_type, merged into the c
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from posenc.arguments import one_of
-from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import contents, read
 from posenc.integrations.huggingface.measuring.measured import carried
@@ -22,8 +19,6 @@ from posenc.integrations.huggingface.measuring.probe import measure
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.program_names import MEASURED, NAMES, module_of, name_of, split
 from posenc.integrations.programs import laid_over, llama_cpp
-from posenc.scaling import LengthScaling, Scaling
-from posenc.scaling.registry import SCALINGS, make
 
 
 def program_of(text: str) -> tuple[Any, str | None]:
@@ -41,22 +36,6 @@ def program_of(text: str) -> tuple[Any, str | None]:
             "program, compare the cos and sin that it computes with the output of posenc vectors"
         )
     return import_module(f"posenc.integrations.programs.{module}"), version or None
-
-
-def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
-    """Build a scaling from text such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
-
-    ``length`` is the original length for text that does not give one.
-
-    Raises:
-        UnknownName, InvalidArgument: the name of the scaling or of a field is unknown, or a value is out of range.
-    """
-    stated = parse(text)
-    one_of("scaling", stated.name, SCALINGS)
-    given, by_name = stated.arguments
-    names = [field.name for field in fields(SCALINGS[stated.name])]  # type: ignore[arg-type]
-    known = {"original_length": length} if "original_length" in names[len(given) :] else {}
-    return make(stated.name, *given, **{**known, **by_name})
 
 
 def measured(path: str, as_type: str | None = None) -> PositionTable:

@@ -53,9 +53,8 @@ def sentences(table: PositionTable) -> list[str]:
 
 
 def count(value: float) -> str:
-    """Return a number as text, with thin spaces between thousands and without trailing zeros."""
-    text = f"{value:,.0f}" if float(value).is_integer() or value >= 1000 else f"{value:,.4g}"
-    return text.replace(",", "\u2009")
+    """Return a number as text, with commas between thousands and without trailing zeros."""
+    return f"{value:,.0f}" if float(value).is_integer() or value >= 1000 else f"{value:.4g}"
 
 
 def longest(layer: LayerTable) -> float:

@@ -204,9 +204,7 @@ def write(figure: Figure, path: str | Path) -> Path:
     """Save a figure to ``path``, whose suffix determines the format."""
     path, kind = Path(path), Path(path).suffix[1:].lower()
     if kind not in UNDATED:
-        raise InvalidArgument(
-            f"path={str(path)!r} must end in .{', .'.join(UNDATED)}, which determines the file format"
-        )
+        raise InvalidArgument(f"{str(path)!r} must end in .{', .'.join(UNDATED)}, which determines the file format")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(rendered(figure, kind))
     return path

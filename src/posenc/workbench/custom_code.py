@@ -24,15 +24,18 @@ def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
     except PosencError:
         raise
     except Exception as error:
-        files = modules(names)
-        frames = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if any(Path(frame.filename).is_relative_to(file) for file in files)
-        ]
-        line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
-        message = " ".join(f"{type(error).__name__}: {error}".split())
-        raise StudyError(f"{what} cannot be created ({message}{line})") from error
+        raise StudyError(f"{what} cannot be created ({located(error, modules(names))})") from error
+
+
+def located(error: BaseException, files: Iterable[Path]) -> str:
+    """Return an error's class and message and, if code in these files or packages caused it, the line of code."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if any(Path(frame.filename).is_relative_to(file) for file in files)
+    ]
+    line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
+    return " ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split()) + line
 
 
 def source_hash(names: Iterable[str]) -> str:
@@ -41,9 +44,8 @@ def source_hash(names: Iterable[str]) -> str:
     For a package, all files are hashed. For a module, its file and the files of modules that it imports from its
     folder are hashed. Packages that are installed elsewhere are not hashed.
     """
-    paths = [path for name in names for path in _sources(name)]
-    files = (file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path]))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    files = (path.read_bytes() for name in names for path in _sources(name))
+    return hashlib.sha256(b"".join(files)).hexdigest()[:16]
 
 
 def modules(names: Iterable[str]) -> tuple[Path, ...]:
@@ -51,18 +53,23 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
 
     A module needs its own file and the files of modules that it imports from its folder.
     """
-    return tuple(dict.fromkeys(path for name in names for path in _sources(name)))
+    paths: list[Path] = []
+    for name in names:
+        top = _origin(name)
+        paths += (top,) if top.is_dir() else _sources(name)
+    return tuple(dict.fromkeys(paths))
 
 
 def _sources(name: str) -> list[Path]:
-    """Return the folder of a package, or a module's file and those of modules that it imports from its folder."""
+    """Return all files of a package, or a module's file and those of modules that it imports from its folder."""
     origin = _origin(name)
     if origin.is_dir():
-        return [origin]
+        return sorted(origin.rglob("*.py"))
     finder = ModuleFinder([str(origin.parent)])
     with suppress(SyntaxError, ValueError):  # a file that is not Python
         finder.run_script(str(origin))
-    neighbours = {Path(file) for each in finder.modules.values() if (file := getattr(each, "__file__", None))}
+    files = [getattr(module, "__file__", None) for module in finder.modules.values()]
+    neighbours = {Path(file) for file in files if file}
     return [origin, *sorted(neighbours - {origin})]
 
 

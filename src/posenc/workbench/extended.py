@@ -97,7 +97,7 @@ def extend(
         to: the target length, as a number of tokens or, such as ``"4x"``, as a multiple of the trained length; by
             default ``"8x"`` for a study, else ``"2x"``.
         replace_scaling: replace the scaling in the model's config; if False, a config with a scaling is refused.
-        text: a file to read instead of the study's own text or the default text.
+        text: a file to read instead of the default text. A study's model reads only the text it was trained on.
         methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
         documents: the largest number of documents to score.
         finetune: the training steps of each method's fine-tune; by default 60 for a study and 0 for other models.

@@ -64,7 +64,7 @@ def said(words: str) -> str:
         return f"{run.output}error: {run.exception}"
     if run.exception is not None and not isinstance(run.exception, SystemExit):
         raise run.exception
-    return re.sub(r"(?<=\d)[\u2009,](?=\d{3})", "", run.output)
+    return re.sub(r"(?<=\d),(?=\d{3})", "", run.output)
 
 
 def refusal(function: Callable[[], Any]) -> str:

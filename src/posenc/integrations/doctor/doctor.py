@@ -114,7 +114,8 @@ def load(path: Path) -> dict[str, Any]:
         InvalidArgument: the file does not exist, or is not .npz, .safetensors or .json.
     """
     if not path.is_file() or path.suffix not in LOADERS:
-        raise InvalidArgument(f"{str(path)!r} must be a {' or '.join(LOADERS)} file with the port's arrays")
+        wrong = "must be" if path.is_file() else "does not exist or is not a file; pass"
+        raise InvalidArgument(f"{str(path)!r} {wrong} a {' or '.join(LOADERS)} file with the port's arrays")
     return LOADERS[path.suffix](path)
 
 

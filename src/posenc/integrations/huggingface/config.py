@@ -104,7 +104,10 @@ def contents(path: Path) -> Any:
         with path.open("rb") as file:
             text = file.read(LARGEST)
     except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
+        raise InvalidArgument(
+            f"{path} cannot be read ({error.strerror}); pass a config.json on this machine, "
+            "because posenc downloads nothing"
+        ) from error
     if text.startswith(b"GGUF"):
         raise InvalidArgument(
             f"{path} is a GGUF file, which has llama.cpp's keys; pass the config.json of the model that it was "

@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from posenc.arguments import one_of
 from posenc.clock import Phases
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.compose import Stack
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import Layers, stretched
 from posenc.encodings.rotary import Rotary
-from posenc.encodings.text import Recipe
+from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.schema import NEAR
 from posenc.scaling import Default, LengthScaling, Scaling
+from posenc.scaling.registry import SCALINGS, make
 
 NOPE = Recipe("nope")
 """The recipe of layers without positional encoding."""
@@ -32,6 +34,24 @@ def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
     """
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
+
+
+def scaling_of(stated: Scaling | LengthScaling | str | None, length: int) -> Scaling | LengthScaling | None:
+    """Build a scaling from text such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``; return anything else
+    unchanged.
+
+    ``length`` is the original length for text that does not give one.
+
+    Raises:
+        UnknownName, InvalidArgument: the name of the scaling or of a field is unknown, or a value is out of range.
+    """
+    if not isinstance(stated, str):
+        return stated
+    recipe = parse(stated)
+    given, by_name = recipe.arguments
+    names = [field.name for field in fields(SCALINGS[one_of("scaling", recipe.name, SCALINGS)])]  # type: ignore[arg-type]
+    known = {"original_length": length} if "original_length" in names[len(given) :] else {}
+    return make(recipe.name, *given, **{**known, **by_name})
 
 
 @dataclass(frozen=True)
@@ -162,11 +182,13 @@ class ModelPositions:
             key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")),
         )
 
-    def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
+    def with_scaling(self, scaling: Scaling | LengthScaling | str | None) -> "ModelPositions":
         """Return the same model with this scaling in the stretched layer types; None means no rotation in them.
 
-        If ``scaling`` is the model's own, nothing changes, and each layer type keeps its scaling.
+        For text such as ``"yarn(4)"``, the original length is the model's. If ``scaling`` is the model's own,
+        nothing changes, and each layer type keeps its scaling.
         """
+        scaling = scaling_of(scaling, self.original_length)
         if scaling == self.rotary.get("scaling"):
             return self
         recipes = dict(self.recipes)

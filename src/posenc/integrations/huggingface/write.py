@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from posenc.arguments import one_of
+from posenc.arguments import at_least, one_of
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config_class import class_form
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
-from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
+from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.rope_dictionaries import with_mscales
 from posenc.scaling import Default, DynamicNTK, LengthScaling, Scaling
@@ -20,7 +20,7 @@ Spelling = Literal["v5", "v4"]
 
 def write(
     positions: ModelPositions,
-    scaling: Scaling | LengthScaling | None = None,
+    scaling: Scaling | LengthScaling | str | None = None,
     *,
     max_length: int | None = None,
     spelling: Spelling = "v5",
@@ -31,8 +31,8 @@ def write(
 
     Args:
         positions: a model's position settings, as returned by ``read``.
-        scaling: the scaling of the layer types named by ``positions.stretched``. The default is the model's own
-            scaling.
+        scaling: the scaling of the layer types named by ``positions.stretched``, as in
+            ``positions.with_scaling``. The default is the model's own scaling.
         max_length: the longest input that the config allows. With a new scaling, the default is factor × original
             length, but a config with dynamic scaling always gets the original length, at which the scaling starts.
             ``max_length`` is required if the model's own scaling reaches further than the new scaling, which
@@ -46,6 +46,8 @@ def write(
             than the scaling that it replaces.
     """
     one_of("spelling", spelling, get_args(Spelling))
+    scaling = scaling_of(scaling, positions.original_length)
+    max_length = None if max_length is None else at_least(1)(max_length, "max_length")
     if scaling is not None:
         positions, max_length = _stretched(positions, scaling, max_length)
     if not _says(positions, scaling):
@@ -138,7 +140,7 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
     return {**outer, "rope_scaling": entry}
 
 
-def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
+def changes(positions: ModelPositions, scaling: Scaling | LengthScaling | str, **options: Any) -> dict[str, Any]:
     """Return the config keys that ``write`` would change, with their new values, or None for a key to remove."""
     return changed(positions.source, write(positions, scaling, **options))
 

@@ -19,7 +19,7 @@ from posenc.integrations import position_table
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
-from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.program_tables import ProgramReader
@@ -77,7 +77,7 @@ class Program(ProgramReader):
     def write(
         self,
         positions: ModelPositions,
-        scaling: Scaling | LengthScaling | None = None,
+        scaling: Scaling | LengthScaling | str | None = None,
         *,
         max_length: int | None = None,
         version: str | None = None,
@@ -93,7 +93,7 @@ class Program(ProgramReader):
             InvalidArgument: the program has no keys for this positional encoding, would compute other frequencies,
                 factors, scales, pairs or axes from the keys, or would allow only shorter inputs.
         """
-        version = self.releases.chosen(version)
+        version, scaling = self.releases.chosen(version), scaling_of(scaling, positions.original_length)
         keys = self.spell(positions, scaling, max_length, version)
         if not positions.source:  # read from a file of another type
             return keys

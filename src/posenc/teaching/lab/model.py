@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from functools import lru_cache
 from typing import Annotated
@@ -57,7 +58,10 @@ def layers(config: str) -> View:
                 apart=True,
             ),
         ),
-        {"trained length": positions.original_length, "in words": inspection.answer.replace("\u2009", THIN)},
+        {
+            "trained length": positions.original_length,
+            "in words": re.sub(r"(?<=\d),(?=\d)", THIN, inspection.answer),
+        },
         PYTHON.format(config=json.dumps(given)),
     )
 

@@ -159,7 +159,8 @@ def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study o
     """
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
-            f"no model at {str(path)!r}; pass {other}, a Hugging Face folder with its config.json, or a .gguf file"
+            f"no model at {str(path)!r}; pass {other}, a Hugging Face folder with its config.json, or a .gguf "
+            "file; posenc downloads nothing"
         )
     from posenc.integrations.huggingface.load import Pretrained
 

@@ -61,7 +61,7 @@ class Local:
                         running.append(_Running(job, trial, free[0], self.requirements.cpus))
                         free.pop(0)
                     except Exception as error:  # the job cannot be pickled
-                        done(Failure.of(job.plan, error))
+                        done(Failure.of(job, error))
                 ready = wait([run.messages for run in running])
                 for run in [run for run in running if run.messages in ready]:
                     message = run.take()

@@ -135,7 +135,7 @@ def _received(job: Job, reply: Any) -> Run | Failure:
     try:
         result, files = ray.get(reply)
     except ray.exceptions.RayTaskError as error:
-        return Failure.of(job.plan, error.cause)
+        return Failure.of(job, error.cause)
     except ray.exceptions.RayError as error:  # Ray has restarted the task as often as it may
         return Failure(job.plan, str(error).strip().splitlines()[-1])
     for name, data in files.items():

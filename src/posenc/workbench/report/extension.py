@@ -36,8 +36,10 @@ def headline(extension: Extension) -> str:
         return f"No method reads {end} with a finite loss"
     if not extension.decided:
         first, *more = extension.open  # the cheapest, and the others
-        may = f"{first.label} may be better" + (f", and {len(more)} more" if more else "")
-        return f"Undecided with {_documents(extension)}: {chosen.label} for now; {may}"
+        others = f"; and {len(more)} more" if more else ""
+        return (
+            f"Undecided with {_documents(extension)}. For now: {chosen.label}. May be better: {first.label}{others}"
+        )
     if chosen.cut:
         return f"Do not stretch: {'fine-tune, then ' if chosen.tuned else ''}{chosen.cut}"
     if chosen is extension.unchanged:
@@ -55,7 +57,10 @@ def answer(extension: Extension) -> str:
     changes = [c for c in extension.candidates if c not in (chosen, unchanged) and not c.cut]  # the best is named
     named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], same, cut, unchanged))
     losses = "; ".join(f"{fixed(extension.loss(c), 2)} {'when' if c is cut else 'with'} {c.label}" for c in named)
-    text = [f"Loss on the last {far} {unit}s, in nats per {unit} over {_documents(extension)}: {losses}."]
+    text = [
+        f"Loss on the last {far} {unit}s, in nats per {unit} over {_documents(extension)} of "
+        f"{extension.text.name}: {losses}."
+    ]
     beaten = ((unchanged, "changing nothing"), (same, "cutting after the same tuning" if same.tuned else "cutting"))
     text += [
         f"The first is significantly better than {words} ({_gap(extension.gap(chosen, other))})."

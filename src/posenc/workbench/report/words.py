@@ -139,8 +139,8 @@ def unit(result: TaskResult) -> str:
 
 
 def answer(results: Sequence[TaskResult]) -> str:
-    """Summarise the study: for each task, say which encodings hold, and which reads best within the trained
-    length."""
+    """Summarise the study: for each task, say which encodings hold, and which has the lowest perplexity within
+    the trained length."""
     if not results:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
@@ -160,7 +160,7 @@ def _inside(result: TaskResult) -> str:
     if result.task.measure != "loss" or sum(row.ranked for row in result.rows) < 2:
         return ""
     if best := best_inside(result):
-        return f" Within the trained length, {label(best)} reads best."
+        return f" Within the trained length, {label(best)} has the lowest perplexity."
     leaders = [label(row) for row in result.leaders(result.lengths[0])]
     return f" Within the trained length, the best is undecided between {together(leaders)}."
 
@@ -180,7 +180,9 @@ def verdict(result: TaskResult) -> str:
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
     unsure = [label(row) for row in ranked if result.standing(row) == "undecided"]
     parts += [f"{together(unsure)} {'is' if len(unsure) == 1 else 'are'} undecided"] if unsure else []
-    parts += [f"{label(row)} holds at a worse value ({_at_trained(result, row)})" for row in flat]
+    parts += [
+        f"{label(row)} holds, but is worse at the trained length ({_at_trained(result, row)})" for row in flat
+    ]
     judged = f" that converged ({len(ranked)} of {len(result.rows)})" if len(ranked) < len(result.rows) else ""
     return ", ".join(parts) or f"none{judged} holds"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from posenc.errors import InvalidArgument, PosencError
+from posenc.workbench.custom_code import located
 from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks.text import Source
 
@@ -72,13 +73,14 @@ class Failure:
     reason: str
 
     @classmethod
-    def of(cls, plan: Identified, error: BaseException) -> "Failure":
-        """Create the failure of ``plan``, which ``error`` caused.
+    def of(cls, job: Job, error: BaseException) -> "Failure":
+        """Create the failure of the plan of ``job``, which ``error`` caused.
 
-        The reason is the error's message. Unless the error is a ``PosencError``, the name of its class comes first.
+        The reason is the error's message. Unless the error is a ``PosencError``, the name of its class comes first,
+        and the line of a custom class that caused it comes last.
         """
-        name = "" if isinstance(error, PosencError) else f"{type(error).__name__}: "
-        return cls(plan, " ".join(f"{name}{error}".removesuffix(": ").split()))
+        ours = isinstance(error, PosencError)
+        return cls(job.plan, " ".join(str(error).split()) if ours else located(error, job.modules))
 
 
 def attempt(job: Job, report: Report) -> Run | Failure:
@@ -90,7 +92,7 @@ def attempt(job: Job, report: Report) -> Run | Failure:
     try:
         return job.run(report)
     except Exception as error:
-        return Failure.of(job.plan, error)
+        return Failure.of(job, error)
 
 
 @dataclass(frozen=True)

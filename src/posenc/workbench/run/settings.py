@@ -188,7 +188,12 @@ class Grid:
         (1.0, 2.0, 4.0, 8.0), "test lengths; 1 is always included", "× the trained length", 1, 65536
     )
     blocks: int = setting(
-        64, "windows of text to test per length; fewer if the text is short", "windows", 1, 1e6, axis=False
+        64,
+        "windows of text to test per length, which may overlap; fewer if their last 64 tokens would overlap",
+        "windows",
+        1,
+        1e6,
+        axis=False,
     )
     answers: int = setting(256, "sequences to test per length", "sequences", 1, 1e6, axis=False)
     device: str = setting("cpu", "device to train on: cpu, cuda, …", axis=False)

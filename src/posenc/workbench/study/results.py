@@ -297,8 +297,8 @@ def _means(cells: Sequence[Cell]) -> list[float]:
 def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:
     """Return the mean of a measure at a length, with an interval for the variation over seeds and test sequences.
 
-    For a loss, blocks of text take the place of test sequences. Return None if no run has a value or a value is not
-    finite.
+    For a loss, blocks of text take the place of test sequences; overlapping windows count as independent, so the
+    interval of a window mean is too narrow. Return None if no run has a value or a value is not finite.
     """
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):

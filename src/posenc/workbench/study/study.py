@@ -82,7 +82,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     def _check_model(self, task: str) -> None:
         if self.width % (2 * self.heads):
             raise InvalidArgument(
-                f"width={self.width} must be a multiple of 2·heads={2 * self.heads}, as channels rotate in pairs"
+                f"width={self.width} must be a multiple of 2·heads={2 * self.heads}, as channels rotate in pairs; "
+                f"for heads={self.heads}, use width={math.ceil(self.width / self.heads / 2) * self.heads * 2}"
             )
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")

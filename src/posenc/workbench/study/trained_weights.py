@@ -33,8 +33,8 @@ def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> T
     """
     if plan.text_sha256 != text.sha256:
         raise StudyError(
-            f"{plan.name} of {str(study)!r} was not trained on the current content of {text.name!r}; restore "
-            "the text on which it was trained"
+            f"{plan.name} of {str(study)!r} was not trained on the current content of {text.name!r}; pass or "
+            "restore the text on which it was trained"
         )
     weights = load_weights(study, plan)
     vocabulary, outputs = len(weights["embedding.weight"]), len(weights["head.weight"])
