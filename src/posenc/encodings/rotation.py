@@ -137,7 +137,7 @@ class PlacedTables(Placed):
 
     def _fit(self, made: Any, positions: Positions) -> bool:
         """Return whether ``made`` is cos and sin for these positions, in a shape and dtype that kernels accept."""
-        cos, sin = made if isinstance(made, tuple | list) and len(made) == 2 else (None, None)
+        cos, sin = made if isinstance(made, (tuple, list)) and len(made) == 2 else (None, None)
         batch = positions.shape[-2] if positions.dim() == (2 if self.axes == 1 else 3) else 1
         return (
             isinstance(cos, Tensor)

@@ -101,7 +101,7 @@ def on_all_axes(x: Tensor, axes: str) -> Tensor:
 
 def check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device: torch.device) -> None:
     """Raise an error if a tensor of a mask does not fit these sizes and this device."""
-    pairs = zip(reversed(axes), reversed(x.shape), strict=False)
+    pairs = zip(axes[-x.dim() :], x.shape, strict=True)
     # A list instead of a generator: compilers mistrace ``any(… for …)`` here.
     if x.dim() > len(axes) or any([n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs]):  # noqa: C419
         full = [sizes[axis] for axis in axes]

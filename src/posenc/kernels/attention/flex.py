@@ -163,7 +163,9 @@ def as_tensor(number: float, device: torch.device) -> Tensor:
 
 def picked(x: Tensor, *index: Tensor) -> Tensor:
     """Return the value at these indices of the last axes, with index 0 on axes of size 1."""
-    return x[tuple([i if n > 1 else 0 for i, n in zip(index[-x.dim() :], x.shape, strict=True)])] if x.dim() else x
+    # i * 0, because torch 2.8 refuses a mixture of tensors and ints
+    at = tuple([i if n > 1 else i * 0 for i, n in zip(index[len(index) - x.dim() :], x.shape, strict=True)])
+    return x[at] if at else x
 
 
 def table_score_mod(
