@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from posenc.arguments import one_of
-from posenc.errors import InvalidArgument, MissingExtra
+from posenc.errors import InvalidArgument, MissingExtra, UnknownName
 from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text, line, steps
 from posenc.pictures.compose import compose
 from posenc.pictures.palette import LIGHT, Paper
@@ -216,7 +215,8 @@ class Drawing:
 
     def save(self, path: str | Path, width: str = "page") -> Path:
         """Save the view as a figure; the width is ``"page"`` or ``"column"``, and the suffix gives the format."""
-        one_of("width", width, ("page", "column"))
+        if width not in ("page", "column"):
+            raise UnknownName("width", width, ("page", "column"))
         return write(draw(self.view, column=width == "column"), path)
 
     def __repr__(self) -> str:
