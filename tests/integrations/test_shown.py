@@ -28,8 +28,8 @@ WHISPER = FAMILIES["whisper"].tables
         ),
         (
             "vit",
-            {"tower": Tower(sides=("hidden_size", "patch_size"))},
-            "columns=16.* a trained table of 16 rows",
+            {"kind": "learned", "length": "hidden_size"},
+            r"the encoding is learned\(num_positions=.* a trained table of 16 rows",
         ),
         (
             "whisper",

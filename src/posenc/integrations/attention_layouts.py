@@ -61,10 +61,10 @@ class Layout:
         return parts
 
 
-def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
+def _halves(form: str, pairing: str) -> Callable[[int], str]:
     """Return a function from head_dim to the string of an encoding in which each of two axes gets half of the
     pairs."""
-    return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base={base}{extra})"
+    return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base=10000)"
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
@@ -82,12 +82,9 @@ def _dinov3(D: int, parts: int) -> str:
     )
 
 
-def _eva(D: int, parts: int, trained: int = 16) -> str:
+def _eva(D: int, parts: int) -> str:
     """Return the string of EVA's encoding. Its coordinates span the trained 16 × 16 grid for any picture size."""
-    return (
-        f"rotary(axes=axial({D // 4}, {D // 4}, units=('{trained}/{parts}', '{trained}/{parts}')), "
-        "pairing=interleaved)"
-    )
+    return f"rotary(axes=axial({D // 4}, {D // 4}, units=('16/{parts}', '16/{parts}')), pairing=interleaved)"
 
 
 def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:

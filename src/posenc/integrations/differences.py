@@ -133,9 +133,12 @@ def differences(
                 (d.what, d.layer_type, d.ours, d.theirs) for d in result
             ]:
                 add(what, layer_type, values, text, _errors(what, first, second, reached))
-    counts = (len(ours.layer_types), len(theirs.layer_types))
     for what, phrase in TABLE.items():
-        values = counts if what == "layer_types" else (getattr(ours, what), getattr(theirs, what))
+        values = (
+            (len(ours.layer_types), len(theirs.layer_types))
+            if what == "layer_types"
+            else (getattr(ours, what), getattr(theirs, what))
+        )
         if phrase.differs and values[0] != values[1] and None not in values:
             add(what, None, values, phrase.differs)
     return result
@@ -189,12 +192,10 @@ def _frequencies(first: LayerTable, second: LayerTable) -> str:
         return ""
     if len(first.frequencies) != len(second.frequencies):
         return "" if _origin(first) == _origin(second) else "frequencies differ:"
-    pairs = list(zip(first.frequencies, second.frequencies, strict=True))
-    off = [(one, other) for one, other in pairs if not math.isclose(one, other, rel_tol=CLOSE)]
-    if not off:
-        return ""
-    most = max(max(one, other) / min(one, other) if min(one, other) else math.inf for one, other in off)
-    return f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {most:.4g}:"
+    pairs = [sorted(pair) for pair in zip(first.frequencies, second.frequencies, strict=True)]
+    off = [more / less if less else math.inf for less, more in pairs if not math.isclose(less, more, rel_tol=CLOSE)]
+    most = max(off, default=1.0)
+    return f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {most:.4g}:" if off else ""
 
 
 def _origin(layer: LayerTable) -> str:
@@ -210,8 +211,11 @@ def _turn(first: LayerTable, second: LayerTable) -> bool:
 
 def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
     """Return the errors that arise if the second layer's value replaces only this field of the first layer."""
-    several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
-    if what not in TURNING or several or not _turn(first, second):
+    if (
+        what not in TURNING
+        or not _turn(first, second)
+        or (what == "frequencies" and len(first.frequencies) != len(second.frequencies))
+    ):
         return ()
     first = replace(first, pairing=first.pairing or second.pairing)  # if one pairing is unknown, use the other
     second = replace(first, **{name: getattr(second, name) or getattr(first, name) for name in TURNING[what]})

@@ -58,12 +58,12 @@ def is_stated(text: str) -> bool:
 
 def _declared(layer: LayerTable) -> dict[str, Any]:
     """Return the fields of a layer as integers and strings."""
-    values = {
-        field.name: getattr(layer, field.name)
-        for field in fields(layer)
-        if field.name not in (*IN_WORDS, "frequencies") and getattr(layer, field.name) != field.default
-    }
     return {
-        **{name: round(value * GRAIN) if type(value) is float else value for name, value in values.items()},
+        **{
+            field.name: round(value * GRAIN) if type(value) is float else value
+            for field in fields(layer)
+            if field.name not in (*IN_WORDS, "frequencies")
+            if (value := getattr(layer, field.name)) != field.default
+        },
         "turns": [round(theta / (2 * math.pi) * GRAIN) for theta in layer.frequencies],
     }

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -57,9 +58,8 @@ class Inspection:
 
     def text(self) -> str:
         """Return the inspection as text for the terminal."""
-        facts = "\n".join(f"  {fact}" for fact in self.facts)
-        risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
-        return f"{self.answer}\n{facts}\nRisks:\n{risks}"
+        facts = (f"  {fact}" for fact in self.facts)
+        return "\n".join([self.answer, *facts, "Risks:", *(f"  - {risk}" for risk in self.risks or ["none found"])])
 
 
 def inspect(config: object, *, base: float | None = None, as_type: str | None = None) -> Inspection:
@@ -95,13 +95,14 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         ),
         *positions.known_issues,
     ]
-    shipped = {recipe.get("scaling") for recipe in rotary.values() if _shipped(recipe.get("scaling"), positions)}
+    scalings = {recipe.get("scaling") for recipe in rotary.values()}
     facts = [
         *sentences(table),
         *(
             f"Some Llama models since 3.1 are released with factor {count(scaling.factor)} and inputs of up to "
             f"{count(positions.max_length)} tokens."
-            for scaling in shipped
+            for scaling in scalings
+            if _shipped(scaling, positions)
         ),
     ]
     return Inspection(_answer(positions, table), tuple(facts), tuple(risks), positions, table)
@@ -134,11 +135,9 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
 
 def _reads(config: object, as_type: str | None) -> bool:
     """Return whether the config can be read without a base."""
-    try:
-        read(config, as_type=as_type)
-    except InvalidArgument:
-        return False
-    return True
+    with suppress(InvalidArgument):
+        return bool(read(config, as_type=as_type))
+    return False
 
 
 def _answer(positions: ModelPositions, table: PositionTable) -> str:

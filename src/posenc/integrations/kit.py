@@ -23,8 +23,6 @@ from posenc.integrations.differences import CLOSE
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.vectors import rotated_room
 
-TEST = Path(__file__).with_name("kit_test.py")
-"""The path of the test file, which needs pytest."""
 LAST, HEADS = 2**31 - 1, 3
 ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 """The relative error of one rounding to each type, or 0 for float32, whose error is part of the angle's
@@ -66,7 +64,7 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
             }
             arrays |= {f"{name}/{case}/{dtype}/{key}": array.numpy() for key, array in numbers.items()}
     np.savez_compressed(folder / "kit.npz", **arrays)
-    shutil.copy(TEST, folder / "test_rotation.py")
+    shutil.copy(Path(__file__).with_name("kit_test.py"), folder / "test_rotation.py")
     return folder
 
 

@@ -185,11 +185,10 @@ def of(
         ),
         default=longest,
     )
-    windows = dict(zip(types, positions.windows, strict=True))
-    kinds = dict(zip(types, positions.layer_types, strict=True))
+    each = dict.fromkeys(zip(types, positions.layer_types, positions.windows, strict=True))
     return PositionTable(
         model_type=positions.model_type,
-        layers={name: _layer(positions, kind, windows[name], longest) for name, kind in kinds.items()},
+        layers={name: _layer(positions, kind, window, longest) for name, kind, window in each},
         layer_types=types,
         pretrained_length=positions.original_length,
         tuned_length=positions.tuned_length,

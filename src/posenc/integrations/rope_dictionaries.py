@@ -67,13 +67,18 @@ def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPosit
     if (axes := family.axes) is None:
         return positions
     layout = axes.map if axes.map == "first_last" else "strided" if entry.get("mrope_interleaved") else "chunked"
-    several = kind_of(entry) in ("default", "mrope", "yarn")
-    served = MAPS[layout](*(entry.get("mrope_section") or axes.sections)) if several else None
-    recipes = {
-        name: recipe.with_(axes=served) if recipe.get("axes") else recipe
-        for name, recipe in positions.recipes.items()
-    }
-    return replace(positions, recipes=recipes)
+    served = (
+        MAPS[layout](*(entry.get("mrope_section") or axes.sections))
+        if kind_of(entry) in ("default", "mrope", "yarn")
+        else None
+    )
+    return replace(
+        positions,
+        recipes={
+            name: recipe.with_(axes=served) if recipe.get("axes") else recipe
+            for name, recipe in positions.recipes.items()
+        },
+    )
 
 
 def with_stated_share(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
@@ -81,11 +86,15 @@ def with_stated_share(positions: ModelPositions, entry: Mapping[str, Any]) -> Mo
     share = entry.get("partial_rotary_factor")
     if share is None or positions.model_type not in SKIPS_SHARE or kind_of(entry) == "proportional":
         return positions
-    recipes = {
-        name: recipe.with_(rotary_dim=int(recipe.get("head_dim") * share)) if recipe.name == "rotary" else recipe
-        for name, recipe in positions.recipes.items()
-    }
-    return replace(positions, recipes=recipes)
+    return replace(
+        positions,
+        recipes={
+            name: recipe.with_(rotary_dim=int(recipe.get("head_dim") * share))
+            if recipe.name == "rotary"
+            else recipe
+            for name, recipe in positions.recipes.items()
+        },
+    )
 
 
 def family_of(config: Mapping[str, Any]) -> Family | None:

@@ -84,21 +84,25 @@ def serving(
         wanted = positions if scaling is None else positions.with_scaling(scaling)
         if module is llama_cpp:
             return answer | _llama_server(path, fields, wanted, longest, scaling is not None)
-        stated = (scaling, max_length) != (None, None)
-        return answer | _from_config(module, version, path, wanted, longest, stated)
+        return answer | _from_config(
+            module, version, path, wanted, longest, stated=(scaling, max_length) != (None, None)
+        )
     except InvalidArgument as error:
         return answer | {"notes": [f"{REFUSED}{error}"]}
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
     """Return a result of ``serving`` as text for the terminal."""
-    files = [f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()]
-    lines = [*([answer["command"]] if answer["command"] else []), *files, *(f"note: {n}" for n in answer["notes"])]
+    lines = [
+        *([answer["command"]] if answer["command"] else []),
+        *(f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()),
+        *(f"note: {note}" for note in answer["notes"]),
+    ]
     return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["use the config unchanged"])])
 
 
 def _from_config(
-    module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
+    module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, *, stated: bool
 ) -> dict[str, Any]:
     """Return the result for a program that reads config.json.
 
@@ -156,8 +160,11 @@ def _llama_server(
         words += llama_cpp.flags(wanted, fields) if scaled else []
     except InvalidArgument as error:
         new = llama_cpp.write(wanted, architecture=architecture, max_length=longest)
-        lists = {name: tensor.tolist() for name, tensor in new.tensors.items()}
-        values = {**dict.fromkeys(fields.tensors), **new.values, **lists}
+        values = {
+            **dict.fromkeys(fields.tensors),
+            **new.values,
+            **{name: tensor.tolist() for name, tensor in new.tensors.items()},
+        }
         return {"command": " ".join(words), "files": {file: values}, "notes": [str(error)]}
     if fields.values[context] != longest:  # llama-server truncates longer requests
         words += ["--override-kv", f"{context}=int:{longest}"]

@@ -136,24 +136,25 @@ def vectors(
             arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
     if not arrays:
         raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, which vectors need")
-    header = {
-        "format": FORMAT,
-        "model_type": positions.model_type,
-        "phases": phases,
-        **{key: getattr(table, key) for key in ("pretrained_length", "tuned_length", "admitted_length")},
-        "total_length": length,
-        "layer_types": list(table.layer_types),
-        "layers": layers,
-        **({"source": dict(source)} if source else {}),
-    }
-    return Vectors(header, arrays)
+    return Vectors(
+        {
+            "format": FORMAT,
+            "model_type": positions.model_type,
+            "phases": phases,
+            **{key: getattr(table, key) for key in ("pretrained_length", "tuned_length", "admitted_length")},
+            "total_length": length,
+            "layer_types": list(table.layer_types),
+            "layers": layers,
+            **({"source": dict(source)} if source else {}),
+        },
+        arrays,
+    )
 
 
 def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
     """Return all arrays of a layer type."""
     rotary = cast(Rotary, build(recipe, ModelShape()))
-    flat = where if rotary.axes > 1 else where[0]
-    cos, sin = rotary.tables(flat)
+    cos, sin = rotary.tables(where if rotary.axes > 1 else where[0])
     query = (2**0.5 * torch.sin(torch.arange(1, rotary.head_dim + 1, dtype=torch.float64) ** 2)).float()
     spectrum = rotary.clock.frequencies
     theta = spectrum.float32 if recipe.get("phases") == "float32" else [float(one) for one in spectrum.exact]
@@ -186,8 +187,11 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     table = CLOSE * (1 + angles) * arrays["cos"].double().hypot(arrays["sin"].double())
     relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
     query = arrays["query"].double().expand(len(table), -1)
-    rotated = rotated_room(query, table, recipe.get("pairing"))
-    return {**relative, **_layouts(table, table), "rotated": rotated}
+    return {
+        **relative,
+        **_layouts(table, table),
+        "rotated": rotated_room(query, table, recipe.get("pairing")),
+    }
 
 
 def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
@@ -250,14 +254,16 @@ def _check(
     """Check that a port's arrays for one layer type are within the tolerances."""
     room = _room(recipe, ours)
     for key, array in theirs.items():
-        shapes = tuple(array.shape), tuple(ours[key].shape)
-        assert shapes[0] == shapes[1], f"{name}.{key} has shape {shapes[0]}, but the file has {shapes[1]}"
+        assert array.shape == ours[key].shape, (
+            f"{name}.{key} has shape {tuple(array.shape)}, but the file has {tuple(ours[key].shape)}"
+        )
     for key, array in theirs.items():
         apart = (array - ours[key].double()).abs()
         if not bool((apart <= room[key]).all()):
             place = f" at position {ours['positions'][0, apart.amax(1).argmax()]}" if apart.ndim == 2 else ""
-            cause = _cause(recipe, theirs, ours, ladders)
-            raise AssertionError(f"{name}.{key} is off by {float(apart.max()):.3g}{place}: {cause}")
+            raise AssertionError(
+                f"{name}.{key} is off by {float(apart.max()):.3g}{place}: {_cause(recipe, theirs, ours, ladders)}"
+            )
 
 
 def _cause(

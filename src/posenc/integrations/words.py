@@ -38,10 +38,6 @@ def sentences(table: PositionTable) -> list[str]:
         name: [phrase.inspect(layer, table) for field, phrase in PHRASES.items() if getattr(layer, field)]
         for name, layer in ((name, within(table.admitted_length, layer)) for name, layer in table.layers.items())
     }
-    lines = [
-        f"{_label(name, table.layer_types.count(name))}{''.join(text for text in words if not text[:1].isupper())}."
-        for name, words in phrases.items()
-    ]
     several = len({_type(name) for name, layer in table.layers.items() if layer.frequencies}) > 1
     facts = [
         f"{_type(name)}: {text}" if several else text
@@ -49,7 +45,15 @@ def sentences(table: PositionTable) -> list[str]:
         for text in words
         if text[:1].isupper()
     ]
-    return [*lines, *filter(None, (phrase.inspect(table) for phrase in TABLE.values())), *dict.fromkeys(facts)]
+    return [
+        *(
+            f"{_label(name, table.layer_types.count(name))}"
+            f"{''.join(text for text in words if not text[:1].isupper())}."
+            for name, words in phrases.items()
+        ),
+        *filter(None, (phrase.inspect(table) for phrase in TABLE.values())),
+        *dict.fromkeys(facts),
+    ]
 
 
 def count(value: float) -> str:
@@ -195,8 +199,11 @@ def _softmax_factor(layer: LayerTable, table: PositionTable) -> str:
     factor, channels = layer.softmax_factor, layer.query_dim or layer.head_dim
     scale = f", which makes it {factor / math.sqrt(channels):.4g}" if channels else ""
     origin = f" ({layer.softmax_origin})" if layer.softmax_origin else ""
-    sentence = f"The softmax scale 1/√{channels or 'D'} is multiplied by {factor:.4g}{scale}{origin}."
-    return sentence if factor != 1 else ""
+    return (
+        f"The softmax scale 1/√{channels or 'D'} is multiplied by {factor:.4g}{scale}{origin}."
+        if factor != 1
+        else ""
+    )
 
 
 PHRASES: Mapping[str, Phrase] = {

@@ -64,8 +64,10 @@ def by_rule(model_type: str) -> Family:
         raise NotByRule(
             model_type, f"the pairing in its model file is {' and '.join(sorted(pairings)) or 'unknown'}"
         )
-    shares = SHARE in (getattr(config, "rope_parameters", None) or {})
-    return Family(pairing=cast(Pairing, pairings.pop()), partial=SHARE if shares else None, by_rule=True)
+    return Family(
+        pairing=cast(Pairing, pairings.pop()),
+        partial=SHARE if SHARE in (getattr(config, "rope_parameters", None) or {}) else None,
+    )
 
 
 def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
@@ -135,8 +137,8 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     width = 2 * len(_of_type(module, types[0])[0])
     x, at = torch.eye(width)[None, None], torch.ones(1, width, dtype=torch.int64)
     cos_sin = module(x, at, **({"layer_type": types[0]} if types[0] else {}))
-    functions = [function for name, function in _file(config).items() if name.startswith("apply_rotary")]
     kinds, pairings = {1: "interleaved", width // 2: "half"}, set()
+    functions = [function for name, function in _file(config).items() if name.startswith("apply_rotary")]
     for function in functions:
         if "k" not in inspect.signature(function).parameters:
             raise NotByRule(config.model_type, "the model file rotates queries and keys separately")

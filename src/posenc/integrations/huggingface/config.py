@@ -16,14 +16,7 @@ from posenc.integrations.huggingface.families import ALIASES, FAMILIES
 from posenc.integrations.huggingface.keys import check_outer
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.policies import (
-    Recipes,
-    by_layer,
-    query_dim,
-    scales,
-    stated_types,
-    windows,
-)
+from posenc.integrations.huggingface.policies import by_layer, query_dim, scales, stated_types, windows
 from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.schema import RECURRENT
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
@@ -54,7 +47,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     except RefusedByClass as refusal:
         _positions(Reader(part, base, as_type, refusal.kind), path)  # a rule here may name the key and the fix
         raise
-    if reader.family.by_rule:
+    if reader.model_type not in FAMILIES:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
     return positions
 
@@ -121,7 +114,8 @@ def contents(path: Path) -> Any:
 
 def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
     """Return the position settings of the language model's part of a config, which is under ``path``."""
-    recipes, types = _recipes(reader)
+    rotating = laid_out if reader.family.tower.layout else alibi if reader.get("alibi") else by_layer
+    recipes, types = BY_KIND.get(reader.family.kind, rotating)(reader)
     kinds = zip(types, stated_types(reader) or types, strict=False)
     if any(recipes[name] == NOPE and kind not in RECURRENT for name, kind in kinds) and reader.scale_of_scores:
         reader.assumed.append(
@@ -137,8 +131,8 @@ def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
         window_after=after,
         query_dim=query_dim(reader),
         chunk=reader.get("attention_chunk_size"),
-        scales=scales(reader, recipes, reader.rope_parameters()),
-        original_length=next((n for n in originals if n), reader.length),
+        scales=scales(reader, recipes),
+        original_length=next(filter(None, originals), reader.length),
         max_length=reader.length,
         assumed=tuple(dict.fromkeys(reader.assumed)),
         layout=reader.family.tower.layout,
@@ -146,14 +140,3 @@ def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
         source=reader.stated,
         path=path,
     )
-
-
-def _recipes(reader: Reader) -> Recipes:
-    """Return one recipe per layer type, and the type of every layer."""
-    if reader.family.kind in BY_KIND:
-        return BY_KIND[reader.family.kind](reader)
-    if reader.family.tower.layout:
-        return laid_out(reader, reader.rope_parameters())
-    if reader.get("alibi"):
-        return alibi(reader)
-    return by_layer(reader, reader.rope_parameters())

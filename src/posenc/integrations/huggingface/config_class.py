@@ -28,8 +28,11 @@ def untried() -> str:
     installed, tried = (
         tuple(int(part) for part in re.findall(r"\d+", text)[:2]) for text in (class_version(), TRIED)
     )
-    sentence = f"transformers {class_version()} is newer than {TRIED}, the last tested version; measure the model"
-    return sentence if installed > tried else ""
+    return (
+        f"transformers {class_version()} is newer than {TRIED}, the last tested version; measure the model"
+        if installed > tried
+        else ""
+    )
 
 
 class RefusedByClass(InvalidArgument):

@@ -47,7 +47,7 @@ class ConfigValues:
             entry for entry in (stated, self.stated_rope, *self.stated_rope.values()) if isinstance(entry, Mapping)
         ]
         self.assumed: list[str] = []
-        if self.family.by_rule:
+        if self.model_type not in FAMILIES:
             self.assumed.append(
                 "read by Llama's rule (every attention layer rotates, a window counts tokens back), not measured "
                 f"in transformers {class_version()}; run posenc inspect PATH --measure"
@@ -67,14 +67,17 @@ class ConfigValues:
         if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
         check_made(self.stated, self.names, stated.get("rope_parameters") or {})
-        standard = {name: stated[key] for name, key in self.names.items() if key in stated}
         computed = (  # a class that refuses the config still has defaults for what is not stated
             {name: value for name, value in self.fields.items() if value is not MISSING}
             if self.refused
             else {"layer_types": getattr(made, "layer_types", None)}
         )
-        # attn_config is MPT's
-        self.config = {**(stated.get("attn_config") or {}), **computed, **stated, **standard}
+        self.config = {
+            **(stated.get("attn_config") or {}),  # MPT's
+            **computed,
+            **stated,
+            **{name: stated[key] for name, key in self.names.items() if key in stated},
+        }
 
     @property
     def refused(self) -> bool:

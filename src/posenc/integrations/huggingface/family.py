@@ -124,14 +124,13 @@ class Tower:
     Args:
         layout: which pairs rotate by the row of a patch and which by its column, as a name in
             ``posenc.integrations.attention_layouts``; None if the tower does not rotate queries and keys.
-        sides: the keys of the image size and the patch size.
         table: for a tower that rotates queries and keys, and also adds a table of position embeddings: the config
             keys of the height and width of the table's grid, or, for a square grid, one key that gives the number
-            of embeddings. If the keys are those in ``sides``, the table has one embedding per patch of the image.
+            of embeddings. If the keys are ``image_size`` and ``patch_size``, the table has one embedding per patch
+            of the image.
     """
 
     layout: str | None = None
-    sides: tuple[str, ...] = ("image_size", "patch_size")
     table: tuple[str, ...] = ()
 
 
@@ -176,7 +175,6 @@ class Family:
         tower: positions in an image.
         wrong_up_to_version: the newest version of transformers known not to follow the config.
         extra: other position keys that the config class accepts and drops, or that the code reads.
-        by_rule: whether Llama's rule is used because the type has no entry in families.toml.
     """
 
     kind: Kind = "rotary"
@@ -214,12 +212,6 @@ class Family:
     tower: Tower = Tower()
     wrong_up_to_version: str | None = None
     extra: tuple[str, ...] = ()
-    by_rule: bool = False
-
-    @property
-    def sees(self) -> bool:
-        """Whether the family encodes positions in an image."""
-        return self.tower.layout is not None or self.kind == "learned-grid"
 
     @property
     def keys(self) -> frozenset[str]:

@@ -33,6 +33,15 @@ ELSEWHERE = {
 """For names that other families use, the usual name of the key. A config may contain such a name if it also has the
 usual name with an equal value.
 """
+UNSUPPORTED = {
+    "rotary_value": "also rotates values, which posenc does not compute; use transformers' own model",
+    "dual_chunk_attention_config": (
+        "requests Dual Chunk Attention (used to serve Qwen2.5-1M), which transformers does not compute; remove the "
+        "key, and beyond the trained length use posenc.remap.DCA(rotary, chunk=chunk_size - local_size, "
+        "local=local_size)"
+    ),
+}
+"""Keys for which there is no encoding here, with what they request and the fix."""
 OUTSIDE = {
     "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
     **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), ("position_id_per_seconds",)),
@@ -96,9 +105,9 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}
-    rotates = nested.get("rope")  # later MPT configs list settings of rotation even if it is off
-    inner = [(key, value) for key, value in nested.items() if rotates or not str(key).startswith("rope")]
-    for key, value in [*config.items(), *inner]:
+    if not nested.get("rope"):  # later MPT configs list settings of rotation even if it is off
+        nested = {key: value for key, value in nested.items() if not str(key).startswith("rope")}
+    for key, value in [*config.items(), *nested.items()]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")
         if key in known and key in KEYS and value is not None and key not in family.ignored:
@@ -114,16 +123,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
                     if config.get(meant) is not None
                     else f"{key}={value!r} must be named {meant!r} in model_type {model_type!r}; rename it"
                 )
-        elif key == "rotary_value":
-            raise InvalidArgument(
-                f"{key}={value!r} also rotates values, which posenc does not compute; use transformers' own model"
-            )
-        elif key == "dual_chunk_attention_config":
-            raise InvalidArgument(
-                f"{key}={value!r} requests Dual Chunk Attention (used to serve Qwen2.5-1M), which transformers "
-                "does not compute; remove the key, and beyond the trained length use "
-                "posenc.remap.DCA(rotary, chunk=chunk_size - local_size, local=local_size)"
-            )
+        elif key in UNSUPPORTED:
+            raise InvalidArgument(f"{key}={value!r} {UNSUPPORTED[key]}")
         elif key in KEYS or ABOUT.search(plain(key)) or near_miss(key, known):
             if key in BESIDE and "rope_parameters" in known:
                 raise InvalidArgument(

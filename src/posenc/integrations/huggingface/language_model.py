@@ -40,5 +40,5 @@ def cached(output: Any) -> dict[str, Any]:
 
 def language(model: Any) -> dict[str, nn.Module]:
     """Return the modules of the language model by name. A model without towers is itself the language model."""
-    is_whole = text_config(model.config) is model.config
-    return dict((model if is_whole else model.get_decoder()).named_modules())
+    tower = model if text_config(model.config) is model.config else model.get_decoder()
+    return dict(tower.named_modules())

@@ -173,9 +173,12 @@ class Pretrained:
     ) -> Float[Tensor, "B T V"]:
         """Return logits with gradients, in one pass, at consecutive positions or at the given positions."""
         rows = rows.to(self.model.device)
-        given: dict[str, Tensor] = {}
-        if positions is not None:  # without a mask, transformers takes a gap in positions for the start of a text
-            given = {"position_ids": positions.to(rows.device)[None], "attention_mask": torch.ones_like(rows)}
+        # without a mask, transformers takes a gap in positions for the start of a text
+        given = (
+            {}
+            if positions is None
+            else {"position_ids": positions.to(rows.device)[None], "attention_mask": torch.ones_like(rows)}
+        )
         return self.model(rows, use_cache=False, **given).logits.float()
 
     def copied(self, identity: str) -> "Pretrained":

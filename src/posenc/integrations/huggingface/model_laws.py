@@ -120,9 +120,10 @@ def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
 def _caches_nothing(model: LoadedModel) -> str:
     if "use_cache" not in model.takes or not model.causal:
         return "it cannot read a text in chunks"
-    caches = cached(model.output(model.ids.draw(1, NEW), use_cache=True))
     return (
-        "" if caches else NotAsked("its output has no transformers cache to pass back, although it has use_cache")
+        ""
+        if cached(model.output(model.ids.draw(1, NEW), use_cache=True))
+        else NotAsked("its output has no transformers cache to pass back, although it has use_cache")
     )
 
 
@@ -140,11 +141,7 @@ def reads_chunks_as_the_whole(model: LoadedModel) -> None:
     model.same(torch.cat(answers, 1), model.answers(ids), "read in chunks")
 
 
-def _generates_nothing(model: LoadedModel) -> str:
-    return _caches_nothing(model) or ("" if model.model.can_generate() else "it does not generate")
-
-
-@law(_generates_nothing)
+@law(lambda model: _caches_nothing(model) or ("" if model.model.can_generate() else "it does not generate"))
 def generates_as_without_a_cache(model: LoadedModel) -> None:
     """A padded batch with a cache generates tokens with the same logits as each text alone without a cache.
 
@@ -152,8 +149,16 @@ def generates_as_without_a_cache(model: LoadedModel) -> None:
     tokens from this mask.
     """
     ids, mask = model.batch
-    how = {"max_new_tokens": NEW, "do_sample": False, "num_beams": 1, "pad_token_id": int(ids[1, 0])}
-    output = model.model.generate(ids, attention_mask=mask, output_logits=True, return_dict_in_generate=True, **how)
+    output = model.model.generate(
+        ids,
+        attention_mask=mask,
+        max_new_tokens=NEW,
+        do_sample=False,
+        num_beams=1,
+        pad_token_id=int(ids[1, 0]),
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
     for row, text, shown in zip(torch.stack(output.logits, 1), output.sequences, mask.bool(), strict=True):
         alone = torch.cat((text[: len(shown)][shown], text[len(shown) :]))[None, :-1]
         what = f"generated after a text of {int(shown.sum())} tokens in {len(shown)} columns"
@@ -161,10 +166,9 @@ def generates_as_without_a_cache(model: LoadedModel) -> None:
 
 
 def _packs_nothing(model: LoadedModel) -> str:
-    masks = any(
+    if not (model.causal and model.ids.takes_positions) or not any(
         hasattr(sys.modules[type(module).__module__], "create_causal_mask") for module in model.model.modules()
-    )
-    if not (model.causal and model.ids.takes_positions and masks):
+    ):
         return "its masks do not depend on position ids; pack with an explicit mask"
     return "" if model.packed else NotAsked("packed=False")
 
@@ -184,11 +188,7 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
     model.same(packed, torch.cat([model.answers(text) for text in texts], 1), "packed")
 
 
-def _has_one_axis(model: LoadedModel) -> str:
-    return "" if model.axes > 1 and model.causal else "its positions have one axis"
-
-
-@law(_has_one_axis)
+@law(lambda model: "" if model.axes > 1 and model.causal else "its positions have one axis")
 def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
     """If one axis of position ids is constant over a picture, later tokens still see the tokens before the picture.
 
@@ -197,8 +197,10 @@ def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
     ids = model.ids.draw(1, LENGTH)
     at = torch.arange(LENGTH, device=ids.device).repeat(model.axes, 1, 1)
     at[0, :, NEW : LENGTH - NEW] = NEW
-    both = [torch.cat((first, ids[:, 1:]), 1) for first in (ids[:, :1], ids[:, :1] % 4 + 4)]
-    first, second = (model.answers(row, position_ids=at)[0] for row in both)
+    first, second = (
+        model.answers(torch.cat((start, ids[:, 1:]), 1), position_ids=at)[0]
+        for start in (ids[:, :1], ids[:, :1] % 4 + 4)
+    )
     owed(not bool((first == second).all(-1).any()), "some tokens do not see the first one")
 
 
@@ -225,29 +227,28 @@ def _whose(model: LoadedModel) -> str:
     """Say whether a new model built from the same config also differs from posenc's reading of the config."""
     try:
         anew = measure(model.config)
-        agree = not differences(anew, read(anew.config))
+        differs = differences(anew, read(anew.config))
     except InvalidArgument as error:
         return f"a new model built from its config could not be measured: {error}"
-    if agree:
-        return "only this model: a new one built from its config agrees with the reading"
-    return "a new model built from its config differs from the reading too"
-
-
-def _stands_nowhere(model: LoadedModel) -> str:
-    return "" if model.ids.takes_positions and _moves(model, 3) else "position ids do not change its outputs"
+    return (
+        "a new model built from its config differs from the reading too"
+        if differs
+        else "only this model: a new one built from its config agrees with the reading"
+    )
 
 
 def _moves(model: LoadedModel, length: int) -> bool:
     """Return whether three tokens at the last positions give other outputs with reversed position ids."""
     ids = model.ids.draw(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
-    both = [
-        model.answers(ids, position_ids=order, attention_mask=torch.ones_like(ids)) for order in (at, at.flip(1))
-    ]
-    return not torch.equal(*both)
+    return not torch.equal(
+        *(model.answers(ids, position_ids=order, attention_mask=torch.ones_like(ids)) for order in (at, at.flip(1)))
+    )
 
 
-@law(_stands_nowhere)
+@law(
+    lambda model: "" if model.ids.takes_positions and _moves(model, 3) else "position ids do not change its outputs"
+)
 def reaches_the_length_of_its_config(model: LoadedModel) -> None:
     """The model runs at positions up to max_position_embeddings, and distinguishes them.
 

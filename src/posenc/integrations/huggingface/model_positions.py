@@ -112,38 +112,43 @@ class ModelPositions:
     def known_issues(self) -> tuple[str, ...]:
         """Known problems with this positional encoding in transformers."""
         family = FAMILIES[self.model_type]
-        issues = [
-            "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
-            "transformers' slope·key form loses the bias of near keys at a few thousand positions"
-            for recipe in self.recipes.values()
-            if recipe.name == "alibi"
-        ]
-        if family.divides_alibi and not self.rotary_recipes:
-            issues.append(
-                "eager attention of transformers 5 adds this bias twice; load the model with "
-                "attn_implementation='sdpa'"
-            )
-        if family.norm_after_rotation and self.source.get(family.norm_after_rotation, True):
-            rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
-            issues += [
+        normalises = family.norm_after_rotation and self.source.get(family.norm_after_rotation, True)
+        rotary = (
+            build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values() if normalises
+        )
+        factors = {encoding.attention_factor for encoding in rotary if isinstance(encoding, Rotary)} - {1.0}
+        return (
+            *(
+                "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
+                "transformers' slope·key form loses the bias of near keys at a few thousand positions"
+                for recipe in self.recipes.values()
+                if recipe.name == "alibi"
+            ),
+            *(
+                [
+                    "eager attention of transformers 5 adds this bias twice; load the model with "
+                    "attn_implementation='sdpa'"
+                ]
+                if family.divides_alibi and not self.rotary_recipes
+                else []
+            ),
+            *(
                 "its code normalises queries and keys after they rotate, which cancels the attention factor of "
                 f"{factor:.6g}"
-                for factor in sorted(
-                    {encoding.attention_factor for encoding in rotary if isinstance(encoding, Rotary)} - {1.0}
-                )
-            ]
-        if family.rotates.by == "compression":
-            issues += [
+                for factor in sorted(factors)
+            ),
+            *(
                 "DeepSeek-V4's released code applies no attention factor, but transformers applies "
                 f"{recipe.get('scaling').scale:.4g} with this config; set attention_factor = 1"
                 for recipe in self.rotary_recipes.values()
-                if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
-            ]
-        if family.wrong_up_to_version:
-            issues.append(
-                f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"
-            )
-        return tuple(issues)
+                if family.rotates.by == "compression" and getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
+            ),
+            *(
+                [f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"]
+                if family.wrong_up_to_version
+                else []
+            ),
+        )
 
     @property
     def alike(self) -> bool:
@@ -165,12 +170,14 @@ class ModelPositions:
         """The rotary layer types that a longer context affects: types without a window, or else all types."""
         if not self.rotary_recipes:
             raise InvalidArgument(f"model_type {self.model_type!r} has no rotary layers to rescale")
-        near = {
-            name
-            for name in self.rotary_recipes
-            if name in (NEAR, "main") or (name != "compress" and all(self.windows_of(name)))
-        }
-        return stretched(tuple(self.rotary_recipes), near)
+        return stretched(
+            tuple(self.rotary_recipes),
+            windowed={
+                name
+                for name in self.rotary_recipes
+                if name in (NEAR, "main") or (name != "compress" and all(self.windows_of(name)))
+            },
+        )
 
     @property
     def rotary(self) -> Recipe:
@@ -209,9 +216,12 @@ class ModelPositions:
             total_length: the length of prompt and answer together, if a scaling depends on the length.
             phases: ``"float32"`` for the angles that transformers computes.
         """
-        recipes = {name: recipe.with_(phases=phases) for name, recipe in self.rotary_recipes.items()}
         return {
-            name: build(recipes.get(name, recipe), ModelShape(), total_length=total_length)
+            name: build(
+                recipe.with_(phases=phases) if name in self.rotary_recipes else recipe,
+                ModelShape(),
+                total_length=total_length,
+            )
             for name, recipe in self.recipes.items()
         }
 
@@ -223,14 +233,15 @@ class ModelPositions:
         if len(encodings) == 1 and not any(self.windows) and not self.chunk:
             return next(iter(encodings.values()))
         types = self.types_by_window
-        by_type = {name: encodings[kind] for name, kind in zip(types, self.layer_types, strict=True)}
-        windows = {name: window for name, window in zip(types, self.windows, strict=True) if window}
-        rotating = {name for name, kind in zip(types, self.layer_types, strict=True) if kind in self.rotary_recipes}
+        kinds = dict(zip(types, self.layer_types, strict=True))
+        by_type = {name: encodings[kind] for name, kind in kinds.items()}
         return Layers(
             by_type,
             types,
-            windows=windows,
-            chunks=dict.fromkeys(rotating, self.chunk) if self.chunk else None,
+            windows={name: window for name, window in zip(types, self.windows, strict=True) if window},
+            chunks={name: self.chunk for name in kinds if kinds[name] in self.rotary_recipes}
+            if self.chunk
+            else None,
             layers=len(types) if any(encoding.per_layer for encoding in by_type.values()) else None,
         )
 

@@ -7,7 +7,6 @@ attention interface of transformers.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -101,9 +100,8 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
 def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
     if not encoding.acts_on:
         return
-    rotates = isinstance(encoding, Rotation) or encoding.remapped
-    rotary_dim = getattr(encoding, "rotary_dim", None) if rotates else None
-    if rotary_dim is None:
+    rotary_dim = getattr(encoding, "rotary_dim", None)
+    if rotary_dim is None or not (isinstance(encoding, Rotation) or encoding.remapped):
         raise InvalidArgument(f"encoding is {encoding.name}, but this model rotates q and k; pass Rotary or NoPE")
     if encoding.pairing != recipe.get("pairing"):
         raise InvalidArgument(
@@ -139,27 +137,31 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 def _answering(
     module: Any, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
 ) -> Callable[..., Any]:
-    """Return a ``forward`` that returns our angles in the layout of the rotary module. With remapped positions, it
-    also passes the position ids of each forward pass to every object in ``hears``.
+    """Return a ``forward`` that returns our angles in the layout of the rotary module, or the module's own if no
+    layer uses the module. With remapped positions, it also passes the position ids of each forward pass to every
+    object in ``hears``.
     """
     ours = encodings
     if FAMILIES[positions.model_type].rotates.by == "bases":  # one module per base, each with its own config
-        base = module.config.rope_parameters["rope_theta"]
         ours = {
-            name: encoding for name, encoding in encodings.items() if positions.recipes[name].get("base") == base
+            name: encoding
+            for name, encoding in encodings.items()
+            if positions.recipes[name].get("base") == module.config.rope_parameters["rope_theta"]
         }
     if "unscaled" in positions.recipes:  # one module per scaling
-        plain = getattr(module, "rope_type", None) == "default"
-        ours = {name: encoding for name, encoding in encodings.items() if (name == "unscaled") == plain}
+        ours = {
+            name: encoding
+            for name, encoding in encodings.items()
+            if (name == "unscaled") == (getattr(module, "rope_type", None) == "default")
+        }
+    if not ours:
+        return module.forward
     lay_out = {name: _laid_out(module, positions, name) for name in ours}
-    forward_before = module.forward
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         for stack in hears:
             stack.stand(position_ids)
-        name = layer_type if layer_type in ours else next(iter(ours), None)
-        if name is None:  # no layer has this base
-            return forward_before(x, position_ids=position_ids)
+        name = layer_type if layer_type in ours else next(iter(ours))
         return lay_out[name](ours[name], position_ids, x.dtype)
 
     return forward
@@ -173,8 +175,8 @@ def _laid_out(
     device = next(module.buffers(), torch.empty(0)).device
     pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
-    ask = partial(type(module).forward, module, torch.zeros(1, 1, 1, device=device), **kind)
-    lay = _layout(ask(position_ids=torch.arange(2, device=device)[None]), pairs)
+    at = torch.arange(2, device=device)[None]
+    lay = _layout(type(module).forward(module, torch.zeros(1, 1, 1, device=device), position_ids=at, **kind), pairs)
     sign = -1 if FAMILIES[positions.model_type].backwards else 1  # the model's code rotates in the other direction
 
     def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype) -> Any:
@@ -191,21 +193,15 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
     """
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
-    first, second = (part.flatten(0, -2) for part in cos_sin)
-    sin_first = not first[0].any()  # sin 0 = 0; GPT-J and CodeGen return sin before cos
-    sines = (first if sin_first else second)[1]
-    once, halves = len(sines) == pairs, torch.equal(*sines.tensor_split(2))
+    sines = cos_sin[1].flatten(0, -2)[1]
+    halves = torch.equal(*sines.tensor_split(2))
 
     def wide(x: Tensor) -> Tensor:
-        if once:
+        if len(sines) == pairs:
             return x
         return torch.cat((x, x), -1) if halves else x.repeat_interleave(2, -1)
 
-    def lay(cos: Tensor, sin: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        cos, sin = wide(cos).to(dtype), wide(sin).to(dtype)
-        return (sin, cos) if sin_first else (cos, sin)
-
-    return lay
+    return lambda cos, sin, dtype: (wide(cos).to(dtype), wide(sin).to(dtype))
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:

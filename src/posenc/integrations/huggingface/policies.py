@@ -30,14 +30,14 @@ from posenc.scaling import Default
 Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
 
 
-def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
+def by_layer(reader: Reader) -> Recipes:
     """Return a recipe for each layer type, and the type of each layer."""
     rule, count, types = reader.family.rotates, reader.depth, stated_types(reader)
+    parameters = reader.rope_parameters()
     if rule.by == "compression":
         return _compressed(reader, parameters, types)
-    made = parameters and not reader.refused
     if any(isinstance(parameters[key], Mapping) or key in types for key in parameters) or (
-        made and _has_types(reader.model_type)
+        parameters and not reader.refused and _has_types(reader.model_type)
     ):
         return _typed(reader, parameters, types)
     stated = reader.get(rule.key) if rule.by == "switch" else parameters.get("rope_theta")
@@ -80,8 +80,10 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
         "attention outputs are rotated back by their query's position: use PlacedRotation.unrotate"
     )
     head_dim, share = reader.need("head_dim"), "partial_rotary_factor"
-    widths = {kind: int(head_dim * ROPE[share].check(share, entry.get(share))) for kind, entry in entries.items()}
-    return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds
+    return {
+        kind: reader.rotary(entry, int(head_dim * ROPE[share].check(share, entry.get(share))))
+        for kind, entry in entries.items()
+    }, kinds
 
 
 def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] | None:
@@ -148,8 +150,11 @@ def query_dim(reader: Reader) -> int | None:
     """
     if reader.family.rotates.by == "compression":
         return int(reader.need("head_dim"))
-    parts = ("qk_nope_head_dim", "qk_rope_head_dim")
-    return sum(map(reader.need, parts)) if reader.family.head_dim == parts[1] else None
+    return (
+        int(reader.need("qk_nope_head_dim") + reader.need("qk_rope_head_dim"))
+        if reader.family.head_dim == "qk_rope_head_dim"
+        else None
+    )
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
@@ -162,18 +167,18 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
             f"{reader.family.windows.flags} has no effect: transformers' class ignores this key and makes "
             f"layer_types {[*types]}; write the key's layers into layer_types, or remove the key"
         )
-    short = bool(types) and not reader.family.decoder and len(types) < reader.depth
-    if short and not reader.refused:  # a class that builds from JSON refuses such lists itself
+    # a class that builds from JSON refuses such lists itself
+    if types and not reader.family.decoder and len(types) < reader.depth and not reader.refused:
         raise InvalidArgument(
             f"layer_types has {len(types)} entries, but {reader.family.layers} is {reader.depth}; list every layer"
         )
     return types[: reader.depth]
 
 
-def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
+def scales(reader: Reader, kinds: Mapping[str, Recipe]) -> dict[str, Recipe]:
     """Return the query scales by layer type. Ministral 3's rule scales every type, after rotation; other rules
     scale only types that do not rotate."""
-    rule = reader.family.query_scale
+    rule, parameters = reader.family.query_scale, reader.rope_parameters()
     if rule == "ministral3":
         amount, floor = (
             parameters.get(key, 0) and ROPE[key].check(key, parameters[key])

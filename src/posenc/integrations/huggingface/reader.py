@@ -35,25 +35,23 @@ class Reader(ConfigValues):
     @cached_property
     def length(self) -> int:
         """The longest input, in tokens or in patches, not counting table rows that belong to no position."""
-        if not self.family.sees:
+        if self.family.tower.layout is None and self.family.kind != "learned-grid":  # text or sound
             self.check_stated(self.family.length, self.is_stated(self.family.length))
             padding = self.family.tables.padding_rows
             return int(self.need(self.family.length)) - (self.need(padding) + 1 if padding else 0)
-        places = self.cells()
-        return LAST_POSITION if places is None else places[0] * places[1]
+        return math.prod(self.cells() or (LAST_POSITION,))
 
     def cells(self) -> tuple[int, int] | None:
         """Return the rows and columns of patches in an image, or None if the family accepts images of any size."""
-        sides = [self.get(key) for key in self.family.tower.sides]
-        if sides[0] is None and self.family.tower.layout:
+        if self.get("image_size") is None and self.family.tower.layout:
             return None
         (height, width), (rows, columns) = (
             side if isinstance(side, list | tuple) else (side, side)
-            for side in map(self.need, self.family.tower.sides)
+            for side in map(self.need, ("image_size", "patch_size"))
         )
         if height < rows or width < columns:
             raise InvalidArgument(
-                f"{self.family.tower.sides[1]}={sides[1]} must be at most {self.family.tower.sides[0]}={sides[0]}"
+                f"patch_size={self.get('patch_size')} must be at most image_size={self.get('image_size')}"
             )
         return height // rows, width // columns
 
@@ -115,8 +113,11 @@ class Reader(ConfigValues):
                 "mscale and mscale_all_dim change YaRN's attention factor only together in transformers, and "
                 "one of them alone has no effect on it"
             )
-        by_alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
-        scaling = ntk_from(parameters) if by_alpha else scaling_from(parameters, self.length)
+        scaling = (
+            ntk_from(parameters)
+            if self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
+            else scaling_from(parameters, self.length)
+        )
         if starts and self.stated_rope:
             self.check_stated(ORIGINAL, any(ORIGINAL in entry for entry in self.entries))
         sliced = "partial_rotary_factor" in self.family.ignored_rope_keys  # then share refers to the whole head

@@ -149,15 +149,13 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
         for key in TYPES[kind][1]
         if (kind, key) != ("dynamic", ORIGINAL)  # dynamic scaling starts at max_position_embeddings
     }
-    if kind == "proportional" and numbers["factor"] == 1:
-        del numbers["factor"]
     return {
         "rope_type": kind,
         "rope_theta": base,
         **{
             key: list(value) if isinstance(value, tuple) else value
             for key, value in numbers.items()
-            if value is not None
+            if value is not None and (kind, key, value) != ("proportional", "factor", 1)
         },
     }
 

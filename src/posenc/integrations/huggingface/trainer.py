@@ -139,5 +139,8 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     want = torch.cat([torch.arange(b - a) for a, b in pairwise(ends)])
     wrong = (rows != want).any(0) if axes == 1 else (rows == 0).all(0) != (want == 0)
     at = int(wrong.int().argmax())
-    what = f"token {at} has position {rows[:, at].tolist()} but is number {int(want[at])} of its text"
-    owed(not bool(wrong.any()), f"{what}; restart position ids at 0 where cu_seqlens {ends} starts a text")
+    owed(
+        not bool(wrong.any()),
+        f"token {at} has position {rows[:, at].tolist()} but is number {int(want[at])} of its text; restart "
+        f"position ids at 0 where cu_seqlens {ends} starts a text",
+    )

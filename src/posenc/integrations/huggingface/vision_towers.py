@@ -3,8 +3,7 @@ vision towers, which rotate by rows and columns.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
@@ -79,7 +78,7 @@ def added_table(reader: Reader) -> Recipe | None:
     tower = reader.family.tower
     if not tower.table:
         return None
-    if tower.table == tower.sides:
+    if tower.table == ("image_size", "patch_size"):
         return _grid(reader, *(reader.cells() or (1, 1)))
     sides = [int(reader.need(key)) for key in tower.table]
     if len(sides) == 1:
@@ -91,9 +90,9 @@ def added_table(reader: Reader) -> Recipe | None:
     return _grid(reader, *sides)
 
 
-def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
+def laid_out(reader: Reader) -> Recipes:
     """Return the recipe of a rotation by rows and columns, in the layout of the family."""
-    layout = LAYOUTS[str(reader.family.tower.layout)]
+    layout, parameters = LAYOUTS[str(reader.family.tower.layout)], reader.rope_parameters()
     plain = {key: "default" if value == "axial" else value for key, value in parameters.items()}
     kind, share = rope_type(plain), plain.get("partial_rotary_factor")
     if kind != "default" or share not in (None, 1):
@@ -106,8 +105,9 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
         size = f" of {tiles} pixels per side" if tiles else ""
         reader.assumed.append(f"some layers see only their tile{size}: pass the tiles as Mask's segments")
     head_dim = int(reader.get(reader.family.head_dim) or reader.head_dim())
-    parts = math.lcm(*(reader.cells() or (1,))) if layout.in_parts else None
-    recipe = parse(layout.encoding(head_dim, parts=parts))
+    recipe = parse(
+        layout.encoding(head_dim, parts=math.lcm(*(reader.cells() or (1,))) if layout.in_parts else None)
+    )
     recipe = recipe.with_(
         head_dim=head_dim,
         rotary_dim=recipe.get("rotary_dim", head_dim),
@@ -137,12 +137,11 @@ def t5(reader: Reader) -> Recipes:
 
 def deberta(reader: Reader) -> Recipes:
     """Return the recipe of distance tables for queries and keys, as in every DeBERTa released from version 2 on."""
-    expected = {
-        "relative_attention": (reader.get("relative_attention"), True),
-        "position_biased_input": (reader.get("position_biased_input"), False),
-        "pos_att_type": (sorted(reader.get("pos_att_type") or ()), ["c2p", "p2c"]),
-    }
-    for key, (stated, read) in expected.items():
+    for key, stated, read in (
+        ("relative_attention", reader.get("relative_attention"), True),
+        ("position_biased_input", reader.get("position_biased_input"), False),
+        ("pos_att_type", sorted(reader.get("pos_att_type") or ()), ["c2p", "p2c"]),
+    ):
         if stated != read:
             raise InvalidArgument(
                 f"{key}={stated!r} is not supported in model_type {reader.model_type!r}; only {read!r} is"
@@ -164,8 +163,10 @@ def _stacks(reader: Reader, encoder: Recipe, decoder: Recipe) -> Recipes:
     count = reader.need(reader.family.layers)
     if reader.family.decoder is None:
         return {"all": encoder}, ("all",) * count
-    layers = ("encoder",) * count + ("decoder",) * reader.decoder_depth
-    return {"encoder": encoder, "decoder": decoder}, layers
+    return (
+        {"encoder": encoder, "decoder": decoder},
+        ("encoder",) * count + ("decoder",) * reader.decoder_depth,
+    )
 
 
 BY_KIND: dict[str, Callable[[Reader], Recipes]] = {

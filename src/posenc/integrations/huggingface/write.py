@@ -79,9 +79,11 @@ def _stretched(
     before, positions = positions, positions.with_scaling(scaling)
     if positions is before and max_length is None:
         return positions, positions.max_length
-    scaled = max_length or math.ceil(positions.original_length * getattr(scaling, "factor", 1.0))
-    # Dynamic scaling starts at the length that the config allows.
-    reached = positions.original_length if isinstance(scaling, DynamicNTK) else scaled
+    reached = (
+        positions.original_length  # dynamic scaling starts at the length that the config allows
+        if isinstance(scaling, DynamicNTK)
+        else max_length or math.ceil(positions.original_length * getattr(scaling, "factor", 1.0))
+    )
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
             f"{scaling} reaches {reached} positions, but the model's own {before.rotary.get('scaling')} reaches "
@@ -133,8 +135,8 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
     if entry["rope_type"] == "longrope":  # transformers 4 reads the length there in every family
         outer["original_max_position_embeddings"] = entry["original_max_position_embeddings"]
     if entry == {"rope_type": "default"}:
-        null = {**config, **outer, "rope_scaling": None}
-        rope = getattr(class_form({**null, "model_type": positions.model_type}), "rope_parameters", None) or {}
+        null = class_form({**config, **outer, "rope_scaling": None, "model_type": positions.model_type})
+        rope = getattr(null, "rope_parameters", None) or {}
         if rope.get("rope_type", "default") in ("default", "axial"):  # null is the class's default, maybe scaled
             return {**outer, "rope_scaling": None}
     return {**outer, "rope_scaling": entry}

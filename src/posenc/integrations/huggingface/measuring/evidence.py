@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.rotary import Pairing, rotate
+from posenc.encodings.rotary import rotate
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import parse
 from posenc.integrations.attention_layouts import LAYOUTS
@@ -53,8 +53,7 @@ def maps_of(
     eye = torch.eye(D)[None, :, None].expand(1, D, len(positions), D)
     if encoding is None:
         angles = at[list(layer.axes)].mT.float() * torch.tensor(layer.float32) * (-1.0 if layer.backwards else 1.0)
-        pairing: Pairing = "interleaved" if layer.pairing == "interleaved" else "half"
-        eye = rotate(eye, angles.cos(), angles.sin(), pairing)
+        eye = rotate(eye, angles.cos(), angles.sin(), "interleaved" if layer.pairing == "interleaved" else "half")
     elif "queries_keys" in encoding.acts_on:
         eye = encoding.at(at).rotate(eye, eye)[0]
     maps = eye[0].permute(1, 2, 0).double()
@@ -101,5 +100,5 @@ def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> lis
     if any(float((numbers.amax(1) - numbers.amin(1)).max()) > near for numbers in buckets):
         return ["a bias with several numbers in one of its buckets"]
     means = torch.stack([numbers.mean(1) for numbers in buckets])
-    alike = torch.cdist(means, means, p=torch.inf) < near
-    return ["a bias with one number in several of its buckets"] * bool(alike.triu(1).any())
+    is_shared = bool((torch.pdist(means, p=torch.inf) < near).any())
+    return ["a bias with one number in several of its buckets"] * is_shared

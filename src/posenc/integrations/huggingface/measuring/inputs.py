@@ -20,8 +20,6 @@ SOUNDS = ("input_features", "input_values")
 CELLS, FRAMES, PERIODS = 4, 64, 40
 """The number of patches along a side if the config has no size, and the numbers of frames of a spectrogram and of
 a waveform."""
-STRIDE = 384
-"""The number of samples per frame if the config states no strides: a multiple of all strides in known models."""
 EDGE, HEARD = 3, 24
 """The number of frames at each end of a sound that convolutions mix with padding, and the number of measured
 frames."""
@@ -90,8 +88,8 @@ class TokenIds:
 
     def draw(self, rows: int, length: int, seed: int = 0) -> Tensor:
         """Return random token ids."""
-        draw = torch.Generator().manual_seed(seed)
-        return torch.randint(4, self.vocabulary, (rows, length), generator=draw).to(self.device)
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randint(4, self.vocabulary, (rows, length), generator=generator).to(self.device)
 
     def form(self, name: str, length: int) -> Form:
         """Return texts of this length for the argument ``name``, random or with one repeated token each."""
@@ -113,9 +111,10 @@ def forms(model: Any, config: Any = None, names: Sequence[str] = (*PICTURES, *SO
     """
     takes = {*inspect.signature(model.forward).parameters}
     name = next((name for name in names if name in takes), None)
-    if name is None:
-        return iter(())
-    return (_pictures if name in PICTURES else _sounds)(name, takes, model.config if config is None else config)
+    if name is not None:
+        yield from (_pictures if name in PICTURES else _sounds)(
+            name, takes, model.config if config is None else config
+        )
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -142,9 +141,8 @@ def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
     height, width = (CELLS * patch[0], CELLS * patch[1]) if size is None else _pair(size)
     cells = height // patch[0], width // patch[1]
     colours = int(_stated(config, "num_channels", "in_channels", "in_chans", default=3))
-    frames = int(
-        _stated(config, "temporal_patch_size", "patch_temporal", default=1)
-    )  # each patch is repeated over them
+    # each patch is repeated over the frames
+    frames = int(_stated(config, "temporal_patch_size", "patch_temporal", default=1))
     shots = int(_stated(config, "num_frames", "frames_per_clip", default=2 if "video" in name else 1))
     merge = _pair(_stated(config, "spatial_merge_size", "merge_kernel_size", "merge_size", default=1))[0]
 
@@ -183,7 +181,7 @@ def _sounds(name: str, takes: set[str], config: Any) -> Iterator[Form]:
     mel = int(_stated(config, "num_mel_bins", "feature_size", "input_feat_per_channel", "input_dim", default=80))
     source = _stated(config, "max_source_positions")
     length = 2 * int(source) if source else int(_stated(config, "max_length", default=FRAMES) or FRAMES)
-    period = math.prod(_stated(config, "conv_stride", default=(STRIDE,)))
+    period = math.prod(_stated(config, "conv_stride", default=(384,)))  # a multiple of all strides in known models
 
     def arguments(rows: int) -> dict[str, Tensor]:
         return dict.fromkeys(

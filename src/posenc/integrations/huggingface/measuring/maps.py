@@ -16,14 +16,15 @@ def least_squares(
 ) -> tuple[Float[Tensor, "P D D"], float]:
     """Fit M in later = M·first by least squares; return M and the largest relative residual of any position."""
     x, y = first.double(), later.double()
-    columns = y.permute(1, 0, 2).flatten(1)  # one factorisation for all positions
-    solution = torch.linalg.lstsq(x, columns).solution.unflatten(1, (len(y), -1)).permute(1, 0, 2)
+    columns = torch.linalg.lstsq(x, y.permute(1, 0, 2).flatten(1)).solution  # one factorisation for all positions
+    solution = columns.unflatten(1, (len(y), -1)).permute(1, 0, 2)
     rest = (x @ solution - y).norm(dim=(-1, -2)) / y.norm(dim=(-1, -2)).clamp(min=1e-30)
     return solution.transpose(-1, -2), float(rest.max())
 
 
-def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> tuple[list[int], Tensor | None]:
-    """Return each channel's index in the output of its projection, and the factor applied to it afterwards.
+def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor | None]:
+    """Return the channels in the order of the output of their projection, and the factor applied to each channel
+    afterwards.
 
     Args:
         first: a head's queries of the first token, at position 0.
@@ -34,10 +35,10 @@ def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> t
     for output in reversed(outputs):
         before = output.reshape(len(first), -1).double()
         alike, column = (unit.mT @ torch.nn.functional.normalize(before, dim=0)).max(-1)
-        order = (column - column.min()).tolist()
-        if float(alike.min()) > 1 - 1e-6 and {*order} == {*range(len(order))}:
+        order = column.argsort()
+        if float(alike.min()) > 1 - 1e-6 and bool((column[order].diff() == 1).all()):
             return order, first.double().norm(dim=0) / before[:, column].norm(dim=0)
-    return [*range(first.shape[1])], None
+    return torch.arange(first.shape[1]), None
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,7 @@ class MeasuredRotation:
     def pairing(self) -> str:
         """The pairing: ``"interleaved"``, ``"half"``, or ``"other"`` if the distances within pairs differ."""
         distances = {b - a for a, b in self.pairs}
-        if distances == {1}:
-            return "interleaved"
-        return "half" if len(distances) == 1 else "other"
+        return "interleaved" if distances == {1} else "half" if len(distances) == 1 else "other"
 
 
 def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> MeasuredRotation | None:
@@ -100,13 +99,12 @@ def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> Measure
 
 def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
     """Return frequencies from angles that are known modulo 2π. The estimate from one position predicts the number
-    of full turns at the next position.
+    of full turns at the next position; the first position is 0.
     """
     estimate = torch.zeros_like(angles[0])
-    for p, angle in zip(positions, angles, strict=True):
-        if p:
-            turns = torch.round((estimate * p - angle) / (2 * torch.pi))
-            estimate = (angle + 2 * torch.pi * turns) / p
+    for p, angle in zip(positions[1:], angles[1:], strict=True):
+        turns = torch.round((estimate * p - angle) / (2 * torch.pi))
+        estimate = (angle + 2 * torch.pi * turns) / p
     return [float(theta) for theta in estimate]
 
 

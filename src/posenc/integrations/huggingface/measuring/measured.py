@@ -37,7 +37,6 @@ from posenc.integrations.words import sentences
 AXES = 3
 """The number of axes of position ids in released models with several axes: text, rows and columns."""
 WITHOUT = LayerTable(encoding="nope")
-SOURCES = ("what was read", "the measured model")
 
 
 @dataclass(frozen=True)
@@ -144,14 +143,17 @@ class MeasuredLayer:
             "query_dim": self.channels if start and not before else like.query_dim,  # the last channels rotate
         }
         if not same:
-            values |= dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta))
-            values |= {"base": None, "scaling": None, "axes": tuple(axes.get(i, 0) for i in range(count))}
+            values |= {
+                **dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta)),
+                "base": None,
+                "scaling": None,
+                "axes": tuple(axes.get(i, 0) for i in range(count)),
+            }
         return values
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
         """Return the factors of cos and sin and of scores that differ from the factors of ``like``."""
         hidden = family.scales_before_rotation or family.norm_after_rotation or not like.frequencies
-        a = like.attention_factor if hidden or self.factor is None else self.factor
         scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
         expected = like.softmax_factor if scale is None else scale * root
         stated = family.mscale_scores or scale is not None or expected != 1
@@ -159,7 +161,10 @@ class MeasuredLayer:
         before = self.scores.scale == 0 or (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT))
         unknown = before or like.encoding == "nope" or self.scores.follows_content
         both = {
-            "attention_factor": (like.attention_factor, a),
+            "attention_factor": (
+                like.attention_factor,
+                like.attention_factor if hidden or self.factor is None else self.factor,
+            ),
             "softmax_factor": (expected, expected if unknown else self.scores.scale * root),
         }
         return {
@@ -245,8 +250,8 @@ class Measured:
         numbers = self.numbers
         if like is None:
             towers = {i: layer.place[0] for layer, i in zip(self.layers, numbers, strict=True)}
-            towers = {} if len({*towers.values()}) < 2 else towers
-            types = tuple(towers.get(i, "").rpartition(".")[2] for i in range(max(numbers, default=-1) + 1))
+            names = towers if len({*towers.values()}) > 1 else {}
+            types = tuple(names.get(i, "").rpartition(".")[2] for i in range(max(numbers, default=-1) + 1))
             like = PositionTable(self.config.model_type, dict.fromkeys(types, WITHOUT), types, None, 0, 0)
         family, tables = FAMILIES.get(like.model_type, Family()), self._tables(like)
         both: list[tuple[str, LayerTable]] = []
@@ -305,13 +310,15 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
     layers = [(name, whole.layers[name]) for name in whole.layer_types]
     kinds = [name.partition(" within ")[0] for name in whole.layer_types]
     for name, read in zip(measured.layer_types, small.layer_types, strict=False):
-        ours, theirs = vars(measured.layers[name]), vars(small.layers[read])
-        changed = {field: value for field, value in ours.items() if value != theirs[field]}
+        changed = dict(vars(measured.layers[name]).items() - vars(small.layers[read]).items())
         i = kinds.index(read.partition(" within ")[0])
         kinds[i] = ""  # the next layer of this type represents the next one in the whole model
         layers[i] = (layers[i][0], replace(layers[i][1], **changed))
-    unasked = "lengths, windows wider than a shrunk model's, and layers beyond the first of every type"
-    return replace(_table_of(whole, layers), program="the measured model", not_asked=unasked)
+    return replace(
+        _table_of(whole, layers),
+        program="the measured model",
+        not_asked="lengths, windows wider than a shrunk model's, and layers beyond the first of every type",
+    )
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
@@ -346,5 +353,5 @@ def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) ->
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
     """Return all differences between a measured model and the reading of its config, as sentences."""
-    read = of(positions)
-    return [str(difference) for difference in tables.differences(read, measured.table(read), names=SOURCES)]
+    read, names = of(positions), ("what was read", "the measured model")
+    return [str(difference) for difference in tables.differences(read, measured.table(read), names=names)]

@@ -8,7 +8,7 @@ token, pictures of equal patches or constant sounds, and counts the positions it
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, first_line
 from posenc.integrations.huggingface.config import mapping_of
 from posenc.integrations.huggingface.config_class import class_form
 from posenc.integrations.huggingface.language_model import text_config
@@ -94,7 +94,7 @@ def shown(model: Any) -> Form:
             model(**form.given(1, False, 0), **more)
             return form
         except Exception as error:  # code may raise anything for inputs of a wrong shape
-            reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
+            reasons.append(f"{type(error).__name__}: {first_line(error)}")
     why = (*reasons, "forward has no argument for token ids, pictures or sounds that posenc knows")[0]
     raise InvalidArgument(f"{type(model).__name__} cannot be run ({why[:200]})")
 
@@ -113,18 +113,20 @@ class Probe:
 
         With position ids ``(…, rows·P, T)``, the inputs are repeated P times.
         """
-        form, parts = self.form, [(1, seed) for seed in range(rows)] if self.form.alone else [(rows, rows)]
-        recordings: list[Recording] = []
-        for count, seed in parts:
+        form, recordings = self.form, list[Recording]()
+        for count, seed in [(1, seed) for seed in range(rows)] if form.alone else [(rows, rows)]:
             given: dict[str, Any] = {
                 name: value.to(self.ids.device) for name, value in form.given(count, alike, seed).items()
             }
             if position_ids is not None:
                 count = position_ids.shape[-2]
                 given = {form.name: given[form.name].repeat(count // rows, 1), "position_ids": position_ids}
-            tokens = given[form.name] if form.length else None
             with recorded(
-                self.model, count, form.length, tokens, without_tables=alike and tokens is None
+                self.model,
+                count,
+                form.length,
+                given[form.name] if form.length else None,
+                without_tables=alike and form.length is None,
             ) as recording:
                 self.model(**given, **self.settings)
             recordings.append(recording)
@@ -151,26 +153,28 @@ class Probe:
         moved: list[list[Tensor | None]] = []
         with suppress(Exception):  # code may raise anything for ids of a wrong shape
             for position_ids in (ids, *by_axis):
-                recording = self.record(rows, position_ids=position_ids)
-                queries = [x.q.unflatten(0, (len(at), -1)).flatten(1, 3) for x in recording.attentions]
-                moved.append(self.matched(recording, queries))
+                attentions = self.matched(self.record(rows, position_ids=position_ids))
+                moved.append(
+                    [None if x is None else x.q.unflatten(0, (len(at), -1)).flatten(1, 3) for x in attentions]
+                )
         if not moved:
             return []
-        layers = [layer_of(x, q, at) for x, q in zip(self.plain.attentions, moved[0], strict=True)]
-        return [_with_axes(layer, [axis[i] for axis in moved[1:]]) for i, layer in enumerate(layers)]
+        return [
+            _with_axes(layer_of(plain, q, at), along_axes)
+            for plain, q, *along_axes in zip(self.plain.attentions, *moved, strict=True)
+        ]
 
-    def matched(self, recording: Recording, moved: list[Any]) -> list[Any]:
-        """Return ``moved`` if the recording has the same attention modules as the first recording, or else a list
-        of None.
+    def matched(self, recording: Recording) -> Sequence[Attention | None]:
+        """Return the attentions of a recording, or a list of None if their modules are not those of the first
+        recording.
         """
         names = [x.module for x in self.plain.attentions]
-        return moved if [x.module for x in recording.attentions] == names else [None] * len(names)
+        return recording.attentions if [x.module for x in recording.attentions] == names else [None] * len(names)
 
     def at_places(self) -> list[MeasuredLayer]:
         """Measure every layer on content that is the same at every position; the model counts positions itself."""
-        recording = self.record(int(2 * self.channels) + 1, alike=True)
-        both = zip(self.plain.attentions, self.matched(recording, recording.attentions), strict=True)
-        return [self._at_places(plain, moved) for plain, moved in both]
+        moved = self.matched(self.record(int(2 * self.channels) + 1, alike=True))
+        return [*map(self._at_places, self.plain.attentions, moved)]
 
     def _at_places(self, plain: Attention, moved: Attention | None) -> MeasuredLayer:
         """Return a layer measured with its tokens in the order for which ``_uneven`` is smallest."""
@@ -216,17 +220,17 @@ def layer_of(
     maps, residual = least_squares(later[0], later)
     growth = maps.square().sum((-1, -2)).div(maps.shape[-1]).sqrt()
     order, lengths = channel_order(plain.q[:, 0, 0], plain.outputs)
-    back = torch.tensor(order).argsort()
-    maps = maps[:, back][:, :, back]
+    maps = maps[:, order][:, :, order]
     plainly = maps / growth[:, None, None]
     rotation = rotation_of(plainly, at) if cells is None else over_a_grid(plainly, cells)
     bent = float((plainly.mT @ plainly - torch.eye(len(order), dtype=maps.dtype)).abs().amax())
-    pairless = rotation is not None and rotation.pairing == "other" and bent > SQUARE
-    if residual >= EXACT or pairless:
+    if residual >= EXACT or (rotation is not None and rotation.pairing == "other" and bent > SQUARE):
         return replace(layer, maps=maps)
-    factor = None
-    if lengths is not None and rotation is not None:
-        factor = float(lengths[back[[channel for pair in rotation.pairs for channel in pair]]].mean())
+    factor = (
+        None
+        if lengths is None or rotation is None
+        else float(lengths[order[[channel for pair in rotation.pairs for channel in pair]]].mean())
+    )
     return replace(layer, maps=maps, exact=True, rotation=rotation, growth=growth, factor=factor)
 
 
@@ -251,16 +255,18 @@ def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLaye
 
 def _joined(recordings: list[Recording]) -> Recording:
     """Join recordings of one row each into a recording of many rows."""
-    rows = [
-        Attention(
-            alike[0].module,
-            torch.cat([attention.q for attention in alike]),
-            torch.cat([attention.k for attention in alike]),
-            torch.cat([attention.scores for attention in alike]),
-        )
-        for alike in zip(*(recording.attentions for recording in recordings), strict=True)
-    ]
-    return Recording(rows, recordings[0].lookups)
+    return Recording(
+        [
+            Attention(
+                alike[0].module,
+                torch.cat([attention.q for attention in alike]),
+                torch.cat([attention.k for attention in alike]),
+                torch.cat([attention.scores for attention in alike]),
+            )
+            for alike in zip(*(recording.attentions for recording in recordings), strict=True)
+        ],
+        recordings[0].lookups,
+    )
 
 
 def _measure_small(config: Any) -> Measured:
@@ -273,7 +279,7 @@ def _measure_small(config: Any) -> Measured:
         try:
             return measure(built(type(part).from_dict(shrunk(part.to_dict(), widths=widths))))
         except Exception as error:  # code may raise anything for unusual sizes
-            reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
+            reasons.append(f"{type(error).__name__}: {first_line(error)}")
     raise InvalidArgument(f"a small {type(whole).__name__} model cannot be built and run here ({reasons[0][:200]})")
 
 
@@ -285,8 +291,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     configs = [
         (config, {**vars(config)}) for module in model.modules() if (config := getattr(module, "config", None))
     ]
-    devices = [p.device for p in model.parameters() if p.is_cuda][:1]
-    with torch.no_grad(), torch.random.fork_rng(devices=devices):
+    with torch.no_grad(), torch.random.fork_rng(devices=[p.device for p in model.parameters() if p.is_cuda][:1]):
         try:
             model.eval()
             yield

@@ -96,8 +96,7 @@ class _Recorder(TorchFunctionMode):
             self.products.factors = ()
             return torch.zeros_like(result)
         if name == "embedding":
-            table = args[1] if len(args) > 1 else kwargs["weight"]
-            return torch.zeros_like(result) if self._look_up(table, args[0]) and self.without_tables else result
+            return torch.zeros_like(result) if self._look_up(args[1], args[0]) and self.without_tables else result
         if name in RESIZED and self.length is None and self._rows(args[RESIZED[name]], 1):
             return torch.zeros_like(result) if self.without_tables else result
         if name in ("add", "__add__", "add_", "__iadd__") and self.length is None and self._added(args):
@@ -120,16 +119,22 @@ class _Recorder(TorchFunctionMode):
         if q.numel() % (self.batch * T * D) or k.shape[-1] != D:
             return
         queries, keys = (x.detach().reshape(self.batch, -1, T, D).float().cpu() for x in (q, k))
-        rows = scores.detach()[..., :T].reshape(self.batch, -1, T, T).float().cpu()
-        outputs = tuple(
-            x.cpu() for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * T) == 0
+        attention = Attention(
+            module=self.path[-1],
+            q=queries,
+            k=keys,
+            scores=scores.detach()[..., :T].reshape(self.batch, -1, T, T).float().cpu(),
+            outputs=tuple(
+                x.cpu() for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * T) == 0
+            ),
         )
-        self.recording.attentions.append(Attention(self.path[-1], queries, keys, rows, outputs))
+        self.recording.attentions.append(attention)
 
     def _look_up(self, table: Tensor, index: Tensor) -> bool:
         """Record that rows of a table were read, unless they are indexed by token ids."""
-        by_tokens = self.tokens is not None and torch.equal(index.long(), self.tokens)
-        if by_tokens or index.dtype not in (torch.int64, torch.int32):
+        if index.dtype not in (torch.int64, torch.int32) or (
+            self.tokens is not None and torch.equal(index.long(), self.tokens)
+        ):
             return False
         self.recording.lookups.append((self.path[-1], table, index.detach().clone()))
         return True
@@ -137,9 +142,14 @@ class _Recorder(TorchFunctionMode):
     def _added(self, args: Any) -> bool:
         """Record a parameter that is added to tokens, one row per token, such as the table of a vision tower."""
         x, table = args[:2] if len(args) > 1 else (None, None)
-        if not isinstance(x, Tensor) or not isinstance(table, Tensor) or x.dim() < 2 or table.dim() not in (2, 3):
-            return False
-        return table.shape[-2:] == x.shape[-2:] and self._rows(table, table.shape[-2])
+        return (
+            isinstance(x, Tensor)
+            and isinstance(table, Tensor)
+            and table.dim() in (2, 3)
+            and x.dim() > 1
+            and table.shape[-2:] == x.shape[-2:]
+            and self._rows(table, table.shape[-2])
+        )
 
     def _rows(self, view: Tensor, count: int) -> bool:
         """Record ``count`` rows of a parameter, starting at the first row of ``view``. Channels come last."""
@@ -179,11 +189,14 @@ def recorded(
     """
     recorder = _Recorder(batch, length, tokens, without_tables)
     names = {module: name for name, module in model.named_modules()}
-    enter = register_module_forward_pre_hook(
-        lambda module, _: recorder.path.append(names.get(module, recorder.path[-1]))
-    )
-    leave = register_module_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True)
-    with enter, leave, recorder, recorder.products:
+    with (
+        register_module_forward_pre_hook(
+            lambda module, _: recorder.path.append(names.get(module, recorder.path[-1]))
+        ),
+        register_module_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True),
+        recorder,
+        recorder.products,
+    ):
         yield recorder.recording
 
 
@@ -203,6 +216,5 @@ def _in_products(
     if is_causal:
         attn_mask = torch.ones_like(scores, dtype=torch.bool).tril()
     if attn_mask is not None:
-        is_bool = attn_mask.dtype == torch.bool
-        scores = scores.masked_fill(~attn_mask, -torch.inf) if is_bool else scores + attn_mask
+        scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
     return torch.softmax(scores, -1) @ values

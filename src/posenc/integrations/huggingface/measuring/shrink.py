@@ -8,7 +8,6 @@ windows shrink to small numbers.
 
 import importlib
 import inspect
-import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -31,7 +30,6 @@ HEAD_COUNTS = re.compile(r"(^|_)((n|num)_(\w+_)?head|heads)$")
 WIDTHS = re.compile(
     r"^((\w+_)?hidden_(size|dim)|(\w+_)?d_model|(\w+_)?emb(ed|edding)?_(dim|size)|n_embd|lru_width|mamba_d_ssm)$"
 )
-SIDES = re.compile(r"^(image|img|input)_size$")
 CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern), most)
     for pattern, most in (
@@ -49,8 +47,7 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"^local_attention$", 2 * WINDOW),
         (r"^(attention_chunk_size|floor_scale)$", WINDOW),
         (r"(^|_)(d_state|state_size|chunk_size)$|^linear_(\w+_)?head_dim$", 16),  # for recurrent layers
-        (SIDES.pattern, 64),
-        (r"^max_(source_positions|length)$", 64),
+        (r"^(image|img|input)_size$|^max_(source_positions|length)$", 64),
     )
 )
 """Patterns of keys and the largest value for each; the first matching pattern applies."""
@@ -71,13 +68,12 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     """Return a copy of the config with smaller sizes. If ``widths`` is False, widths and heads are kept."""
     heads = next((config[key] for key in QUERY_HEADS if type(config.get(key)) is int and config[key] > 0), 1)
     few = min(HEADS, heads) if widths else heads
-    depths = [v for k, v in config.items() if DEPTH.search(k) and type(v) is int]
-    periodic = any(PERIODIC.search(key) and value for key, value in config.items())
-    depth = _ended(config, LAYERS if periodic else 2)
+    depths = {v for k, v in config.items() if DEPTH.search(k) and type(v) is int}
+    depth = _ended(config, LAYERS if any(PERIODIC.search(key) and config[key] for key in config) else 2)
     config = {key: value for key, value in config.items() if key not in OF_STAGES}
     if config.get("head_dim", 0) is None and type(config.get("hidden_size")) is int:
         config["head_dim"] = config["hidden_size"] // heads  # as in every released config of these types
-    smaller = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
+    smaller = {key: _smaller(key, value, few / heads, depth, depths) for key, value in config.items()}
     inner = {
         key: shrunk(value, widths=widths)
         for key, value in smaller.items()
@@ -117,7 +113,7 @@ def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -
 
 
 def _capped(key: str, value: Any) -> Any:
-    most = next((most for pattern, most in CAPS if pattern.search(key)), math.inf)
+    most = next((most for pattern, most in CAPS if pattern.search(key)), value)
     return min(value, most) if type(value) is int else value
 
 
