@@ -207,6 +207,12 @@ def test_codes_of_the_authors_spacing_are_right_where_it_is_asked_for() -> None:
     assert "2i/62 instead of 2i/64" in str(diagnose("sinusoidal", {"table": table}))
 
 
+def test_slopes_with_a_wrong_sign_may_have_another_mistake() -> None:
+    """With 8 heads, each slope is twice the next one, so that a factor of −2 would explain these slopes too."""
+    causes = ("its slopes are off by one head: they begin at 1, and its sign is wrong: far keys get larger scores",)
+    assert diagnose("alibi", {"slopes": -(0.5 ** np.arange(8))}).causes == causes
+
+
 def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
     layer = models.LAYERS["llama3_1"]
     numbers = written_down("llama3_1", lambda x: layer.rotate(x, TEXT))
