@@ -105,6 +105,7 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
             layer_type=layer_type,
             indices=tuple(i for i, name in enumerate(types) if name == layer_type),
             unrotated=unrotated,
+            query_dim=model.query_dim,
         )
         for layer_type, recipe in recipes.items()
     }
