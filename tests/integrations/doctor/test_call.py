@@ -117,6 +117,37 @@ def rope(q, k, cos, sin):
     turned = [torch.cat((-x[..., 32:], x[..., :32]), -1) for x in (q, k)]
     return q * cos + turned[0] * sin, k * cos + turned[1] * sin
 """
+OF_A_CLASS = """
+import torch
+
+def compute_inv_freq(head_dim, base=10000.0):
+    return base ** (-torch.arange(0, head_dim, 2) / head_dim)
+
+class LlamaRotaryEmbedding(torch.nn.Module):
+    def __init__(self, dim, max_position_embeddings=2048):
+        super().__init__()
+        self.register_buffer("inv_freq", compute_inv_freq(dim, 20000.0))
+
+    def forward(self, x, position_ids):
+        angles = (position_ids[..., None] * self.inv_freq).tile(2)
+        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+def apply_rotary_pos_emb(q, k, cos, sin):
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    turned = [torch.cat((-x[..., 32:], x[..., :32]), -1) for x in (q, k)]
+    return q * cos + turned[0] * sin, k * cos + turned[1] * sin
+"""
+LATENT = """
+import torch
+
+def rope(q, positions):
+    parts = list(q.split(SIZES, -1))
+    a, b = parts[TURNS][..., ::2], parts[TURNS][..., 1::2]
+    angles = positions[..., None] * 10000.0 ** (-torch.arange(0, 64, 2) / 64)
+    cos, sin = angles.cos(), angles.sin()
+    parts[TURNS] = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+    return torch.cat(parts, -1)
+"""
 EVERY_TWO = """
 import torch
 
@@ -387,6 +418,27 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         ),
         (
             HALF,
+            "apply_rotary_pos_emb",
+            OF_A_CLASS,
+            "its base is 20000 instead of 10000; ",
+            ", x as (B, H, T, D), with LlamaRotaryEmbedding",
+        ),
+        (  # a function that computes no tables
+            HALF,
+            "apply_rotary_pos_emb",
+            OF_A_CLASS.replace("LlamaRotaryEmbedding", "Llama"),
+            "right; ",
+            ", with posenc's cos and sin",
+        ),
+        (  # a name without a verb
+            HALF,
+            "rope",
+            OF_A_BATCH.replace("get_cos_sin", "rotary_emb"),
+            "its base is 20000 instead of 10000; ",
+            ", with rotary_emb",
+        ),
+        (
+            HALF,
             "rope",
             MADE,
             "right; ",
@@ -531,6 +583,19 @@ def test_every_layout_of_tables_is_tried() -> None:
     reflected = EVERY_TWO.replace("-x[..., 1::2]", "x[..., 1::2]")
     wrong = answer("rotary(base=10000, pairing=interleaved)", "rope", reflected)
     assert wrong.startswith("the first channel of each pair lacks its minus sign")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "turns", "said"),
+    [
+        ("(128, 64)", "1", "right; this reproduces all 21,120 numbers"),
+        ("(64, 128)", "0", "rotates channels (2i, 2i+1) instead of (128 + 2i, 128 + 2i+1); "),
+    ],
+)
+def test_a_query_of_latent_attention_may_be_whole(sizes: str, turns: str, said: str) -> None:
+    model = read({"model_type": "deepseek_v3", "max_position_embeddings": 4096, "rope_theta": 10000.0})
+    text = answer(model, "rope", LATENT.replace("SIZES", sizes).replace("TURNS", turns))
+    assert text.startswith(said)
 
 
 @pytest.fixture(scope="module")

@@ -194,6 +194,27 @@ def test_tables_are_right_in_every_layout_that_ports_have(name: str) -> None:
         assert "cos and sin are swapped" in str(swapped)
 
 
+def test_channels_of_a_pair_may_have_different_tables() -> None:
+    angles = TEXT[:, None] * 1e4 ** (-np.arange(64) / 64)
+    tables = {"positions": TEXT, "cos": np.cos(angles), "sin": np.sin(angles)}
+    answer = diagnose("rotary(base=10000, pairing=interleaved, head_dim=64)", tables)
+    assert str(answer).startswith("every channel has its own frequency, but two should share one; ")
+
+
+def test_a_scaling_by_length_counts_positions_beyond_the_longest_input() -> None:
+    """In dynamic NTK, the base grows with the input."""
+    theta = inverse_frequencies(1e4 * (2 * (TEXT.max() + 1) / 2048 - 1) ** (128 / 126), 64, 128)
+    config = {
+        "model_type": "llama",
+        "head_dim": 128,
+        "max_position_embeddings": 2048,
+        "rope_theta": 10000.0,
+        "rope_scaling": {"rope_type": "dynamic", "factor": 2.0},
+    }
+    numbers = written_down("llama3_1", lambda x: models.Layer(128, theta, 64).rotate(x, TEXT))
+    assert str(diagnose(read(config), numbers)).startswith("right; ")
+
+
 def test_what_an_alias_does_not_state_is_free_too() -> None:
     assert diagnose("rope", {"inv_freq": inverse_frequencies(5e5, 32, 64)}).right
     assert not diagnose("rope(base=10000)", {"inv_freq": inverse_frequencies(5e5, 32, 64)}).right
@@ -205,6 +226,12 @@ def test_codes_of_the_authors_spacing_are_right_where_it_is_asked_for() -> None:
     table = np.stack((np.sin(angles), np.cos(angles)), -1).reshape(40, 64)
     assert diagnose("sinusoidal(spacing=tensor2tensor)", {"table": table}).right
     assert "2i/62 instead of 2i/64" in str(diagnose("sinusoidal", {"table": table}))
+
+
+def test_slopes_with_a_wrong_sign_may_have_another_mistake() -> None:
+    """With 8 heads, each slope is twice the next one, so that a factor of −2 would explain these slopes too."""
+    causes = ("its slopes are off by one head: they begin at 1, and its sign is wrong: far keys get larger scores",)
+    assert diagnose("alibi", {"slopes": -(0.5 ** np.arange(8))}).causes == causes
 
 
 def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:

@@ -3,7 +3,7 @@
 The file runs in a separate process with limits on time and memory, in an empty folder. Run only code that you
 trust. Arguments are recognised by the names that ports usually give them, such as ``q``, ``cos`` and
 ``position_ids``. Vectors are tried as (B, H, T, D), (B, T, H, D), (T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and
-(T, D). If the file has functions that make tables of cos and sin, the tables of all these functions are tried.
+(T, D). If the file has functions or classes that make tables of cos and sin, the tables of all of them are tried.
 Every layer type of a model is tested. If the function has an argument for the layer, it is called for all layers of
 the type, and for all layers without positional encoding.
 """
@@ -59,9 +59,9 @@ UNSCALED = 4096
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
-    r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
+    r"|.*(freqs(_cis)?|cos_sin|tables?|cache|(rope|rotary)(_?(pos_?)?emb(edding)?)?)$"
 )
-"""A pattern for the names of functions that make tables."""
+"""A pattern for the names of functions and classes that make tables."""
 Tables = tuple[list[Any], str]
 """One set of tables in one or two shapes (for one row of tokens and for a batch), and a remark for the diagnosis.
 """
@@ -117,14 +117,25 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
 
 def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnosis:
     """Combine diagnoses into one. If there are several, the text contains their names."""
-    parts = [f"{name}: {answer}" for name, answer in answers.items()]
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
-    text = separator.join(parts) if len(parts) > 1 else "".join(map(str, answers.values()))
+    text = separator.join(f"{name}: " * (len(answers) > 1) + str(answer) for name, answer in answers.items())
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
 
 
+def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
+    """Return ``target``, or if it is a class that can be built, the ``forward`` of an instance."""
+    built = first(target, values(asked), errors) if inspect.isclass(target) else []
+    return next((getattr(module, "forward", module) for module in built), target)
+
+
+def is_table(returned: Any) -> bool:
+    """Return whether a function returned tables of cos and sin, rather than frequencies or rotated zeros."""
+    parts = returned if isinstance(returned, tuple) else (returned,)
+    return all(getattr(part, "ndim", 0) > 1 and part.any() for part in parts)
+
+
 def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected) -> list[Tables]:
-    """Return the tables that the file's functions make, or else the model's tables in common layouts.
+    """Return the tables that the file's functions and classes make, or else the model's tables in common layouts.
 
     Each entry contains one set of tables, in one or two shapes, and a remark for the diagnosis. The remark names
     the function that made the tables, functions of the file that could not be tested, and bases that replace a
@@ -134,7 +145,8 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
     makers = {
         key: maker
         for key, maker in names.items()
-        if takes_tables and key != name and inspect.isfunction(maker) and re.match(MAKER, key.lower())
+        if takes_tables and key != name and re.match(MAKER, key.lower())
+        if inspect.isclass(maker) or (inspect.isfunction(maker) and not takes(maker, "vector"))
     }
     replaced = {
         f", with {key}={base:.10g} instead of its default {each.default:.10g}"
@@ -160,20 +172,19 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
             table
             for at in (NEAR, NEAR.expand(BATCH, -1))
             for table in first(
-                maker,
-                values(asked) | {"positions": [at, rows], "length": [rows]},
+                called(maker, asked, errors),
+                values(asked, torch.zeros(*at.shape, HEAD_DIM)) | {"positions": [at, rows], "length": [rows]},
                 errors,
                 partial(tree_map, first_rows),
                 ("length", *OVERRIDDEN),
             )
         ]
-        if forms:
-            tables.append((forms, f", with {maker_name}"))
-        else:
+        if made := list(filter(is_table, forms)):
+            tables.append((made, f", with {maker_name}"))
+        elif not forms:
             notes += f"; {maker_name} was not tested: {str(errors[0]).partition(';')[0]}"
     if takes_tables and not tables and asked.recipe.name == "rotary":
-        longest = next(reversed(asked.lengths), None)
-        rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=longest))
+        rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=(None, *asked.lengths)[-1]))
         turns = torch.complex(*rotary.tables(NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR))
         wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
         layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
@@ -181,20 +192,19 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
     return [(forms, note + notes) for forms, note in tables or [([], "")]]
 
 
-def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
+def searches(names: Mapping[str, Any], name: str, asked: Expected, *, whole: bool = False) -> list[Search]:
     """Return a ``Search`` for every order of axes and every table with which a call of the function succeeds.
 
     A function that takes positions is called at the first entry of ``POSITIONS`` that it accepts; other functions
     are called at ``NEAR``. If some orders and tables give correct queries, only the searches for these are
-    returned.
+    returned. In latent attention, vectors have only the rotated channels, unless ``whole`` is set or every call
+    with these fails.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
-    target, errors = names[name], list[Exception]()
-    if inspect.isclass(target):
-        made = first(target, values(asked), errors)
-        target = next((getattr(module, "forward", module) for module in made), target)
-    sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": channels}
+    errors = list[Exception]()
+    target = called(names[name], asked, errors)
+    sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": (whole and asked.query_dim) or channels}
     largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
 
     def found(asked: Expected, at: Tensor, ways: Iterable[Way]) -> dict[bytes, tuple[Way, list[Search]]]:
@@ -216,6 +226,8 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     ways = list(itertools.product(layouts, tables_of(names, name, target, asked)))
     tried = ((at, list(found(asked, at, ways).values())) for at in wanted)
     at, compared = next(((at, worked) for at, worked in tried if worked), (NEAR, []))
+    if not compared and asked.query_dim and not whole:
+        return searches(names, name, asked, whole=True)
     if not compared:
         raise errors[0]
     compared = [(way, parts) for way, parts in compared if parts[0].fits({})] or compared
@@ -249,8 +261,7 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
         rotates = i in asked.indices
         tried = searches(names, name, replace(asked, indices=(i,), rotates=rotates))
         if rotates or not any(each.fits({}) for each in tried):
-            layers, _ = groups.setdefault((rotates, tried[0].rows[0]["y"].tobytes()), ([], tried))
-            layers.append(i)
+            groups.setdefault((rotates, tried[0].rows[0]["y"].tobytes()), ([], tried))[0].append(i)
     return {f"layer{'s' * (len(layers) > 1)} {in_ranges(layers)}": tried for layers, tried in groups.values()}
 
 
@@ -276,8 +287,7 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
 def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) -> list[Search]:
     """Return searches for the arrays that a port returned; the shapes of the arrays show what the arrays are."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
-    parts = [part for part in returned if part is not None] if several else [returned]
-    arrays = [torch.as_tensor(part).detach() for part in parts]
+    arrays = [torch.as_tensor(part).detach() for part in (returned if several else [returned]) if part is not None]
     vectors = dict(zip(MULTIPLES, (array for array in arrays if array.shape == x.shape), strict=False))
     if x.ndim and arrays[0].shape == x.shape:
         if torch.equal(vectors.get("keys", arrays[0]), 2 * arrays[0]):  # keys are written wherever queries are
@@ -308,8 +318,7 @@ def main(path: str, name: str, out: str, seconds: str) -> None:
     one_of("function", name, [key for key, value in names.items() if callable(value)])
     searched = {layer: by_layers(names, name, right) for layer, right in asked.items()}
     signal.alarm(0)
-    answers = {layer: answered(groups) for layer, groups in searched.items()}
-    Path(out).write_bytes(pickle.dumps(answers))
+    Path(out).write_bytes(pickle.dumps({layer: answered(groups) for layer, groups in searched.items()}))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ print(diagnose(huggingface.read("model"), {"positions": at, "x": x, "rotated": y
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,8 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
     ):
         note += ", for text; pictures were not tried, because positions are equal on all axes"
     if isinstance(asked.recipe.get("scaling"), LengthScaling):
+        reached = 1 + int(arrays.get("positions", np.zeros(1)).max())  # longer than the config allows, perhaps
+        asked = replace(asked, lengths=(*asked.lengths, *(reached for n in asked.lengths[-1:] if n < reached)))
         note += f", for inputs of {asked.lengths[-1]:,} tokens" * bool(asked.lengths)
     return Search(kind, asked, arrays, note)
 
@@ -102,6 +105,7 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
             layer_type=layer_type,
             indices=tuple(i for i, name in enumerate(types) if name == layer_type),
             unrotated=unrotated,
+            query_dim=model.query_dim,
         )
         for layer_type, recipe in recipes.items()
     }

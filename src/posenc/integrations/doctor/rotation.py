@@ -57,7 +57,8 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         lambda port, theta, plain: port.with_swapped_ends(plain),
     ),
     "ends equal": (
-        "its beta_fast and beta_slow are swapped, so its ramp is a step: slow pairs are scaled, others kept",
+        "its beta_fast equals beta_slow, or they are swapped, so its ramp is a step: slow pairs are scaled, others "
+        "kept",
         YaRN,
         lambda port, theta, plain: (
             replace(port, scaling=replace(port.scaling, beta_fast=port.scaling.beta_slow), series="").theta
@@ -144,13 +145,12 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
 }
 """Possible formulas for the rotation of a pair (a, b), each in words and as a function."""
 
-SWAPPED = "heads and length are swapped"
 COUNTED: Mapping[str, str] = {
     "position": "counts positions",
     "row": "counts rows 0, 1, 2 … and ignores the positions",
-    "head": f"{SWAPPED}: it counts positions along the axis of heads",
-    "split": f"{SWAPPED} by a reshape instead of a transpose",
-    "joined": f"{SWAPPED} by a reshape instead of a transpose",
+    "head": "heads and length are swapped: it counts positions along the axis of heads",
+    "split": "heads and length are swapped by a reshape instead of a transpose",
+    "joined": "heads and length are swapped by a reshape instead of a transpose",
     "reversed": "its positions are in the reverse order: the first token has the last position",
     "first": "every token has the position of the first",
     "last": "every token has the position of the last",
@@ -216,6 +216,7 @@ class Rotation:
         pairs = by_pair(numbers["cos"], 0) if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
         channels = numbers["x"].shape[-1] if "x" in numbers else 2 * pairs.shape[-1]
         head_dim, axes = int(recipe.get("head_dim") or channels), recipe.get("axes")
+        start = (channels - head_dim) * (channels == expected.query_dim)  # the last channels of such a query rotate
         rotary_dim = int(recipe.get("rotary_dim") or head_dim)
         scaling = planned(recipe.get("scaling") or Default(), next(reversed(expected.lengths), None))
         base = float(recipe.get("base"))
@@ -224,8 +225,8 @@ class Rotation:
         if isinstance(scaling, Proportional):  # the number of rotating pairs is a separate field
             scaling = Linear(scaling.factor) if scaling.factor != 1 else Default()
         return cls(
-            head_dim=head_dim,
-            layout=(0, 1, rotary_dim // 2) if recipe.get("pairing") == "half" else (0, 2, 1),
+            head_dim=start + head_dim,
+            layout=(start, 1, rotary_dim // 2) if recipe.get("pairing") == "half" else (start, 2, 1),
             turning=turning,
             span=rotary_dim,
             base=base,

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes, other_lists
 from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVEN, Rotation, by_pair
@@ -57,10 +56,13 @@ def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
     """Return rows for tables of cos and sin: rotation turns each pair of channels from (1, 0) into (cos, sin)."""
     turns = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
-    width = turns.shape[-1]
+    differ = turns.shape[-1] == 2 * right.pairs
+    sides = [turns[..., place] for place in right.places] if differ else [turns, turns]
+    width = sides[0].shape[-1]
     first, second = (channels[:width] for channels in replace(right, turning=width).both_channels[0])
-    x, y = np.zeros((2, *turns.shape[:-1], right.head_dim))
-    x[..., first], y[..., first], y[..., second] = 1, turns.real, turns.imag
+    x, y = np.zeros((2, 1 + differ, *turns.shape[:-1], right.head_dim))
+    x[0][..., first], y[0][..., first], y[0][..., second] = 1, sides[0].real, sides[1].imag
+    x[1:][..., second], y[1:][..., first], y[1:][..., second] = 1, -sides[0].imag, sides[1].real
     return vectors(right, positions, x, y)
 
 
@@ -83,11 +85,15 @@ def _channels(start: int, stride: int, distance: int) -> str:
 
 def _scalings(scaling: Scaling, right: Scaling) -> str:
     if isinstance(scaling, PerPair) and isinstance(right, PerPair):
-        starts = (f"{first:.4g}, {second:.4g} …" for first, second, *_ in (scaling.factors, right.factors))
-        return f"it has LongRoPE's factors for another length: {' instead of '.join(starts)}"
+        return "it has LongRoPE's factors for another length: " + " instead of ".join(
+            f"{first:.4g}, {second:.4g} …" for first, second, *_ in (scaling.factors, right.factors)
+        )
     if type(scaling) is type(right):
-        changed = [(name, value) for name, value in vars(right).items() if getattr(scaling, name) != value]
-        return ", ".join(f"its {name} is {getattr(scaling, name)} instead of {value}" for name, value in changed)
+        return ", ".join(
+            f"its {name} is {getattr(scaling, name)} instead of {value}"
+            for name, value in vars(right).items()
+            if getattr(scaling, name) != value
+        )
     if scaling == Default():
         return f"omits the model's {_named(right)}"
     return f"it computes {_named(scaling)} instead of {_named(right)}"
@@ -101,10 +107,6 @@ def _named(scaling: Scaling) -> str:
         if isinstance(scaling, PerPair)
         else briefly(scaling).removesuffix("()")
     )
-
-
-def _lists(lists: AxisMap | None, right: Rotation) -> str:
-    return other_lists(right.axes, right.lists).get(lists, "the model's lists of frequencies")
 
 
 PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
@@ -139,8 +141,11 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         f"its pairs use {axes_in_words(port.axes)} instead of "
         + axes_in_words(right.axes, ordered=list(port.axes) != sorted(port.axes))
     ),
-    "lists": lambda port, right: (
-        f"its pairs have {_lists(port.lists, right)} instead of {_lists(right.lists, right)}"
+    "lists": lambda port, right: "its pairs have {} instead of {}".format(
+        *(
+            other_lists(right.axes, right.lists).get(lists, "the model's lists of frequencies")
+            for lists in (port.lists, right.lists)
+        )
     ),
     "counted": lambda port, right: COUNTED[port.counted],
     "shift": lambda port, right: f"its positions are off by {port.shift:+d}",

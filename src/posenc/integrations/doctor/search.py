@@ -74,6 +74,8 @@ class Expected:
         indices: the indices of these layers; empty if there is no model.
         unrotated: the indices of the layers without positional encoding.
         rotates: whether vectors are rotated, as queries and keys are in rotary layers.
+        query_dim: the number of channels of a query in latent attention, where only the last head_dim channels
+            rotate; None in other layers.
     """
 
     recipe: Recipe
@@ -84,6 +86,7 @@ class Expected:
     indices: tuple[int, ...] = ()
     unrotated: tuple[int, ...] = ()
     rotates: bool = True
+    query_dim: int | None = None
 
 
 @dataclass(frozen=True)
@@ -200,8 +203,9 @@ class Search:
     def words(self, change: Change) -> str:
         """Describe a change in words."""
         port = replace(self.right, **change)
-        phrases = (phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
-        return ", and ".join(dict.fromkeys(phrases))
+        return ", and ".join(
+            dict.fromkeys(phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
+        )
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int) -> Diagnosis | None:
@@ -215,8 +219,11 @@ class Search:
             text = f"these numbers fit several mistakes: {text}. {self.kind.wanted}"
             return Diagnosis(False, causes, text) if chosen else None
         apart = np.concatenate([self.compare(chosen[0], rows)[0].ravel() for rows in self.rows])
-        closely = f"to {apart.max():.0e}" if apart.any() else "exactly"
-        text = f"{text}; this reproduces all {apart.size:,} numbers {closely}{self.note}"
+        text += (
+            f"; this reproduces all {apart.size:,} numbers "
+            + (f"to {apart.max():.0e}" if apart.any() else "exactly")
+            + self.note
+        )
         opening = f"right{': ' * bool(causes[0])}" if right else ""
         hidden = (
             [change for change in self.fitting(1) if not self.same(change, {})] if right and not mistakes else []
@@ -269,5 +276,6 @@ def rounded(values: Array, dtype: str) -> Array:
 def step(values: Array) -> Array:
     """Return the relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits, and 0 for other
     rows."""
-    steps = [(rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items()]
-    return ROUNDINGS * np.maximum(*steps)
+    return ROUNDINGS * np.maximum(
+        *((rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items())
+    )

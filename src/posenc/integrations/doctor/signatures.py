@@ -64,9 +64,12 @@ def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> b
     """Return whether the function has an argument with one of these meanings; with ``needs``, arguments with a
     default do not count.
     """
-    parameters = inspect.signature(function).parameters.items()
-    names = [name for name, each in parameters if not needs or each.default is each.empty]
-    return any(meant(name, meaning) for name in names for meaning in meanings)
+    return any(
+        meant(name, meaning)
+        for name, each in inspect.signature(function).parameters.items()
+        if not needs or each.default is each.empty
+        for meaning in meanings
+    )
 
 
 def meant(name: str, meaning: str) -> bool:

@@ -49,13 +49,15 @@ class Slopes:
         slopes: the model's slopes.
         series: how the slopes are changed, as a key of ``SERIES``.
         ahead: the number of heads by which the series is shifted; if it is 1, the series begins at slope 1.
-        factor: the number by which the bias is multiplied; if it is negative, far keys get larger scores.
+        factor: the number by which the bias is multiplied.
+        sign: −1 if far keys get larger scores.
     """
 
     slopes: tuple[float, ...]
     series: str = ""
     ahead: int = 0
     factor: float = 1.0
+    sign: int = 1
 
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> "Slopes":
@@ -84,14 +86,17 @@ class Slopes:
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         m = SERIES[self.series][1](np.array(self.slopes), np.arange(1.0, len(self.slopes) + 1))
-        ours = (self.factor * 2 ** (8 * self.ahead / len(m)) * m)[rows["head"]]
+        ours = (self.sign * self.factor * 2 ** (8 * self.ahead / len(m)) * m)[rows["head"]]
         return ours, CLOSE * np.abs(ours) + rows["room"] + 1e-12
 
     def mistakes(self, rows: Sequence[Rows], expected: Expected) -> list[Change]:
         """Return all single mistakes."""
-        measured = [float(f"{rows[0]['y'][0, -1] / self.slopes[0]:.{digits}g}") for digits in (2, 4, 8)]
+        factor = abs(rows[0]["y"][0, -1]) / self.slopes[0]
         return each(
-            ahead=(1, -1), factor=[-1.0, *(d**0.5 for d in (32, 64, 80, 96, 128)), *measured], series=SERIES
+            ahead=(1, -1),
+            factor=[*(d**0.5 for d in (32, 64, 80, 96, 128)), *(float(f"{factor:.{n}g}") for n in (2, 4, 8))],
+            series=SERIES,
+            sign=[-1],
         )
 
 
@@ -108,11 +113,8 @@ ALIBI = Kind(
         "ahead": lambda port, right: (
             f"its slopes are off by one head: they begin at {'1' if port.ahead > 0 else 'the second'}"
         ),
-        "factor": lambda port, right: (
-            "its sign is wrong: far keys get larger scores"
-            if port.factor == -1
-            else f"its bias is multiplied by {port.factor:.6g}" + ": far keys get larger scores" * (port.factor < 0)
-        ),
+        "factor": lambda port, right: f"its bias is multiplied by {port.factor:.6g}",
+        "sign": lambda port, right: "its sign is wrong: far keys get larger scores",
     },
     wanted="Pass the slopes of all heads.",
 )
