@@ -116,7 +116,7 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     rule, both = reader.family.windows, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
     by_types = "layer_types" in class_keys(reader.model_type)
-    if not stated and not both:
+    if (both is None and "sliding_window" not in class_keys(reader.model_type)) or not (stated or both):
         types = stated_types(reader) if by_types else ()
         if NEAR in types or (stated == 0 and not types and rule.counts != "ignored"):
             raise InvalidArgument(
