@@ -48,7 +48,7 @@ def test_every_view_is_decided_and_json_holds_it_within_its_axes(name: str) -> N
             assert bool((known >= bar.low - 1e-6).all() and (known <= bar.high + 1e-6).all())
             assert len(bar.ticks) >= 2
             assert all(bar.shown[0] <= value <= bar.shown[1] for value, _ in bar.ticks)
-            assert panel.picture is not None or len(base64.b64decode(drawn["codes"])) == math.prod(drawn["shape"])
+            assert len(base64.b64decode(drawn["codes"])) == panel.painted.numel()
             places = [at for axis in ("rows", "columns") for at, _ in drawn[axis]["ticks"]]
         elif isinstance(panel, Chart):
             assert len(panel.x.ticks) >= 2

@@ -51,5 +51,5 @@ def test_what_is_not_positive_has_no_place_on_a_logarithmic_axis() -> None:
 
 
 def test_a_linear_axis_ends_at_round_values() -> None:
-    assert linear_limits([0.2, 9.3]) == (0.0, 10.0)
-    assert linear_limits([3.0]) == (3.0, 6.0)
+    assert linear_limits([[0.2, 9.3]]) == (0.0, 10.0, [0, 2, 4, 6, 8, 10])
+    assert linear_limits([[3.0]])[:2] == (3.0, 6.0)

@@ -45,12 +45,9 @@ def readable(colour: str, paper: str, least: float) -> str:
     """Make ``colour`` darker or lighter until its contrast with ``paper`` is at least ``least``, and return it."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(colour)))
     step = -0.01 if luminance(rgb(paper)) > 0.18 else 0.01
-    for n in itertools.count():
-        channels = colorsys.hls_to_rgb(hue, lightness + step * n, saturation)
-        shade = [round(255 * min(1.0, max(0.0, channel))) for channel in channels]
-        if contrast(shade, rgb(paper)) >= least:
-            break
-    return "#" + bytes(shade).hex()
+    shades = (colorsys.hls_to_rgb(hue, lightness + step * n, saturation) for n in itertools.count())
+    codes = (bytes(round(255 * min(1.0, max(0.0, channel))) for channel in shade) for shade in shades)
+    return "#" + next(code for code in codes if contrast(code, rgb(paper)) >= least).hex()
 
 
 def stylesheet() -> str:
@@ -78,14 +75,13 @@ def tables() -> str:
     Each colour has a fourth number, which is 1 if text on the colour is dark, and 0 otherwise. A scale that has the
     same colours in both themes is listed only for the light theme.
     """
-    papers = {scale: {name: steps(scale, paper) for name, paper in PAPERS.items()} for scale in get_args(Scale)}
     told = {
         scale: {
-            name: [[*c, int(dark_text(c))] for c in colours]
-            for name, colours in each.items()
-            if name == "light" or colours != each["light"]
+            name: [[*c, int(dark_text(c))] for c in steps(scale, paper)]
+            for name, paper in PAPERS.items()
+            if paper is LIGHT or steps(scale, paper) != steps(scale, LIGHT)
         }
-        for scale, each in papers.items()
+        for scale in get_args(Scale)
     }
     return json.dumps(told, separators=(",", ":"))
 

@@ -83,6 +83,7 @@ def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
     return Map(
         panel.name,
         panel.values,
+        panel.values if panel.picture is None else panel.picture,
         _cells(panel.rows),
         _cells(panel.columns),
         bar,
@@ -90,7 +91,6 @@ def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
         panel.marked_columns,
         panel.words or (_texts(panel, compared) if few else ()),
         tuple(tick_text(panel.rows, i) for i in range(rows)) if few else (),
-        panel.picture,
     )
 
 
@@ -120,20 +120,23 @@ def _chart(panel: Lines) -> Chart:
     bands += [[value] for value, _ in panel.levels]
     if panel.apart and panel.y_log:  # a dot on the axis would hide there
         bands.append([min(v for band in bands for v in band if v > 0) / 2])
-    curves = tuple(_curve(panel, i) for i in range(len(panel.lines)))
-    y = _logarithmic(bands, panel.y_name, panel.y_unit) if panel.y_log else _linear(bands, panel)
-    x, more = _across(panel.x, panel.marks), (panel.marks, panel.levels, panel.apart)
-    return Chart(panel.name, x, y, panel.x.values, curves, *more)
-
-
-def _linear(bands: Sequence[Sequence[float]], panel: Lines) -> AxisScale:
-    low, high = linear_limits([v for band in bands for v in band if math.isfinite(v)])
-    return AxisScale(with_unit(panel.y_name, panel.y_unit), low, high, with_texts(round_steps(low, high)))
-
-
-def _logarithmic(bands: Sequence[Sequence[float]], name: str, unit: str) -> AxisScale:
-    low, high, ticks = log_limits(bands)
-    return AxisScale(with_unit(name, unit, "log scale"), low, high, with_texts(ticks, log=True), log=True)
+    low, high, ticks = (log_limits if panel.y_log else linear_limits)(bands)
+    return Chart(
+        panel.name,
+        _across(panel.x, panel.marks),
+        AxisScale(
+            with_unit(panel.y_name, panel.y_unit, "log scale" if panel.y_log else ""),
+            low,
+            high,
+            with_texts(ticks, log=panel.y_log),
+            panel.y_log,
+        ),
+        panel.x.values,
+        tuple(_curve(panel, i) for i in range(len(panel.lines))),
+        panel.marks,
+        panel.levels,
+        panel.apart,
+    )
 
 
 def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
@@ -215,13 +218,16 @@ def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
     return list(range(0, len(values), stride))
 
 
-def linear_limits(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of a linear axis, which are the nearest round numbers that enclose the data."""
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    steps = round_steps(low, high)
+def linear_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:
+    """Return the ends and the ticks of a linear axis; the ends are the nearest round numbers that enclose the
+    data.
+    """
+    finite = [v for curve in curves for v in curve if math.isfinite(v)] or [0.0, 1.0]
+    steps = round_steps(min(finite), max(finite))
     gap = steps[1] - steps[0] if len(steps) > 1 else 1.0
-    low, high = math.floor(low / gap + 1e-9) * gap, math.ceil(high / gap - 1e-9) * gap
-    return low, high if high > low else low + (abs(low) or 1.0)
+    low, high = math.floor(min(finite) / gap + 1e-9) * gap, math.ceil(max(finite) / gap - 1e-9) * gap
+    high = high if high > low else low + (abs(low) or 1.0)
+    return low, high, round_steps(low, high)
 
 
 def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:
@@ -244,8 +250,7 @@ def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[fl
             break
     else:
         if low < high:  # the axis is so short that a logarithm is nearly a straight line
-            start, end = linear_limits([low, high])
-            return start, end, round_steps(start, end)
+            return linear_limits([[low, high]])
         if len(ticks) == 1:
             ticks = [start, start * 10]
     stride = math.ceil(len(ticks) / MOST)

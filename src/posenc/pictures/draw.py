@@ -26,7 +26,6 @@ except ModuleNotFoundError as error:  # the only import of matplotlib in the pro
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 PAGE, COLUMN = 7.0, 3.3
 """The widths in inches of a page and of a column in a two-column paper; figures in columns have no title."""
@@ -55,15 +54,14 @@ STYLE: dict[str, object] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "posenc",
 }
-_PAPER = ("axes.facecolor", "figure.facecolor")
-_INK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 _lock = threading.RLock()
 
 
 @contextmanager
 def styled(paper: Paper = LIGHT) -> Iterator[None]:
     """Draw in posenc's style. Because matplotlib's settings are global, only one thread draws at a time."""
-    colours = dict.fromkeys(_PAPER, paper.paper) | dict.fromkeys(_INK, paper.ink)
+    ink = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
+    colours = dict.fromkeys(("axes.facecolor", "figure.facecolor"), paper.paper) | dict.fromkeys(ink, paper.ink)
     with _lock, matplotlib.rc_context(STYLE | colours):
         yield
 
@@ -105,11 +103,10 @@ def _paint(panel: Map | Chart | Disc, scene: Scene, ax: Axes, paper: Paper) -> N
 
 def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
     """Draw a matrix with its colour bar, and its numbers if they fit. Cells without a value are blank."""
-    painted = panel.values if panel.picture is None else panel.picture
     rows, columns = panel.values.shape
     colours = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)])
     image = ax.imshow(
-        painted.detach().cpu().double().numpy(),
+        panel.painted.detach().cpu().double().numpy(),
         cmap=colours.with_extremes(bad="none"),
         vmin=bar.low,
         vmax=bar.high,
@@ -165,15 +162,14 @@ def _chart(panel: Chart, ax: Axes, paper: Paper) -> None:
 def _disc(panel: Disc, ax: Axes, paper: Paper) -> None:
     """Draw vectors from the origin of a plane."""
     for vector in panel.vectors:
-        arrow, colour = vector.arrow, line(vector.colour, paper)
-        faint = 0.4 if arrow.ghost else 1.0
+        arrow = vector.arrow
         ax.quiver(
             *(0, 0, arrow.x, arrow.y),
             angles="xy",
             scale_units="xy",
             scale=1,
-            color=colour,
-            alpha=faint,
+            color=line(vector.colour, paper),
+            alpha=0.4 if arrow.ghost else 1.0,
             label=arrow.name,
         )
     ax.set(xlim=(-panel.limit, panel.limit), ylim=(-panel.limit, panel.limit), aspect="equal")
@@ -185,8 +181,7 @@ def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: st
     crowded = sum(len(text) + 1.5 for _, text in across) * 0.07 > ax.bbox.width / ax.figure.dpi
     ax.set_xticks([at for at, _ in across], [text for _, text in across], rotation=90 if crowded else 0)
     ax.set_yticks([at for at, _ in up], [text for _, text in up])
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_minor_locator(NullLocator())
+    ax.minorticks_off()
     ax.set(xlabel=x_label, ylabel=y_label)
 
 

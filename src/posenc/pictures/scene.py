@@ -61,13 +61,14 @@ class Map:
 
     Args:
         bar: the index of the matrix's colour scale in the scene.
+        painted: what is drawn: the values, or a picture instead of the cells.
         texts: the number in every cell; empty if there are too many cells to show numbers.
         keys: the names of the rows, shown next to the numbers in ``texts``.
-        picture: a picture that is drawn instead of the cells.
     """
 
     name: str
     values: Float[Tensor, "rows columns"]
+    painted: Float[Tensor, "down across"]
     rows: AxisScale
     columns: AxisScale
     bar: int
@@ -75,7 +76,6 @@ class Map:
     marked_columns: tuple[int, ...] = ()
     texts: tuple[tuple[str, ...], ...] = ()
     keys: tuple[str, ...] = ()
-    picture: Float[Tensor, "down across"] | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ except ModuleNotFoundError as error:
 @cache
 def templates(package: str) -> jinja2.Environment:
     """Return the templates of a package and of ``posenc.pictures``, built once, so that their globals persist."""
-    loader = jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in (package, "posenc.pictures")])
     return jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in (package, "posenc.pictures")]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )

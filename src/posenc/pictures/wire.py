@@ -71,14 +71,13 @@ def codes(values: Tensor, bar: Bar) -> Tensor:
 
 def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
     steps = (EMPTY - 1) / (bar.high - bar.low)
-    painted = panel.values if panel.picture is None else panel.picture
     both, marked = panel.marked_rows and panel.marked_columns, panel.marked_rows or panel.marked_columns
     down = panel.rows.label == "position" and panel.columns.label != "position"
     return {
         "scale": bar.scale,
         "shape": list(panel.values.shape),
-        "codes": base64.b64encode(codes(painted, bar).contiguous().numpy().tobytes()).decode(),
-        "across": painted.shape[1],
+        "codes": base64.b64encode(codes(panel.painted, bar).contiguous().numpy().tobytes()).decode(),
+        "across": panel.painted.shape[1],
         "rows": _axis(panel.rows),
         "columns": _axis(panel.columns),
         "legend": [[(value - bar.shown[0]) / (bar.shown[1] - bar.shown[0]), text] for value, text in bar.legend],
@@ -128,8 +127,11 @@ def _lines(panel: Chart) -> dict[str, Any]:
 
 
 def _plane(panel: Disc) -> dict[str, Any]:
-    arrows = [_arrow(vector, panel.limit) for vector in panel.vectors]
-    return {"limit": panel.ticks[-1][1], "arrows": arrows, "arcs": panel.arcs}
+    return {
+        "limit": panel.ticks[-1][1],
+        "arrows": [_arrow(vector, panel.limit) for vector in panel.vectors],
+        "arcs": panel.arcs,
+    }
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
