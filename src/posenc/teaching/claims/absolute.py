@@ -4,20 +4,11 @@ import torch
 
 import posenc
 from posenc.errors import PositionOutOfRange
-from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, same
+from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, refusal, same
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 
 GEHRING = "Gehring et al. 2017, section 3.1; Devlin et al. 2019"
-
-
-def refused(table: posenc.Learned, length: int) -> bool:
-    """Return whether the table raises an error for a sequence of this length."""
-    try:
-        table.at(posenc.positions.arange(length))
-    except PositionOutOfRange:
-        return True
-    return False
 
 
 LARGE = ("inkling", "transformer-xl", "deberta", "window")
@@ -34,12 +25,11 @@ window.
     source=GEHRING,
 )
 def where_a_table_ends() -> Evidence:
-    table = posenc.Learned(512, 8)
+    arange = posenc.positions.arange
+    table, larger = posenc.Learned(512, 8), posenc.Learned(1024, 8)
     return (
-        same("length 512 is refused", refused(table, 512), False),
-        same("length 513 is refused", refused(table, 513), True),
-        same("length 600 is refused", refused(table, 600), True),
-        same("position 1024 is refused by a table of 1024 rows", refused(posenc.Learned(1024, 8), 1025), True),
+        *(same(f"length {n} is refused", bool(refusal(table.at, arange(n))), n > 512) for n in (512, 513, 600)),
+        same("position 1024 is refused by a table of 1024 rows", bool(refusal(larger.at, arange(1025))), True),
         same("the error is an IndexError", issubclass(PositionOutOfRange, IndexError), True),
     )
 
@@ -53,8 +43,7 @@ def where_a_table_ends() -> Evidence:
 )
 def two_ways_past_the_end() -> Evidence:
     table = posenc.Learned(64, 32)
-    config = Model(width=32, layers=1)
-    model = Transformer(config, table, 16).initialise(0)
+    model = Transformer(Model(width=32, layers=1), table, 16).initialise(0)
     model(torch.arange(16)[None]).square().mean().backward()
     assert table.weight.grad is not None
     clamped = posenc.Learned(64, 32, past_end="clamp")
@@ -62,7 +51,7 @@ def two_ways_past_the_end() -> Evidence:
     return (
         above("gradient of trained rows", float(table.weight.grad[:16].abs().amax(1).min()), 1e-12),
         below("gradient of rows past the trained length", float(table.weight.grad[16:].abs().max()), 0.0),
-        same("position 64 is refused by a table of 64 rows", refused(table, 65), True),
+        same("position 64 is refused by a table of 64 rows", bool(refusal(table.at, torch.arange(65))), True),
         same("clamping repeats the last row", torch.equal(last, far), True),
     )
 

@@ -7,7 +7,7 @@ import torch
 import posenc
 from posenc.encodings.alibi import alibi_bias, slopes
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
-from posenc.teaching.claims.order import model
+from posenc.teaching.claims.order import MIRRORED, order_error
 
 PRESS = "Press et al. 2022, section 3"
 CODE = "Press et al. 2022, authors' code"
@@ -27,13 +27,12 @@ def slopes_by_head_count() -> Evidence:
         6: [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125],
         12: [2.0**-h for h in range(1, 9)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5],
     }
-    findings = []
-    for heads, wanted in known.items():
-        off = max(abs(a - b) for a, b in zip(slopes(heads), wanted, strict=True))
-        findings.append(below(f"{heads} heads: largest difference from the authors' list", off, 1e-15))
-    findings.append(near("16 heads: first", slopes(16)[0], 2**-0.5, 1e-15))
-    findings.append(near("16 heads: last", slopes(16)[-1], 2**-8, 1e-15))
-    return tuple(findings)
+    off = {n: max(abs(a - b) for a, b in zip(slopes(n), wanted, strict=True)) for n, wanted in known.items()}
+    return (
+        *(below(f"{n} heads: largest difference from the authors' list", most, 1e-15) for n, most in off.items()),
+        near("16 heads: first", slopes(16)[0], 2**-0.5, 1e-15),
+        near("16 heads: last", slopes(16)[-1], 2**-8, 1e-15),
+    )
 
 
 @claim(
@@ -91,16 +90,16 @@ def sign_of_the_bias() -> Evidence:
     source=PRESS,
 )
 def after_the_scaling() -> Evidence:
-    findings = []
-    for dim in (4, 64):
-        placed = posenc.ALiBi(1).at(posenc.positions.arange(4))
+    placed = posenc.ALiBi(1).at(posenc.positions.arange(4))
+
+    def cost(dim: int) -> float:
         same_key = torch.ones(1, 1, 4, dim)
         # v has one channel per key, so that the output is the row of weights.
         y = posenc.attention(same_key, same_key, torch.eye(4)[None, None], placed)
-        ratio = float((y[0, 0, 3, 3] / y[0, 0, 3, 2]).log())
-        # One head has slope 2^−8; log of a float32 ratio near 1 is good to about 2e-7.
-        findings.append(near(f"cost of a step, head_dim {dim}", ratio, 2**-8, 1e-6))
-    return tuple(findings)
+        return float((y[0, 0, 3, 3] / y[0, 0, 3, 2]).log())
+
+    # One head has slope 2^−8; log of a float32 ratio near 1 is good to about 2e-7.
+    return tuple(near(f"cost of a step, head_dim {dim}", cost(dim), 2**-8, 1e-6) for dim in (4, 64))
 
 
 @claim(
@@ -122,13 +121,6 @@ def defined_at_every_distance() -> Evidence:
     )
 
 
-@torch.no_grad()
-def mirror_error(encoding: str, causal: bool) -> float:
-    """Return the largest difference between the outputs of a token in a sequence and in the reversed sequence."""
-    tokens, f = torch.arange(8)[None], model(encoding, causal)
-    return float((f(tokens) - f(tokens.flip(1)).flip(1)).abs().max())
-
-
 @claim(
     statement="With ALiBi, a model without a causal mask can tell the order of tokens.",
     precise="ALiBi sees distances without directions, so a sequence and its mirror image look the same. A causal "
@@ -139,9 +131,9 @@ def mirror_error(encoding: str, causal: bool) -> float:
 def alibi_sees_no_direction() -> Evidence:
     return (
         # Biases are float32 and the model is float64: the same numbers, summed in a different order.
-        below("change by mirroring, no mask", mirror_error("alibi", causal=False), 1e-12),
-        above("change by mirroring, causal mask", mirror_error("alibi", causal=True), 0.01),
-        above("change by mirroring, RoPE without a mask", mirror_error("rotary", causal=False), 0.01),
+        below("change by mirroring, no mask", order_error("alibi", causal=False, order=MIRRORED), 1e-12),
+        above("change by mirroring, causal mask", order_error("alibi", causal=True, order=MIRRORED), 0.01),
+        above("change by mirroring, RoPE without a mask", order_error("rotary", False, MIRRORED), 0.01),
     )
 
 

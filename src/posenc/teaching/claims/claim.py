@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from posenc.errors import PosencError
+
 
 class Verdict(StrEnum):
     """The verdict on a statement."""
@@ -74,9 +76,16 @@ def claim(
     """Return a decorator that turns a function that computes evidence into a claim with the function's name."""
 
     def make(compute: Callable[[], Evidence]) -> Claim:
-        name = compute.__name__.replace("_", "-")
-        topic = compute.__module__.rpartition(".")[2].capitalize()
-        return Claim(name, statement, precise, verdict, source, compute, topic, slow)
+        return Claim(
+            compute.__name__.replace("_", "-"),
+            statement,
+            precise,
+            verdict,
+            source,
+            compute,
+            topic=compute.__module__.rpartition(".")[2].capitalize(),
+            slow=slow,
+        )
 
     return make
 
@@ -89,6 +98,15 @@ def run(claim: Claim) -> Outcome:
     except Exception as raised:
         findings, error = (), f"{type(raised).__name__}: {raised}"
     return Outcome(claim, findings, time.perf_counter() - start, error)
+
+
+def refusal(make: Callable[..., object], *given: object, **named: object) -> str:
+    """Return the message of the library's error for a call with these arguments, or "" if there is no error."""
+    try:
+        make(*given, **named)
+    except PosencError as error:
+        return str(error)
+    return ""
 
 
 def near(name: str, value: float, expected: float, within: float) -> Finding:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 
 import posenc
-from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, refusal, same
 from posenc.teaching.views.sinusoidal import falloff, rotation_matrix, table, wavelength_by_pair
 
 VASWANI = "Vaswani et al. 2017, section 3.5"
@@ -100,15 +100,15 @@ def pairs_share_a_frequency() -> Evidence:
     source=VASWANI,
 )
 def shift_is_a_rotation() -> Evidence:
-    findings = []
-    for by in (1, 5, 1000):
-        at = [0, 1, 7, 50_000]
-        there = table(64, [p + by for p in at], BASE)
-        moved = table(64, at, BASE) @ rotation_matrix(64, by, BASE).T
-        findings.append(below(f"error of R({by})", float((moved - there).abs().max()), 1e-12))
-    rotation = rotation_matrix(64, 5, BASE)
-    findings.append(below("R·Rᵀ − 1", float((rotation @ rotation.T - torch.eye(64)).abs().max()), 1e-12))
-    return tuple(findings)
+    at, rotation = [0, 1, 7, 50_000], rotation_matrix(64, 5, BASE)
+    errors = {
+        by: table(64, at, BASE) @ rotation_matrix(64, by, BASE).T - table(64, [p + by for p in at], BASE)
+        for by in (1, 5, 1000)
+    }
+    return (
+        *(below(f"error of R({by})", float(error.abs().max()), 1e-12) for by, error in errors.items()),
+        below("R·Rᵀ − 1", float((rotation @ rotation.T - torch.eye(64)).abs().max()), 1e-12),
+    )
 
 
 @claim(
@@ -147,15 +147,13 @@ def any_spacing_rotates() -> Evidence:
     source="trigonometry",
 )
 def dot_product_sees_the_difference() -> Evidence:
-    width = 64
-    frequencies = torch.tensor([float(f) for f in posenc.scaling.Default().frequencies(width, BASE).exact])
-    findings = []
-    for p, q in ((0, 1), (5, 6), (1000, 1100)):
-        a, b = table(width, [p, q], BASE)
-        by_formula = (frequencies.double() * (p - q)).cos().sum()
-        # The formula uses float32 frequencies: 32 terms, each with an angle error of up to 100 · 6e-8.
-        findings.append(near(f"PE({p})·PE({q}) − Σ cos", float(a @ b - by_formula), 0.0, 2e-4))
-    return tuple(findings)
+    frequencies = torch.tensor([float(f) for f in posenc.scaling.Default().frequencies(64, BASE).exact])
+    # The formula uses float32 frequencies: 32 terms, each with an angle error of up to 100 · 6e-8.
+    errors = {
+        (p, q): torch.dot(*table(64, [p, q], BASE)) - (frequencies.double() * (p - q)).cos().sum()
+        for p, q in ((0, 1), (5, 6), (1000, 1100))
+    }
+    return tuple(near(f"PE({p})·PE({q}) − Σ cos", float(error), 0.0, 2e-4) for (p, q), error in errors.items())
 
 
 @claim(
@@ -258,12 +256,8 @@ def no_maximum_length() -> Evidence:
     source="docstrings of Sinusoidal and Rotary",
 )
 def odd_widths() -> Evidence:
-    try:
-        posenc.Rotary(7, pairing="half")
-        refused = False
-    except posenc.errors.InvalidArgument as error:
-        refused = "head_dim=7 must be even" in str(error)
+    message = refusal(posenc.Rotary, 7, pairing="half")
     return (
         same("columns of an odd code", posenc.Sinusoidal(7).table(torch.arange(3)).shape[-1], 7),
-        same("an odd rotary width is refused", refused, True),
+        same("an odd rotary width is refused", "head_dim=7 must be even" in message, True),
     )
