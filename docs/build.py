@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from cmath import exp
+from cmath import exp, pi
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ from posenc.pictures.draw import draw, rendered
 from posenc.pictures.palette import DARK, LIGHT
 from posenc.scaling import Default
 from posenc.teaching.claims.properties import measured
-from posenc.teaching.claims.rotary import QUARTER, plane_score
+from posenc.teaching.claims.rotary import plane_score
 from posenc.teaching.lab.rooms import ROOMS, find
 from posenc.teaching.three_panels import three_panels
 from posenc.teaching.views.catalogue import VIEWS, make
@@ -303,7 +303,7 @@ def gallery() -> str:
 
 def arrows() -> str:
     """Return the picture of the home page: two words on two arrows, the arc between them, and their score."""
-    turn = QUARTER * 2  # the second word stands two positions further
+    turn = 2 * (pi / 4)  # the second word stands two positions further
     tips = {"dog": complex(1.5, 0.5), "man": complex(0.8, 1.0) * exp(1j * turn)}  # the widget's q and k
     marks = []
     for word, tip in tips.items():

@@ -19,9 +19,9 @@ from posenc.encodings.alibi import LinearBias
 from posenc.encodings.catalogue import Entry
 from posenc.scaling import scaling
 from posenc.teaching.claims import properties, sinusoids, training
-from posenc.teaching.claims import rotary as rotary_module
 from posenc.teaching.claims.catalogue import CLAIMS, chosen
 from posenc.teaching.claims.claim import Finding, Verdict, above, below, claim, near, run, same
+from posenc.teaching.views import rotation
 from posenc.teaching.views.four import Four
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # claims ask what the library itself refuses
@@ -114,7 +114,7 @@ FAULTS = {
         (Clock, "forward", one_further),
         {"first-rows", "by-hand", "offset-only", "no-maximum-length"},
     ),
-    "rotations turn the other way": ((rotary_module, "rotate", the_other_way), {"widget-numbers"}),
+    "rotations turn the other way": ((rotation, "rotate", the_other_way), {"widget-numbers"}),
     "angles are in float32": (
         (Clock, "forward", in_float32),
         {"shift-by-five", "offset-only", "no-maximum-length"},

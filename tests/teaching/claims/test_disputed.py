@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 
 from posenc.teaching.claims import disputed
 from posenc.teaching.claims.catalogue import CLAIMS
@@ -26,9 +27,9 @@ AS_TOLD = {
 def test_the_verdict_stands_on_the_numbers_of_its_sentence_alone(
     name: str, as_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def losses(encoding: str, trained: int = 128) -> dict[int, list[float]]:
+    def losses(encoding: str, trained: int = 128) -> dict[int, torch.Tensor]:
         means = AS_TOLD[encoding, trained]
-        return {n: [(mean if as_told else 2.0) + by for by in SPREAD] for n, mean in means.items()}
+        return {n: (mean if as_told else 2.0) + torch.tensor(SPREAD) for n, mean in means.items()}
 
     assert CLAIMS[name].slow
     monkeypatch.setattr(disputed, "losses", losses)

@@ -83,9 +83,7 @@ def two_rotation_matrices() -> Evidence:
 class OperatorCount(TorchDispatchMode):
     """Counts the numbers that operators compute inside a ``with`` block; a view counts as zero numbers."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         result = func(*args, **(kwargs or {}))

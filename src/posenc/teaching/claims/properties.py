@@ -114,22 +114,32 @@ def as_declared() -> Evidence:
         "rotary": ("queries_keys", 0, True, True, True),
         "alibi": ("bias", 0, True, True, True),
     }
-    findings = []
-    for name, (acts_on, parameters, orders, offset_only, distinct) in taught.items():
-        properties = measured(name)
-        findings += [
-            same(f"{name}: acts on {acts_on}", properties.acts_on == acts_on, True),
-            same(f"{name}: parameters", properties.parameters, parameters),
-            same(f"{name}: tells orders apart without a mask", properties.orders, orders),
-            same(f"{name}: scores depend only on the offset", properties.offset_only, offset_only),
-            same(f"{name}: one step further changes a score", properties.distinct, distinct),
-        ]
-    for name in posenc.CATALOGUE:
-        encoding, properties = _build(name), measured(name)
-        findings += [
+    known = {name: measured(name) for name in {*taught, *posenc.CATALOGUE}}
+    lessons = (
+        finding
+        for name, (acts_on, parameters, orders, offset_only, distinct) in taught.items()
+        for finding in (
+            same(f"{name}: acts on {acts_on}", known[name].acts_on == acts_on, True),
+            same(f"{name}: parameters", known[name].parameters, parameters),
+            same(f"{name}: tells orders apart without a mask", known[name].orders, orders),
+            same(f"{name}: scores depend only on the offset", known[name].offset_only, offset_only),
+            same(f"{name}: one step further changes a score", known[name].distinct, distinct),
+        )
+    )
+    declared = (
+        finding
+        for name in posenc.CATALOGUE
+        for finding in (
             same(
-                f"{name}: scores depend only on the offset, as declared", properties.offset_only, encoding.relative
+                f"{name}: scores depend only on the offset, as declared",
+                known[name].offset_only,
+                _build(name).relative,
             ),
-            same(f"{name}: tells orders apart, as what it acts on implies", properties.orders, acts_near(encoding)),
-        ]
-    return tuple(findings)
+            same(
+                f"{name}: tells orders apart, as what it acts on implies",
+                known[name].orders,
+                acts_near(_build(name)),
+            ),
+        )
+    )
+    return (*lessons, *declared)

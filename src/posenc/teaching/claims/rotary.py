@@ -1,7 +1,5 @@
 """Claims about RoPE: what scores depend on, the two pairings, and the effect of distance."""
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -10,10 +8,10 @@ import posenc
 from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_from_half, rotate
 from posenc.scaling import Default
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.teaching.views.rotation import K, Q, rotate_pair
 from posenc.teaching.views.scores import contents, scores
 
 SU = "Su et al. 2021, RoFormer, section 3.2"
-QUARTER = torch.tensor(math.pi / 4, dtype=torch.float64)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -31,12 +29,8 @@ def score(q: Tensor, k: Tensor, at_q: int, at_k: int, rotary: posenc.Rotary | No
 
 def plane_score(m: int, n: int, direction: int = 1) -> float:
     """Return the score in the lessons' widget: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
-    q, k = torch.tensor([[1.5, 0.5], [0.8, 1.0]], dtype=torch.float64)
-    rotated = [
-        rotate(v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half")
-        for v, p in ((q, m), (k, n))
-    ]
-    return float((rotated[0] * rotated[1]).sum())
+    q, k = torch.tensor([Q, K], dtype=torch.float64)
+    return float(rotate_pair(q, direction * m, "eighth") @ rotate_pair(k, direction * n, "eighth"))
 
 
 @claim(
@@ -47,16 +41,18 @@ def plane_score(m: int, n: int, direction: int = 1) -> float:
 )
 def offset_only() -> Evidence:
     q, k = draw(2, 64)
-    findings = []
-    for m, n in ((3, 10), (1000, 1007), (10**6, 10**6 + 7)):
-        # 64 products of numbers below 16 in float64; phases are off by p · 2^−64 turn, 3e-13 at 10^6.
-        findings.append(near(f"score at ({m}, {n}) − at (0, 7)", score(q, k, m, n) - score(q, k, 0, 7), 0.0, 1e-9))
     placed = posenc.Rotary(64, pairing="half").at(torch.arange(100), dtype=torch.float64)
     x = draw(1, 1, 100, 64)
     rotated, _ = placed.rotate(x, x)
-    findings.append(below("change of a norm", float((rotated.norm(dim=-1) - x.norm(dim=-1)).abs().max()), 1e-12))
-    findings.append(below("change at position 0", float((rotated - x)[0, 0, 0].abs().max()), 0.0))
-    return tuple(findings)
+    return (
+        *(
+            # 64 products of numbers below 16 in float64; phases are off by p · 2^−64 turn, 3e-13 at 10^6.
+            near(f"score at ({m}, {m + 7}) − at (0, 7)", score(q, k, m, m + 7) - score(q, k, 0, 7), 0.0, 1e-9)
+            for m in (3, 1000, 10**6)
+        ),
+        below("change of a norm", float((rotated.norm(dim=-1) - x.norm(dim=-1)).abs().max()), 1e-12),
+        below("change at position 0", float((rotated - x)[0, 0, 0].abs().max()), 0.0),
+    )
 
 
 @claim(
@@ -106,8 +102,7 @@ def widget_numbers() -> Evidence:
     source=SU,
 )
 def first_pair_is_faster_than_the_widget() -> Evidence:
-    turns = posenc.Rotary(64, pairing="half").clock.turns
-    degrees = [360 * int(t) / 2**64 for t in turns[:4]]
+    degrees = [360 * int(t) / 2**64 for t in posenc.Rotary(64, pairing="half").clock.turns[:4]]
     return (
         near("first pair (degrees per position)", degrees[0], 57.29578, 1e-4),
         same("pairs faster than 45°", sum(d > 45 for d in degrees), 1),
@@ -188,14 +183,10 @@ def rotate_complex(
 )
 def real_and_complex() -> Evidence:
     x, at = draw(2, 3, 16, 32), torch.arange(16)
-    findings = []
-    for pairing in ("half", "interleaved"):
-        rotary = posenc.Rotary(32, pairing=pairing)
-        tables = rotary.tables(at, torch.float64)
-        real = rotate(x, *tables, rotary.pairing)
-        off = float((real - rotate_complex(x, *tables, rotary.pairing)).abs().max())
-        findings.append(below(f"difference, {pairing}", off, 1e-14))
-    return tuple(findings)
+    tables = posenc.Rotary(32, pairing="half").tables(at, torch.float64)
+    ways: tuple[Pairing, ...] = ("half", "interleaved")
+    off = {way: rotate(x, *tables, way) - rotate_complex(x, *tables, way) for way in ways}
+    return tuple(below(f"difference, {way}", float(error.abs().max()), 1e-14) for way, error in off.items())
 
 
 @claim(
@@ -231,8 +222,7 @@ def values_pass() -> Evidence:
     x = draw(1, length, dim)
     v = draw(1, 1, length, dim, seed=1)
     q = draw(1, 1, length, dim, seed=2) * 1e4  # each query attends to a single key
-    rotated = placed.rotate(q, q)
-    y = posenc.attention(*rotated, v, placed)
+    y = posenc.attention(*placed.rotate(q, q), v, placed)
     nearest = (y[0, 0, :, None] - v[0, 0, None]).abs().amax(-1).min(-1).values
     return (
         same("embeddings are unchanged", torch.equal(placed.embed(x), x), True),

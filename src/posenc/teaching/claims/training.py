@@ -79,17 +79,14 @@ def flat_perplexity_is_no_proof() -> Evidence:
 def lost_to_noise(model: Transformer) -> float:
     """Return the increase of the loss in nats if all bytes more than 256 positions before the targets are
     random."""
-    generator = torch.Generator().manual_seed(0)
-    real: list[torch.Tensor] = []
-    noise: list[torch.Tensor] = []
+    generator, lost = torch.Generator().manual_seed(0), []
     for batch in task_of(PLAN, load()).test_batches(1024, PLAN.test_count):
-        scrambled = batch.tokens.clone()
+        scrambled, targets = batch.tokens.clone(), batch.targets[:, -TARGETS:]
         scrambled[:, : 1024 - 256 - TARGETS] = torch.randint(32, 127, (1024 - 256 - TARGETS,), generator=generator)
-        for tokens, losses in ((batch.tokens, real), (scrambled, noise)):
-            outputs = model(tokens)[:, -TARGETS:]
-            targets = batch.targets[:, -TARGETS:]
-            losses.append(torch.nn.functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1))
-    return float(torch.cat(noise).mean() - torch.cat(real).mean())
+        outputs = (model(tokens)[:, -TARGETS:].mT for tokens in (batch.tokens, scrambled))
+        real, noise = (torch.nn.functional.cross_entropy(each, targets, reduction="none") for each in outputs)
+        lost.append((noise - real).mean(1))
+    return float(torch.cat(lost).mean())
 
 
 SCALED, REMAPPED = ("linear", "ntk", "dynamic", "yarn", "llama3"), ("self-extend", "dca", "rerope")
