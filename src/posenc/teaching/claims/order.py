@@ -1,10 +1,10 @@
 """Claims about what attention knows about order without positional encoding, and what a causal mask reveals."""
 
 import torch
-from torch import Tensor
 
 import posenc
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.teaching.views.order_blind import mean_of
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 
@@ -109,12 +109,6 @@ def encodings_show_order() -> Evidence:
     )
 
 
-def attend(x: Tensor) -> Tensor:
-    """Compute attention with q = k = v = x, one head and no positional encoding."""
-    placed = posenc.NoPE().at(posenc.positions.arange(len(x)))
-    return posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
-
-
 @claim(
     statement='Without positional encoding, "cat ate fish" and "fish ate cat" give the same vectors in a different '
     "order.",
@@ -123,8 +117,8 @@ def attend(x: Tensor) -> Tensor:
     source=VASWANI,
 )
 def two_fish_sentences() -> Evidence:
-    cat, ate, fish = torch.randn(3, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    one, other = attend(torch.stack((cat, ate, fish))), attend(torch.stack((fish, ate, cat)))
+    words = torch.randn(3, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    one, other = (mean_of(x, x) for x in (words, words.flip(0)))
     return (
         below("largest difference of a word's output", float((one - other.flip(0)).abs().max()), 1e-14),
         above("largest difference at a position", float((one - other).abs().max()), 0.1),
@@ -140,7 +134,7 @@ def two_fish_sentences() -> Evidence:
 def cat_sat() -> Evidence:
     x = torch.tensor([[0.8, 0.3, 0.5, 0.2], [0.1, 0.6, 0.9, 0.4]], dtype=torch.float64)
     wanted = torch.tensor([[0.4701, 0.4414, 0.6885, 0.2943], [0.4022, 0.4705, 0.7273, 0.3137]], dtype=x.dtype)
-    outputs = {"cat sat": attend(x), "sat cat": attend(x.flip(0)).flip(0)}
+    outputs = {"cat sat": mean_of(x, x), "sat cat": mean_of(x.flip(0), x.flip(0)).flip(0)}
     return tuple(
         near(f"error of {word} in {order!r}", float(error), 0.0, 5e-5)
         for order, y in outputs.items()

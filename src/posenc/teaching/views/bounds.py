@@ -68,11 +68,7 @@ def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
                 continue
             other = settings.get(limit.below)
             high = min(limit.high, other - 1) if isinstance(other, int) else limit.high
-            if not limit.low <= value <= high:
-                until = f"; {limit.below} is {other}" if high < limit.high else ""
-                raise InvalidArgument(
-                    f"{setting}={value:.12g} must be between {limit.low:.12g} and {high:.12g}{until}"
-                )
+            within(setting, value, limit.low, high, f"; {limit.below} is {other}" if high < limit.high else "")
 
 
 def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, Any]:
@@ -114,7 +110,7 @@ def _whole(word: str) -> int:
     return int(value)
 
 
-def within(name: str, value: float, low: float, high: float) -> None:
-    """Raise an error if a number computed from a view's settings is out of range."""
+def within(name: str, value: float, low: float, high: float, why: str = "") -> None:
+    """Raise an error if a setting, or a number computed from a view's settings, is out of range."""
     if not low <= value <= high:
-        raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")
+        raise InvalidArgument(f"{name}={value:.12g} must be between {low:.12g} and {high:.12g}{why}")

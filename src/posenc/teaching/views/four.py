@@ -63,11 +63,12 @@ def four(name: str) -> Four:
     length = min(LENGTH, limit)
     trained, longer = (posenc.positions.arange(n) for n in (length, min(LONGER * LENGTH, limit)))
     row, long = (_row(encoding, words, at) for at in (trained, longer))
+    plain = _row(posenc.NoPE(), words, torch.tensor([0]))
     far = _row(encoding, words, trained.index_fill(0, trained[-1:], min(FAR, limit - 1)))
     return Four(
         name,
-        _closest(row.flatten(0, 1).T),
-        _growth(*(_change(x, words) for x in (row, long, far))),
+        float(torch.pdist(row.flatten(0, 1).T).min()),
+        _growth(*(float((x - plain).abs().max()) for x in (row, long, far))),
         spearman(row.mean((0, 1)).flip(-1)),
         float(long.softmax(-1)[..., :-LENGTH].sum(-1).mean()) if limit >= LONGER * LENGTH else 1.0,
     )
@@ -93,19 +94,6 @@ def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
     last = encoding.at(at[..., -1:], at, dtype=words.dtype)[0].with_content(embedded[:, -1:])[0].with_state(state)
     heads = embedded.unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2)
     return posenc.scores(*last.rotate(heads[:, :, -1:], heads), last, causal=True)[:, :, 0]
-
-
-def _closest(keys: Tensor) -> float:
-    """Return the smallest Euclidean distance between two rows of ``keys``; each row has the scores of one key."""
-    # A matrix product would give differences of 1e-7 between equal rows.
-    gaps = torch.cdist(keys, keys, compute_mode="donot_use_mm_for_euclid_dist")
-    return float(gaps.fill_diagonal_(torch.inf).min())
-
-
-def _change(row: Tensor, words: Tensor) -> float:
-    """Return the largest change that positions make to a score."""
-    plain = _row(posenc.NoPE(), words, torch.tensor([0]))
-    return float((row - plain).abs().max())
 
 
 def _growth(near: float, *far: float) -> float:

@@ -28,8 +28,8 @@ def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
 
 def python(text: str, shape: ModelShape, std: float) -> str:
     """Return the encoding as a line of Python that uses only public names."""
-    facts = {"width": shape.width, "heads": shape.heads, "head_dim": shape.head_dim}
-    given = ", ".join(f"{name}={value}" for name, value in (facts | {"num_positions": shape.num_positions}).items())
+    names = ("width", "heads", "head_dim", "num_positions")
+    given = ", ".join(f"{name}={getattr(shape, name)}" for name in names)
     return f'posenc.encoding("{_enlarged(parse(text), std)}", {given}, layers=1)'
 
 

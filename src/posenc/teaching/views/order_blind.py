@@ -73,8 +73,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
     x = placed.embed(word_vectors(words)[None])
     q, k, v = ((x @ w).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for w in weights)
     here, _ = placed[0].with_content(x)
-    q, k = here.rotate(q, k)
-    y = posenc.attention(q, k, v, here, causal=causal)
+    y = posenc.attention(*here.rotate(q, k), v, here, causal=causal)
     return y.transpose(1, 2).flatten(-2)[0]
 
 
@@ -143,6 +142,12 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
     return Heatmap(name, y, labelled("word", words), counted("channel", y.shape[1]), "signed")
 
 
+def mean_of(v: Tensor, x: Tensor) -> Tensor:
+    """Compute attention over the values v with q = k = x, one head and no positional encoding."""
+    placed = posenc.NoPE().at(posenc.positions.arange(len(x)))
+    return posenc.attention(x[None, None], x[None, None], v[None, None], placed)[0, 0]
+
+
 def cat_sat(swap: bool = False) -> View:
     """Show the weights and the outputs of attention over the lessons' two words; ``swap`` exchanges the words.
 
@@ -151,10 +156,8 @@ def cat_sat(swap: bool = False) -> View:
     """
     names = ["sat", "cat"] if swap else ["cat", "sat"]
     x = torch.tensor([CAT_SAT[name] for name in names])
-    placed = posenc.NoPE().at(posenc.positions.arange(2))
-    y = posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
     # Attention over the identity as values returns the weights themselves.
-    weights = posenc.attention(x[None, None], x[None, None], torch.eye(2)[None, None], placed)[0, 0]
+    y, weights = mean_of(x, x), mean_of(torch.eye(2), x)
     words, channel = labelled("word", names), counted("channel", 4)
     return View(
         "Swapped words, swapped outputs, the same numbers"
