@@ -1,16 +1,14 @@
 """The numbers that cards ask for, which the library computes."""
 
-import math
-
 import torch
 
 import posenc
-from posenc.teaching.views import rotation
+from posenc.teaching.views import rotation, sinusoidal
 
 
 def slowest_wavelength(width: int = 512, base: float = 10_000.0) -> float:
     """Return the wavelength 2π/θ of the last pair."""
-    return 2 * math.pi / float(posenc.scaling.Default().frequencies(width, base).exact[-1])
+    return sinusoidal.wavelength_by_pair(width, base)[-1]
 
 
 def slowest_at_base_100() -> float:
@@ -21,11 +19,9 @@ def change_under_shift() -> float:
     """Return how much a rotary score changes, to 4 decimals, if every position is shifted by 5."""
     rope = posenc.Rotary(64, pairing="half")
     q, k = torch.randn(2, 1, 1, 8, 64, generator=torch.Generator().manual_seed(0))
-    scores = []
-    for offset in (0, 5):
-        rotated_q, rotated_k = rope.at(posenc.positions.arange(8, offset=offset)).rotate(q, k)
-        scores.append(rotated_q @ rotated_k.mT)
-    return round(float((scores[0] - scores[1]).abs().max()), 4)
+    placed = (rope.at(posenc.positions.arange(8, offset=offset)) for offset in (0, 5))
+    before, after = (posenc.scores(*here.rotate(q, k), here, scale=1.0) for here in placed)
+    return round(float((before - after).abs().max()), 4)
 
 
 def neighbours_dot() -> float:

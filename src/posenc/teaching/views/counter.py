@@ -33,8 +33,7 @@ def bits_and_hands(
     """
     one_of("frequencies", frequencies, get_args(Frequencies))
     base = float(2**bits) if frequencies == "halving" else 10_000.0
-    at = torch.arange(positions)
-    counter = at >> torch.arange(bits)[:, None] & 1
+    counter = torch.arange(positions) >> torch.arange(bits)[:, None] & 1
     hands = table(2 * bits, range(positions), base)[:, 1::2].T
     columns = counted("position", positions)
     return View(

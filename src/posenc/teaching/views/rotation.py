@@ -71,11 +71,11 @@ def shift_both(
     angle = math.acos(float(q_m @ k_n / q.norm() / k.norm()))
     k_reference, k_tips = rotate_pair(k, offset, turn), tips(k, range(17), m, turn)
     arrows = (
-        arrow("unrotated q", q, "query", ghost=True),
-        arrow("unrotated k", k, "key", ghost=True),
-        arrow(f"k at {offset} if q is at 0", k_reference, "reference"),
-        arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn)), word=f"dog {m}"),
-        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, k_tips), word=f"man {n}", along=("m",)),
+        arrow("unrotated q", q, role="query", ghost=True),
+        arrow("unrotated k", k, role="key", ghost=True),
+        arrow(f"k at {offset} if q is at 0", k_reference, role="reference"),
+        arrow(f"q at m = {m}", q_m, role="query", grip=Grip("m", m, tips(q, range(17), 0, turn)), word=f"dog {m}"),
+        arrow(f"k at n = {n}", k_n, role="key", grip=Grip("offset", offset, k_tips), word=f"man {n}", along=("m",)),
     )
     return View(
         title=f"The score depends only on the offset n − m = {offset}",
@@ -90,12 +90,9 @@ def shift_both(
     )
 
 
-Role = Literal["", "query", "key", "reference"]
-
-
-def arrow(name: str, tip: Tensor, role: Role, **given: Any) -> Arrow:
+def arrow(name: str, tip: Tensor, **given: Any) -> Arrow:
     """Return an arrow to the tip of a vector; other arguments are passed to ``Arrow``."""
-    return Arrow(name, float(tip[0]), float(tip[1]), role=role, **given)
+    return Arrow(name, *tip.tolist(), **given)
 
 
 def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
@@ -133,10 +130,10 @@ def every_pair(
         Plane(
             f"pair {i}: {plain(float(share), 2)}",
             (
-                arrow("q", before[0][i], "query", ghost=True),
-                arrow("k", before[1][i], "key", ghost=True),
-                arrow("q rotated", after[0][i], "query"),
-                arrow("k rotated", after[1][i], "key"),
+                arrow("q", before[0][i], role="query", ghost=True),
+                arrow("k", before[1][i], role="key", ghost=True),
+                arrow("q rotated", after[0][i], role="query"),
+                arrow("k rotated", after[1][i], role="key"),
             ),
             limit,
         )

@@ -8,11 +8,6 @@ from posenc.scaling import Default, Scaling, method, planned, to_dict
 from posenc.scaling.wavelengths import slowing, turns, wavelengths
 from posenc.teaching.views.bounds import FAR, Bounds, bounded
 
-Rotated = Annotated[int, Bounds(4, 1024)]
-RopeBase = Annotated[float, Bounds(100, 1e9)]
-Factor = Annotated[float, Bounds(1, 1024)]
-Trained = Annotated[int, Bounds(2, FAR)]
-
 LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
 """The labels of the scalings that are not labelled with their own name."""
 
@@ -20,10 +15,10 @@ LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN"
 @bounded
 def scaled(
     scaling: str = "yarn",
-    rotary_dim: Rotated = 128,
-    base: RopeBase = 10_000.0,
-    factor: Factor = 8.0,
-    original_length: Trained = 4096,
+    rotary_dim: Annotated[int, Bounds(4, 1024)] = 128,
+    base: Annotated[float, Bounds(100, 1e9)] = 10_000.0,
+    factor: Annotated[float, Bounds(1, 1024)] = 8.0,
+    original_length: Annotated[int, Bounds(2, FAR)] = 4096,
 ) -> View:
     """Show the effect of a scaling on the wavelength of every pair."""
     fixed = planned(method(scaling, factor, original_length), math.ceil(factor * original_length))
@@ -34,8 +29,8 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
     """Show the wavelengths of all pairs under a scaling, next to the wavelengths without scaling."""
     stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
     slowed = slowing(scaling, rotary_dim, base)
-    same = max(slowed) < 1.0 + 1e-9
-    pairs = counted("pair", rotary_dim // 2)
+    most = max(slowed)
+    same = most < 1.0 + 1e-9
     known = to_dict(scaling)["scaling"]
     name = LABELS.get(known, known)
     complete = turns(plain, original_length)
@@ -44,31 +39,30 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
     panel = Lines(
         "wavelength",
         lines[:1] if same else lines,
-        pairs,
+        counted("pair", rotary_dim // 2),
         "wavelength",
         "positions",
         y_log=True,
         marks=mark,
         levels=((float(original_length), "trained length"),),
     )
-    most, unslowed = max(slowed), sum(s < 1.0 + 1e-9 for s in slowed)
+    unslowed = sum(s < 1.0 + 1e-9 for s in slowed)
     slowest = 0 if same else sum(s >= most * (1 - 1e-9) for s in slowed)
     less = len(plain) - unslowed - slowest
     by = f"by {most:.4g} times" if math.isfinite(most) else "to a standstill"
-    readouts: dict[str, float | str] = {
-        "pairs that keep their frequency": unslowed,
-        f"pairs slowed {by}": slowest,
-        "pairs slowed by less": less,
-        "pairs with a full turn, unscaled": complete,
-        "q and k are multiplied by": stretched.attention_factor,
-    }
     rest = f" and {less} by less" if less else ""
     return View(
         f"{name} keeps {unslowed} of {len(plain)} pairs, slows {slowest} {by}{rest}"
         if not same
         else "The unscaled frequencies",
         (panel,),
-        readouts,
+        {
+            "pairs that keep their frequency": unslowed,
+            f"pairs slowed {by}": slowest,
+            "pairs slowed by less": less,
+            "pairs with a full turn, unscaled": complete,
+            "q and k are multiplied by": stretched.attention_factor,
+        },
         "import math\nfrom posenc.scaling import *\n\n"
         f"pairs = {scaling!r}.frequencies({rotary_dim}, {base!r})\n"
         "print([2 * math.pi / float(f) if f else math.nan for f in pairs.exact])",

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import posenc
-from posenc.errors import UnknownName
+from posenc.arguments import one_of
 from posenc.pictures.numbers import plain
 from posenc.pictures.view import Line, Lines, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded
@@ -45,22 +45,16 @@ def scores(
 
 def contents(content: Content, head_dim: int, peak: int, seed: int, base: float) -> tuple[Tensor, Tensor]:
     """Return q and k of the chosen kind in float64."""
+    one_of("content", content, get_args(Content))
     generator = torch.Generator().manual_seed(seed)
     q = torch.randn(head_dim, generator=generator, dtype=torch.float64)
     if content == "aligned":
         return torch.ones_like(q), torch.ones_like(q)
     if content == "random":
         return q, torch.randn(head_dim, generator=generator, dtype=torch.float64)
-    if content == "peaked":
-        # k = R(peak)·q, so that its rotation cancels exactly when it is `peak` positions back.
-        at = torch.tensor([peak])
-        rotated, _ = (
-            posenc.Rotary(head_dim, pairing="half", base=base)
-            .at(at, dtype=torch.float64)
-            .rotate(q.view(1, 1, 1, -1), q.view(1, 1, 1, -1))
-        )
-        return q, rotated.flatten()
-    raise UnknownName("content", content, get_args(Content))
+    # k = R(peak)·q, so that its rotation cancels exactly when it is `peak` positions back.
+    rotary = posenc.Rotary(head_dim, pairing="half", base=base)
+    return q, rotary.rotate_keys(q.view(1, 1, 1, -1), torch.tensor([peak])).flatten()
 
 
 @bounded
@@ -84,16 +78,17 @@ def distance(
         "peaked": f"This key was built to score most at distance {peak}",
     }
     shown = sorted({0, 128, 1024, *([peak] if content == "peaked" else [])})
-    panel = Lines(
-        "score",
-        (Line("q·k after rotation", values, "rotary"),),
-        counted("distance", furthest + 1, unit="positions"),
-        "score, before 1/√D",
-        marks=((float(peak), "made to peak here"),) if content == "peaked" else (),
-    )
     return View(
         titles[content],
-        (panel,),
+        (
+            Lines(
+                "score",
+                (Line("q·k after rotation", values, "rotary"),),
+                counted("distance", furthest + 1, unit="positions"),
+                "score, before 1/√D",
+                marks=((float(peak), "made to peak here"),) if content == "peaked" else (),
+            ),
+        ),
         {
             "rank correlation of score and distance": correlation,
             **{f"at distance {d}": float(values[d]) for d in shown if d <= furthest},

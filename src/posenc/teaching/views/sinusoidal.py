@@ -71,19 +71,17 @@ def heatmap(
 def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base: Base = 10_000.0) -> View:
     """Show a clock with width/2 hands at one position; as on a clock, slower hands are shorter."""
     row = table(width, [position], base)[0].view(-1, 2)
-    pairs = len(row)
+    pairs, wavelengths = len(row), wavelength_by_pair(width, base)
     arrows = []
     first = max(0, position - 4)
     turn = range(first, min(first + 8, 2**31))  # of the fastest hand
     tips = zip(map(float, turn), table(width, turn, base)[:, [1, 0]].tolist(), strict=True)
     for i, (sin, cos) in enumerate(row.tolist()):
         length = 1 - 0.6 * i / pairs
-        wavelength = 2 * math.pi * base ** (2 * i / width)
         grip = Grip("position", float(position), tuple((p, *tip) for p, tip in tips)) if i == 0 else None
-        name = f"pair {i}: a turn in {short(float(f'{wavelength:.4g}'))} positions"
+        name = f"pair {i}: a turn in {short(float(f'{wavelengths[i]:.4g}'))} positions"
         text = f"sin {plain(sin, 3)}, cos {plain(cos, 3)}"
         arrows.append(Arrow(name, length * cos, length * sin, grip=grip, text=text))
-    wavelengths = wavelength_by_pair(width, base)
     return View(
         f"Together, {pairs} hands spell position {position}",
         (Plane("cosine to the right, sine upwards", tuple(arrows), 1.1),),
@@ -111,12 +109,11 @@ def waves(
     within("dimensions", len(dimensions), 1, 8)
     between = SMOOTH if last - first <= FEW else 0
     places, values = _smooth(width, range(first, last + 1), base, between)
-    wavelength = {dim: 2 * math.pi * base ** (2 * (dim // 2) / width) for dim in dimensions}
     lines = tuple(Line(f"dimension {dim}", values[:, dim]) for dim in dimensions)
     return View(
         "Each dimension is a wave; the last ones barely move",
         (Lines("waves", lines, Axis("position", places), "value", between=between),),
-        {f"wavelength of dimension {dim}": wavelength[dim] for dim in dimensions},
+        {f"wavelength of dimension {dim}": wavelength_by_pair(width, base)[dim // 2] for dim in dimensions},
         "import torch, posenc\n"
         f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({first}, {last + 1}))\n"
         f"print(code[:, {list(dimensions)}])",
@@ -177,11 +174,16 @@ def falloff(
         gain = plain(float(shown[rise + 1] - shown[rise]), 2)
         marks = ((float(rise), f"{rise} → {rise + 1}: +{gain}"),)
         readouts["first rise after distance"] = rise
-    line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
-    axis = counted("distance k", furthest + 1, unit="positions")
+    curve = Lines(
+        "falloff",
+        (Line("PE(p)·PE(p+k)", dots, "sinusoidal"),),
+        counted("distance k", furthest + 1, unit="positions"),
+        "dot product",
+        marks=marks,
+    )
     return View(
         title,
-        (similarity(values[:SQUARE]) if pairs else Lines("falloff", (line,), axis, "dot product", marks=marks),),
+        (similarity(values[:SQUARE]) if pairs else curve,),
         readouts,
         "import torch, posenc\n"
         f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({furthest + 1}))\n"

@@ -11,7 +11,6 @@ from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted, labe
 from posenc.teaching.views.bounds import Bounds, Position, Seed, Width, bounded
 
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512)
-PARTS = ("word", "position")
 CAT = (0.32, -0.71, 0.55, 0.18)
 """The word vector of the lessons."""
 
@@ -62,7 +61,7 @@ def apart(
             ),
             Lines(
                 "recovered from the sum",
-                tuple(Line(name, share) for name, share in zip(PARTS, shares, strict=True)),
+                tuple(Line(name, share) for name, share in zip(("word", "position"), shares, strict=True)),
                 Axis("width", tuple(float(w) for w in widths), "channels", log=True),
                 "share right",
             ),

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 import posenc
 from posenc.encodings.learned import PastEnd
@@ -27,30 +28,13 @@ table = posenc.Learned({rows}, {width}, past_end="{past_end}")
 print({printed})"""
 
 
-def random_rows(rows: int, width: int) -> Tensor:
-    """Return the rows of a table before training, from seed 0, without changing torch's global state."""
-    table = posenc.Learned(rows, width)
-    torch.nn.init.normal_(table.weight, std=table.std, generator=torch.Generator().manual_seed(0))
-    return table.weight.detach()
-
-
-def refusal(rows: int, position: int) -> str:
-    """Return the error message of a table with this many rows for a position; empty if the table has that row."""
-    try:
-        posenc.Learned(rows, WIDTH).table(torch.tensor([position]))
-    except PositionOutOfRange as error:
-        return str(error)
-    return ""
-
-
 @bounded
 def lookup(
     position: Position = 8, rows: Annotated[int, Bounds(1, 4096)] = ROWS, past_end: PastEnd = "clamp"
 ) -> View:
     """Show a table with ``rows`` rows, and the result of looking up one position."""
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
-    with torch.no_grad():
-        table.weight.copy_(random_rows(rows, WIDTH))
+    torch.nn.init.normal_(table.weight, std=table.std, generator=torch.Generator().manual_seed(0))
     channel = counted("channel", WIDTH)
     panels = [Heatmap("the whole table", table.weight.detach(), counted("position", rows), channel, "signed")]
     readouts: dict[str, float | str] = {"rows": str(rows), "last position": str(rows - 1)}
@@ -84,8 +68,7 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
     panels, readouts = [], dict[str, float | str]()
     axis = counted("position", len(after))
     for when, label, table in (("before", "before training", before), ("after", name, after)):
-        rows = table.detach().double()
-        unit = _normal(rows)
+        unit = normalize(table.detach().double(), dim=-1)
         cosine = unit @ unit.T
         panels.append(Heatmap(label, cosine, axis, axis, "magnitude", "cosine", limit=1.0))
         later = cosine[BLOCK:, BLOCK:]
@@ -106,7 +89,3 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         means = f"(cosine {plain(near, 2)}) than other pairs ({plain(other, 2)})"
         title = f"From row {BLOCK} on, training leaves neighbours {more} similar {means}"
     return View(title=title, panels=tuple(panels), readouts=readouts)
-
-
-def _normal(rows: Tensor) -> Tensor:
-    return rows / rows.norm(dim=-1, keepdim=True)
