@@ -1,28 +1,14 @@
 """The view of the errors of cos and sin at far positions if angles are float32, as in public checkpoints."""
 
-from decimal import Decimal, localcontext
-from functools import lru_cache
 from typing import Annotated
 
 import torch
-from torch import Tensor
 
 import posenc
 from posenc.pictures.numbers import short
 from posenc.pictures.view import Line, Lines, View, counted
-from posenc.scaling import Default, Frequencies
-from posenc.scaling.scaling import TWO_PI
+from posenc.scaling import Default
 from posenc.teaching.views.bounds import FAR, Base, Bounds, Width, bounded
-
-
-@lru_cache(maxsize=256)
-def _truth(frequencies: Frequencies, position: int) -> tuple[Tensor, Tensor]:
-    with localcontext() as context:
-        context.prec = 50
-        angles = [float((Decimal(position) * f) % TWO_PI) for f in frequencies.exact]
-    angle = torch.tensor(angles, dtype=torch.float64)
-    return angle.cos(), angle.sin()
-
 
 PYTHON = """\
 import torch, posenc
@@ -42,18 +28,21 @@ def floor(
 
     An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵, and only slow pairs are accurate.
     """
-    frequencies = Default().frequencies(head_dim, base)
-    truth = _truth(frequencies, position)
-    tables = posenc.Clock(frequencies, "float32")(torch.tensor([position]))
-    errors = torch.stack([(t[0].double() - true).abs() for t, true in zip(tables, truth, strict=True)]).amax(0)
-    pairs = counted("pair", len(frequencies))
+    frequencies, p = Default().frequencies(head_dim, base), torch.tensor([position])
+    both = zip(posenc.Clock(frequencies)(p, torch.float64), posenc.Clock(frequencies, "float32")(p), strict=True)
+    errors = torch.stack([(exact - rounded).abs()[0] for exact, rounded in both]).amax(0)
     wrong = int((errors > VISIBLE).sum())
-    lines = (Line("error", errors.clamp(min=1e-9)),)
     return View(
         f"At position {short(position)}, {wrong} of {len(frequencies)} pairs are off by more than 1/1000",
         (
             Lines(
-                "error of cos and sin", lines, pairs, "error", y_log=True, levels=((VISIBLE, "1/1000"),), apart=True
+                "error of cos and sin",
+                (Line("error", errors.clamp(min=1e-9)),),
+                counted("pair", len(frequencies)),
+                "error",
+                y_log=True,
+                levels=((VISIBLE, "1/1000"),),
+                apart=True,
             ),
         ),
         {"largest error": float(errors.max()), "pairs off by more than 1/1000": wrong},
