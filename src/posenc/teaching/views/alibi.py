@@ -5,10 +5,10 @@ from typing import Annotated
 
 import torch
 
-import posenc
 from posenc.encodings.alibi import alibi_bias, slopes
 from posenc.pictures.numbers import fraction
 from posenc.pictures.view import Heatmap, Line, Lines, View, counted
+from posenc.teaching.views.added import added
 from posenc.teaching.views.bounds import Bounds, Length, bounded
 
 
@@ -22,9 +22,8 @@ def bias(
         future = torch.ones(length, length, dtype=torch.bool).triu(1)
         maps = maps.masked_fill(future, math.nan)
     queries, keys = counted("query", length), counted("key", length)
-    limit = float(-maps.nan_to_num().min())
     panels = tuple(
-        Heatmap(f"head {h + 1}, slope {fraction(slope)}", maps[h], queries, keys, "signed", limit=limit)
+        Heatmap(f"head {h + 1}, slope {fraction(slope)}", maps[h], queries, keys, "signed")
         for h, slope in enumerate(slopes(heads))
     )
     return View(
@@ -41,11 +40,7 @@ def bias(
 @bounded
 def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> View:
     """Show the attention of the last token at each distance if all keys are equally relevant."""
-    keys = posenc.positions.arange(length)
-    placed = posenc.ALiBi(heads).at(keys[-1:], keys)
-    assert placed.bias is not None
-    scores = placed.bias.rows(0, 1, length)[0, :, 0].to(torch.float64)
-    shares = scores.softmax(-1).flip(-1)
+    shares = added("alibi", heads, length - 1, seed=0).softmax(-1)
     steepest_first = sorted(zip(slopes(heads), shares, strict=True), key=lambda head: -head[0])
     lines = tuple(Line(f"slope {fraction(m)}: {row[:8].sum():.0%}", row) for m, row in steepest_first)
     steep, flat = (float(line.values[:8].sum()) for line in (lines[0], lines[-1]))
