@@ -35,7 +35,7 @@ def drawn_texts(count: int) -> list[tuple[list[str], str, bool]]:
 def saved_page(folder: Path) -> str:
     """The room of the stage alone, with the one answer that it opens with; its address."""
     stage = find("shuffle")
-    site = export._sealed(replace(export.saved(), answers_file=lambda each: f"{each.question}.js"))
+    site = replace(export.saved(), answers_file=lambda each: f"{each.question}.js")
     room = replace(BY_NAME["order"], stages=(stage,))
     (folder / "order.html").write_text(page.room_page(room, {}, site), encoding="utf-8")
     script = export.script_of("shuffle", export.pack({"": export._answer(stage, ())}))

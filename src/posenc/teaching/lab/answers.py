@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.pictures.numbers import MINUS
 from posenc.pictures.tables import value_at
 from posenc.pictures.view import View
@@ -42,12 +43,11 @@ def claim(name: str) -> dict[str, Any]:
     Raises:
         InvalidArgument: the claim trains a model, which takes minutes.
     """
-    if name not in CLAIMS:
-        raise UnknownName("claim", name[:40], CLAIMS)
-    if CLAIMS[name].slow:
+    asked = CLAIMS[one_of("claim", name[:40], CLAIMS)]
+    if asked.slow:
         raise InvalidArgument(f"claim {name} trains a model; run it with posenc verify --slow --only {name}")
-    outcome = run(CLAIMS[name])
-    words = f"{'Confirmed' if outcome.stands else 'Not confirmed'}: {CLAIMS[name].verdict}"
+    outcome = run(asked)
+    words = f"{'Confirmed' if outcome.stands else 'Not confirmed'}: {asked.verdict}"
     numbers = [
         f"{found.name}: {f'{found.value:.6g}'.replace('-', MINUS)}, expected {found.expected}"
         for found in outcome.findings

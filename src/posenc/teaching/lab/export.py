@@ -74,7 +74,7 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
         packs[stage.question], slider_stops = packed(stage)
         stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
     docs = "../index.html" if (folder.resolve().parent / "index.html").is_file() else ""
-    site = _sealed(replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops, docs=docs))
+    site = replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops, docs=docs)
     pages = {
         "index": page.home(site),
         page.CARDS: page.cards(site),
@@ -196,20 +196,16 @@ def pack(content: Any) -> str:
 
 @lru_cache(maxsize=1)
 def saved() -> Site:
-    """Return the site, with style and scripts inside its pages."""
+    """Return the site, with style and scripts inside its pages, and with a content security policy that allows only
+    these scripts and what they load.
+    """
     early = (page.STATIC / "theme.js").read_text("utf-8")
     style, script = assets.style(page.STATIC / "lab.css"), assets.bundle(page.STATIC / "lab.js")
-    return Site(saved=True, style=style, early=early, script=script)
-
-
-def _sealed(site: Site) -> Site:
-    """Return the site with a content security policy that allows only its own scripts and what they load."""
-    scripts = " ".join(_hash(text) for text in (site.early, site.script))
     policy = (
-        f"default-src 'none'; script-src {scripts} 'strict-dynamic'; style-src {_hash(site.style)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {_hash(early)} {_hash(script)} 'strict-dynamic'; "
+        f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return replace(site, policy=policy)
+    return Site(saved=True, style=style, early=early, script=script, policy=policy)
 
 
 def _hash(text: str) -> str:

@@ -32,9 +32,11 @@ def layers(config: str) -> View:
     """Show the longest wavelength and the visible tokens of every layer, compared with the trained length."""
     given, inspection = _inspected(config)
     positions, table = inspection.positions, inspection.table
-    of_layer = [table.layers[name] for name in table.layer_types]
     seen = [window or positions.original_length for window in positions.windows]
-    waves = [longest(layer) if layer.frequencies else math.nan for layer in of_layer]
+    waves = [
+        longest(layer) if layer.frequencies else math.nan
+        for layer in (table.layers[name] for name in table.layer_types)
+    ]
     spans = Counter(
         ("see every token" if window is None else f"see {window} tokens")
         + (" and have no positional encoding" if positions.recipes[kind] == NOPE else "")

@@ -71,9 +71,14 @@ def _rendered(template: str, site: Site, **given: object) -> str:
         return site.stops.get((stage, control.name), control.settable)
 
     environment = templates("posenc.teaching.lab")
-    environment.globals |= {"aliases": ALIASES, "formula": formula, "thumbnail": thumbnail, "find": find}
-    environment.globals |= {"of_stage": of_stage, "sections": sections, "place": place}
     environment.globals |= {
+        "aliases": ALIASES,
+        "formula": formula,
+        "thumbnail": thumbnail,
+        "find": find,
+        "of_stage": of_stage,
+        "sections": sections,
+        "place": place,
         "of_section": of_section,
         "teaching": teaching,
         "rooms": ROOMS,
@@ -114,8 +119,7 @@ def claims(site: Site = LIVE) -> str:
 
     The page shows stored results, so that it does not need the library.
     """
-    text = (files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8")
-    kept = json.loads(text)
+    kept = json.loads((files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8"))
     topics = dict.fromkeys(claim["topic"] for claim in kept.values())
     filters = {
         "topic": [(topic, topic.lower()) for topic in topics],

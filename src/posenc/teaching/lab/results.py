@@ -26,11 +26,15 @@ def use(folder: Path) -> None:
     _shelf["study"] = folder
 
 
-def _labelled(view: "View") -> "View":
-    """Return the view, with a label if it shows the example study."""
-    if shown(_shelf["study"]) != EXAMPLE:
-        return view
-    return replace(view, readouts={"study": LABEL, **view.readouts})
+def _sourced(view: "View", python: str, **given: str) -> "View":
+    """Return the view with the Python that reads its study, and with a label if it shows the example study."""
+    study = shown(_shelf["study"])
+    if study == EXAMPLE:
+        view = replace(view, readouts={"study": LABEL, **view.readouts})
+        where = "from posenc.teaching.lessons.example import EXAMPLE as study"
+    else:
+        where = f"from pathlib import Path; study = Path({str(study)!r})"
+    return replace(view, python=python.format(where=where, **given))
 
 
 def _named(study: Path) -> str:
@@ -77,15 +81,7 @@ def table(task: str = "ordering") -> "View":
             f"posenc compare --tasks {task} --encodings learned --output {_shelf['study']}"
         )
     plan, before, after = newest
-    view = trained(before, after, f"after {plan.steps} steps")
-    return _labelled(replace(view, python=TABLE_PYTHON.format(where=_python(study), run=plan.id)))
-
-
-def _python(study: Path) -> str:
-    """Return the line of Python that locates the study."""
-    if study == EXAMPLE:
-        return "from posenc.teaching.lessons.example import EXAMPLE as study"
-    return f"from pathlib import Path; study = Path({str(study)!r})"
+    return _sourced(trained(before, after, f"after {plan.steps} steps"), TABLE_PYTHON, run=plan.id)
 
 
 TABLE_PYTHON = """\
@@ -123,4 +119,4 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
     view = chart(newest(runs))
     if view is None:
         raise StudyError(f"the runs of {task!r} in this study have no accuracy by depth; run posenc compare again")
-    return _labelled(replace(view, python=PYTHON.format(where=_python(study), task=task)))
+    return _sourced(view, PYTHON, task=task)

@@ -102,10 +102,9 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starl
 
     def shown(make: Callable[[Request], str]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            made = HTMLResponse(make(request))
             if warm and not warming:
                 warming.append(asyncio.create_task(warm_up()))
-            return made
+            return HTMLResponse(make(request))
 
         return endpoint
 
@@ -206,8 +205,9 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
         listening = socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            message = f"host={host!r} is not an address of this computer; pass one of its own, such as 127.0.0.1"
-            raise InvalidArgument(message) from error
+            raise InvalidArgument(
+                f"host={host!r} is not an address of this computer; pass one of its own, such as 127.0.0.1"
+            ) from error
         raise InvalidArgument(f"port {port} on {host} cannot be used; choose another port with --port") from error
     address = f"http://{name}:{listening.getsockname()[1]}/"
     print(f"The lab is at {address}  (Ctrl+C ends it)", flush=True)

@@ -57,11 +57,8 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
     width = length // POINTS
     first = length - POINTS * width
     at = tuple(first + width * (i + 0.5) for i in range(POINTS))
-
-    def curve(name: str) -> Tensor:
-        return losses[""][name][first:].unflatten(0, (POINTS, width)).mean(1)
-
-    names = tuple(losses[""])
+    curves = {name: each[first:].unflatten(0, (POINTS, width)).mean(1) for name, each in losses[""].items()}
+    names = tuple(curves)
     last = torch.stack([torch.stack([each[name][-SCORED:].mean() for each in losses.values()]) for name in names])
     best, rope = min(range(len(names)), key=lambda i: float(last[i, 0])), names.index("rotary")
     ends = f"{last[best, 0]:.2f} nats per byte" + ("" if best == rope else f", RoPE {last[rope, 0]:.2f}")
@@ -70,7 +67,7 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
         (
             Lines(
                 "loss by position",
-                tuple(Line(style(name).label, curve(name), name) for name in names),
+                tuple(Line(style(name).label, curve, name) for name, curve in curves.items()),
                 Axis("position", at, "bytes"),
                 "loss",
                 "nats per byte",
@@ -178,9 +175,7 @@ def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tenso
         x = block(x, placed[i], mask)
     block = model.layers[layer]
     q, k, _ = block.attention.heads(block.attention_norm(x))
-    q, k = placed[layer].rotate(q, k)
-    weights: Tensor = posenc.scores(q, k, placed[layer], mask)[0].softmax(-1)
-    return weights
+    return posenc.scores(*placed[layer].rotate(q, k), placed[layer], mask)[0].softmax(-1)
 
 
 @lru_cache

@@ -4,8 +4,8 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from importlib.resources import files
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import UnknownName
@@ -79,14 +79,13 @@ class Stage:
 
         An unknown control or value raises a PosencError.
         """
+        from posenc.arguments import one_of
         from posenc.teaching.views.bounds import arguments
 
         known = {control.name: control for control in self.controls}
         asked = {name: control.default for name, control in known.items()}
         for name, text in texts.items():
-            if name not in known:
-                raise UnknownName("parameter", name[:40], known)
-            choices = known[name].shown
+            choices = known[one_of("parameter", name[:40], known)].shown
             asked[name] = ALIASES.get(text, text) if choices else text
             if choices and asked[name] not in choices:
                 raise UnknownName(name, text[:40], choices)
@@ -95,14 +94,12 @@ class Stage:
         for name, control in known.items():
             if control.below:
                 values[sets[name]] = min(values[sets[name]], values[sets[control.below]] - 1)
-        answered: View = self.function(**values)
-        return answered
+        return self.function(**values)
 
     @property
     def function(self) -> Callable[..., "View"]:
         """The function that computes the view, imported on first use."""
-        module, name = self.view.split(":")
-        view: Callable[..., View] = getattr(import_module(f"posenc.teaching.{module}"), name)
+        view: Callable[..., View] = resolve_name(f"posenc.teaching.{self.view}")
         return view
 
 
@@ -129,8 +126,8 @@ def _stage(entry: dict[str, Any]) -> Stage:
 
 def _room(text: str) -> Room:
     entry = tomllib.loads(text)
-    formula = tuple((words, tex) for words, tex in entry.pop("formula"))
-    return Room(**entry | {"formula": formula, "stages": tuple(map(_stage, entry["stages"]))})
+    formula, stages = tuple(map(tuple, entry["formula"])), tuple(map(_stage, entry["stages"]))
+    return Room(**entry | {"formula": formula, "stages": stages})
 
 
 ROOMS = tuple(_room((files("posenc.teaching.lab") / "rooms" / f"{name}.toml").read_text("utf-8")) for name in ORDER)
