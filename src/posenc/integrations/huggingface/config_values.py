@@ -63,10 +63,9 @@ class ConfigValues:
             made = class_form({**stated, "model_type": self.model_type})
             stated = made.to_dict()
         self.base, self.made, self.fields = base, made, {field.name: field.default for field in fields(made)}
-        self.names = made.attribute_map
         if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
-        check_made(self.stated, self.names, stated.get("rope_parameters") or {})
+        check_made(self.stated, made.attribute_map, stated.get("rope_parameters") or {})
         computed = (  # a class that refuses the config still has defaults for what is not stated
             {name: value for name, value in self.fields.items() if value is not MISSING}
             if self.refused
@@ -76,7 +75,7 @@ class ConfigValues:
             **(stated.get("attn_config") or {}),  # MPT's
             **computed,
             **stated,
-            **{name: stated[key] for name, key in self.names.items() if key in stated},
+            **{name: stated[key] for name, key in made.attribute_map.items() if key in stated},
         }
 
     @property
@@ -111,7 +110,7 @@ class ConfigValues:
 
     def is_stated(self, key: str) -> bool:
         """Return whether the config contains a key, under transformers' own name or the standard name."""
-        other = {own: name for name, own in self.names.items()} | self.names
+        other = {own: name for name, own in self.made.attribute_map.items()} | self.made.attribute_map
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
     def get(self, key: str | None) -> Any:
