@@ -85,7 +85,10 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
         constants = {
             key: ast.literal_eval(value) for key, value in fields.items() if isinstance(value, ast.Constant)
         }
-        table[name] = {key: constants[key] for key in keys_of(name, family) if constants.get(key) is not None}
+        keys, width = keys_of(name, family), family.head_dim == "head_dim"
+        heads = {"head_dim": "head_dim" in fields} if width else {}
+        keys += heads
+        table[name] = heads | {key: constants[key] for key in keys if constants.get(key) is not None}
         table[name] |= {form: form in fields for form in BOTH_FORMS} | {"sliding_window": "sliding_window" in text}
     return table
 

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -24,7 +25,7 @@ from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import exllamav3, mlx, sglang, transformers, vllm
 from posenc.scaling import YaRN
 from support.model_files import KEPT, apart, configs, lines
-from support.served import PLAIN
+from support.served import DEEPSEEK, PLAIN
 
 NOTE = model_files.Departure("", (), "", "")
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,7 @@ EXPLAINED = {
     ("mpt in vllm-0.29.0", "alibi"): "its attention is handed nothing, for which 0.33.0 refuses it",
     ("olmo3 in vllm-0.29.0", "frequencies"): ONE_TABLE,
     ("olmo3 in vllm-0.29.0", "attention_factor"): ONE_TABLE,
+    ("gpt_neox in vllm-0.33.0", "softmax_factor"): "its heads do not have the width that head_dim states",
     ("gemma4_text in sglang-0.5.15", "frequencies"): OLDER,
     ("gemma4_text in sglang-0.5.15", "softmax_factor"): OLDER,
 }
@@ -148,11 +150,16 @@ def test_each_departure_is_held_by_an_answer(
     releases = [one for one in releases if not departure.releases or one.partition("-")[2] in departure.releases]
     rest = tuple(one for one in model_files.departures() if one != departure)
     for release in releases:
-        types = {name: config["model_type"] for name, config in configs().items()}
         if departure.refuses:
-            kept = [line for line in lines(release) if types[line["config"]] in departure.types]
-            assert kept
-            assert all("refused" in line for line in kept)
+            name, _, version = release.partition("-")
+            given = {name: (config, config.get("text_config", config)) for name, config in configs().items()}
+            kept = [
+                line
+                for line in lines(release)
+                if departure in model_files.departing_from(name, version, *given[line["config"]])
+            ]
+            assert any("refused" in line for line in kept)
+            assert departure.mixed or all("refused" in line for line in kept)
             continue
         with monkeypatch.context() as patch:
             patch.setattr(model_files, "departures", lambda: rest)
@@ -234,11 +241,38 @@ def test_heads_whose_width_a_model_file_does_not_read() -> None:
         given = config_of(name)
         table = program.read(given)
         assert {"head_dim", "rotary_dim"} <= what(table, given)
-        assert f"head_dim is not read by {table.program}" in table.notes
+        assert any(note.startswith(f"{table.program} does not read head_dim (") for note in table.notes)
         with pytest.raises(InvalidArgument, match="channels of a head: 64 in the model, 32 in"):
             program.write(read(given))
     assert what(vllm.read(config_of("mixtral, head_dim")), config_of("mixtral, head_dim")) == set()
     assert vllm.read(config_of("olmo2, stated factor"), "0.29.0").layers["all"].attention_factor == 1.25
+
+
+def test_a_window_that_is_off_is_applied_by_vllm_alone() -> None:
+    """Of a family without windows: transformers ignores both keys, vLLM reads sliding_window."""
+    config = config_of("apertus, a window that is off")
+    assert not any(read(config).windows)
+    for version in vllm.RELEASES.versions:
+        table = vllm.read(config, version)
+        assert {layer.window for layer in table.layers.values()} == {config["sliding_window"]}
+        assert any("vLLM applies sliding_window = 100 to every layer" in note for note in table.notes)
+    assert what(sglang.read(config), config) == set()
+
+
+@pytest.mark.parametrize("program", [vllm, sglang, mlx, exllamav3, transformers])
+@pytest.mark.parametrize("kind", ["longrope", "llama3", "yarn", "dynamic"])
+def test_a_length_that_is_left_out_is_no_crash(program: Any, kind: str) -> None:
+    lists = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    rope = {"rope_type": kind, "rope_theta": 1e4, **(lists if kind == "longrope" else {"factor": 4.0})}
+    for config in (
+        {**PLAIN, "rope_parameters": rope},
+        {"model_type": "gptj", "rope_scaling": rope},
+        {**DEEPSEEK, "rope_parameters": rope},
+    ):
+        given = {key: value for key, value in config.items() if key != "max_position_embeddings"}
+        for version in program.RELEASES.versions:
+            with suppress(PosencError):
+                program.read(given, version)
 
 
 def test_a_scaling_is_written_for_what_runs_in_transformers() -> None:
@@ -386,13 +420,17 @@ def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_
         "laguna.py": "rope_theta",
         "minicpm3.py": "rope_scaling",
         "ministral3.py": "llama_4_scaling_beta",
+        "glm.py": "dims=self.head_dim",
+        "phimoe.py": "short_factor",
+        "gemma3_text.py": "sliding_window_pattern",
+        "exaone4.py": "sliding_window_pattern",
+        "rope.py": "Unknown rope_type",
     }
     folders = {"mlx": "mlx-lm", "exllamav3": "exllamav3"}
     found = [departure for departure in model_files.departures() if departure.program in folders]
     for departure in found:
-        (release,) = (
-            program.RELEASES.versions[-1] for program in (mlx, exllamav3) if departure.program in program.__name__
-        )
+        (versions,) = (one.RELEASES.versions for one in (mlx, exllamav3) if departure.program in one.__name__)
+        release = (departure.releases or versions)[-1]
         file, _, number = departure.line.partition(",")[0].rpartition(":")
         folder = ROOT / "build" / "programs" / f"{folders[departure.program]}-{release}"
         if not folder.exists():

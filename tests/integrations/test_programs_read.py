@@ -480,7 +480,7 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
         (mlx, {**OLDER, "model_type": "minicpm3"}, "", "its model file reads rope_scaling, which has no default"),
         (
             mlx,
-            {**OLDER, "model_type": "ministral3"},
+            {**OLDER, "model_type": "ministral3", "rope_theta": 1e6},
             "",
             "its model file reads rope_parameters, which has no default",
         ),

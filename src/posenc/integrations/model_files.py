@@ -32,7 +32,10 @@ class Departure:
 
     Args:
         program: the name of the program's module.
-        types: every ``model_type``, of a config or of its language model, to which the deviation applies.
+        types: every ``model_type``, of a config or of its language model, to which the deviation applies; ``"*"``
+            for every type.
+        but: the types to which it does not apply, if ``types`` is ``"*"``.
+        kinds: the rope types to which the deviation applies; empty for all of them.
         says: what the program does, in words. If no other field is set, the deviation is only a note.
         line: the source line in the newest of ``releases``.
         releases: the releases with this deviation; empty for all tested releases.
@@ -43,7 +46,12 @@ class Departure:
             use the first axis.
         unless: a key of the config or of its language model's part. The deviation applies only if this key is
             missing or null.
-        default: the values that the program uses in place of keys that it does not read, or that are missing.
+        given: a key of the config, of its language model's part or of the rope dictionary. The deviation applies
+            only if this key has a value.
+        mixed: whether the deviation applies only if some layers have a window and others have none.
+        up_to: the longest input up to which the deviation applies; 0 for any length.
+        default: the values that the program uses in place of keys that it does not read, or that are missing;
+            ``"none"`` removes a key.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
@@ -56,12 +64,17 @@ class Departure:
     says: str
     line: str
     releases: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     refuses: bool = False
     sets: Mapping[str, Any] = field(default_factory=dict)
     one_more: int = 0
     as_listed: bool = False
     without: str = ""
     unless: str = ""
+    given: str = ""
+    mixed: bool = False
+    up_to: int = 0
     default: Mapping[str, Any] = field(default_factory=dict)
     unscaled: bool = False
     times_original: int = 1
@@ -101,38 +114,37 @@ def runs_transformers(program: str, version: str, config: Mapping[str, Any]) -> 
 
 
 def departing_from(
-    program: str, title: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
+    program: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
 ) -> list[Departure]:
     """Return the deviations that apply when a release of a program runs a config.
 
     Args:
         program: the name of the program's module.
-        title: the program's name in messages.
         config: the whole config.
         part: the language model's part of the config.
-
-    Raises:
-        InvalidArgument: the program cannot run the family.
     """
     types = {str(block.get("model_type")) for block in (config, part)}
     rope = part.get("rope_parameters") or part.get("rope_scaling") or {}
-    ramp = "mrope_section" in rope and "yarn" in (rope.get("rope_type"), rope.get("type"))
-    departing = [
+    kinds = {
+        str(entry[key])
+        for entry in (rope, *rope.values())
+        for key in ("rope_type", "type")
+        if isinstance(entry, Mapping) and entry.get(key)
+    }
+    return [
         departure
         for departure in departures()
         if departure.program == program
-        and types & {*departure.types}
+        and (types & {*departure.types} or ("*" in departure.types and not types & {*departure.but}))
         and version in (departure.releases or (version,))
+        if not departure.kinds or kinds & {*departure.kinds}
         if (not departure.without or departure.without not in rope)
+        and (rope or not (departure.without and departure.refuses))
         and {**config, **part}.get(departure.unless) is None
-        if departure.times_original == 1 or ramp
-        if not departure.unscaled or rope.get("rope_type", rope.get("type", "default")) != "default"
+        if departure.times_original == 1 or ("mrope_section" in rope and "yarn" in kinds)
+        if not departure.given or {**config, **part, **rope}.get(departure.given) is not None
+        if not departure.unscaled or kinds - {"default"}
     ]
-    if refused := next((departure for departure in departing if departure.refuses), None):
-        raise InvalidArgument(
-            f"{title} {version} does not run {min(types & {*refused.types})!r}: {refused.says} ({refused.line})"
-        )
-    return departing
 
 
 def listed(
@@ -146,11 +158,12 @@ def listed(
         types: the config's own ``layer_types``.
     """
     both = [*zip(types, positions.layer_types, strict=False)]
-    width = max(filter(None, positions.windows), default=None)
     other = replace(
         positions,
         layer_types=tuple(kind if kind in positions.recipes else before for kind, before in both),
-        windows=tuple(width if kind == NEAR else None for kind, _ in both),
+        windows=tuple(
+            max(filter(None, positions.windows), default=None) if kind == NEAR else None for kind, _ in both
+        ),
     )
     if other == positions or len(both) < len(positions.layer_types):
         return positions, [one for one in departing if not one.as_listed]
@@ -158,8 +171,16 @@ def listed(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """Return the table with these deviations applied, and with a note that names the source line of each."""
+    """Return the table with these deviations applied, and with a note that names the source line of each.
+
+    Raises:
+        InvalidArgument: the program cannot run the config.
+    """
     for departure in departing:
+        if departure.refuses:
+            raise InvalidArgument(
+                f"{table.program} does not run {table.model_type!r}: {departure.says} ({departure.line})"
+            )
         table = table.with_layers(departure.of)
     return replace(
         table,

@@ -16,7 +16,7 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.rope_dictionaries import ORIGINAL, family_of
+from posenc.integrations.rope_dictionaries import ORIGINAL, family_of, longest_of
 from posenc.integrations.words import has_windows
 
 
@@ -68,6 +68,7 @@ class ProgramReader:
         unread: a function of the config and the version that returns the keys that the program does not read.
         rotated: a function of the positions and the given rope dictionary that changes the positions after reading,
             if no dictionary can express the change.
+        windowed: a function that changes the windows of the positions after reading.
         admitted: a function of the positions, the given rope dictionary and the version that returns the longest
             input that the program allows by default. The default is the config's length.
         long_list: the requests for which the program uses LongRoPE's long list, in words; empty if only for long
@@ -83,6 +84,7 @@ class ProgramReader:
     unknown: str = ""
     unread: Callable[[Mapping[str, Any], str], Sequence[str]] = lambda part, version: ()
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions
+    windowed: Callable[[ModelPositions], ModelPositions] = lambda positions: positions
     admitted: Callable[[ModelPositions, Mapping[str, Any], str], int | None] = lambda *given: None
     long_list: str = ""
     finished: Callable[[PositionTable], PositionTable] = lambda table: table
@@ -108,31 +110,38 @@ class ProgramReader:
         if takes != "transformers5" and model_type not in defaults(takes):
             raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))
         known = defaults(takes).get(model_type, {})
-        departing = model_files.departing_from(self.module, self.title, version, config, part)
+        departing = model_files.departing_from(self.module, version, config, part)
         departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
-        unread = self.unread(part, version)
+        unread = reader.unread(part, version)
         notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
         for one in departing:
-            part |= one.default
+            part = {key: value for key, value in {**part, **one.default}.items() if value != "none"}
         if reader.long_list and given.get("short_factor") != given.get("long_factor"):
             notes.append(f"{program} uses the long list of factors {reader.long_list}")
         times = math.prod(one.times_original for one in departing)
         change = _only_base if any(one.unscaled for one in departing) else reader.change
-        part, stated = _changed(part, change, version, times)
+        part, stated = _changed(part, change, version, times, {key for one in departing for key in one.default})
         part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
         notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
         positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
         positions, departing = model_files.listed(
-            reader.rotated(positions, given), departing, part.get("layer_types") or ()
+            reader.rotated(self.windowed(positions), given), departing, part.get("layer_types") or ()
         )
         if self.module != "transformers" and FAMILIES[positions.model_type].backwards:
             raise InvalidArgument(
                 f"model_type {positions.model_type!r} rotates its pairs backwards, which was checked only in "
                 "transformers; serve it with transformers"
             )
-        admitted = self.admitted(positions, given, version)
-        table = position_table.of(positions, admitted=admitted, program=program, notes=tuple(notes))
-        departing = [one for one in departing if has_windows(table) or [*one.sets] != ["window"]]
+        table = position_table.of(
+            positions, admitted=self.admitted(positions, given, version), program=program, notes=tuple(notes)
+        )
+        departing = [
+            one
+            for one in departing
+            if has_windows(table) or [*one.sets] != ["window"]
+            if not one.mixed or len({*positions.windows}) > 1
+            if not one.up_to or table.admitted_length <= one.up_to
+        ]
         table = model_files.applied(table, departing)
         return reader.finished(
             replace(
@@ -160,23 +169,28 @@ def _as_transformers(entry: dict[str, Any], config: Mapping[str, Any], version: 
 
 
 def _only_base(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return a rope dictionary without its scaling."""
-    return {key: entry[key] for key in ("rope_theta", "partial_rotary_factor") if key in entry}
+    """Return a rope dictionary with only its base, for a model file that reads nothing else in it."""
+    return {"rope_theta": entry["rope_theta"]} if "rope_theta" in entry else {}
 
 
 def _changed(
-    config: Mapping[str, Any], change: Change, version: str, times: int
+    config: Mapping[str, Any], change: Change, version: str, times: int, dropped: Collection[str]
 ) -> tuple[dict[str, Any], set[str]]:
-    """Return a config with changed rope dictionaries and original lengths, and the dictionaries' keys."""
+    """Return a config with changed rope dictionaries and original lengths, and the dictionaries' keys. Keys in
+    ``dropped`` are removed from the dictionaries.
+    """
     changed, stated = dict(config), set[str]()
     for key in BOTH_FORMS:
         entries = config.get(key) or {}
         nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
         each = entries if nested else {"": entries}
-        results = {kind: entry and change(dict(entry), changed, version) for kind, entry in each.items()}
+        results = {
+            name: entry and change({k: v for k, v in entry.items() if k not in dropped}, changed, version)
+            for name, entry in each.items()
+        }
         for entry in results.values():
             if entry and times != 1:
-                entry[ORIGINAL] *= times
+                entry[ORIGINAL] = times * (entry.get(ORIGINAL) or longest_of(config))
             stated.update(entry or ())
         changed[key] = results if nested else results[""] or None
     return changed, stated

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config_class import config_class
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS, SKIPS_SHARE
 from posenc.integrations.huggingface.family import MAPS, Family
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -26,8 +27,8 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)
     if kind == "longrope":
-        original = config.get(ORIGINAL) or entry[ORIGINAL]
-        ratio = max(1.0, config["max_position_embeddings"] / original)
+        original = config.get(ORIGINAL) or entry.get(ORIGINAL) or longest_of(config)
+        ratio = max(1.0, longest_of(config) / original)
         return {**other, "attention_factor": entry.get("long_mscale") or math.sqrt(1 + math.log(ratio, original))}
     if kind == "yarn" and family and family.mscale_scores:
         second = {"mscale_all_dim": entry["mscale_all_dim"]} if entry.get("mscale_all_dim") else {}
@@ -58,8 +59,8 @@ def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPosit
         InvalidArgument: the scaling is LongRoPE, whose class in both programs fails for interleaved pairs.
     """
     family = FAMILIES[positions.model_type]
-    pairings = [recipe.get("pairing") for recipe in positions.rotary_recipes.values()]
-    if kind_of(entry) == "longrope" and "interleaved" in pairings and not family.mscale_scores:
+    interleaved = any(recipe.get("pairing") == "interleaved" for recipe in positions.rotary_recipes.values())
+    if kind_of(entry) == "longrope" and interleaved and not family.mscale_scores:
         raise InvalidArgument(
             "vLLM and SGLang support lists of factors only for half pairs, but the pairs of model_type "
             f"{positions.model_type!r} are interleaved; use Linear, Llama3 or YaRN"
@@ -92,6 +93,12 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
     """Return the family whose rules apply to a config, or None for an unknown family."""
     model_type = str(config.get("model_type"))
     return FAMILIES.get(READ_AS.get(model_type, model_type))
+
+
+def longest_of(config: Mapping[str, Any]) -> int:
+    """Return the longest input of a config, or the default of its class."""
+    key = getattr(family_of(config), "length", "max_position_embeddings")
+    return int(config.get(key) or getattr(config_class(str(config["model_type"])), key))
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:

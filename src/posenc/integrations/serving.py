@@ -157,8 +157,11 @@ def _llama_server(
         words += llama_cpp.flags(wanted, fields) if scaled else []
     except InvalidArgument as error:
         new = llama_cpp.write(wanted, architecture=architecture, max_length=longest)
-        lists = {name: tensor.tolist() for name, tensor in new.tensors.items()}
-        values = {**dict.fromkeys(fields.tensors), **new.values, **lists}
+        values = {
+            **dict.fromkeys(fields.tensors),
+            **new.values,
+            **{name: tensor.tolist() for name, tensor in new.tensors.items()},
+        }
         return {"command": " ".join(words), "files": {file: values}, "notes": [str(error)]}
     if fields.values[context] != longest:  # llama-server truncates longer requests
         words += ["--override-kv", f"{context}=int:{longest}"]

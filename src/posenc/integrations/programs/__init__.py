@@ -28,7 +28,6 @@ from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
 TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
 TRANSFORMERS_5_19 = "transformers==5.19.0"
-PLAN = "use scaling.plan(total_length), which is fixed"
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,8 @@ def config_of(
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
         raise InvalidArgument(
-            f"{now} changes its base with the length of the input, which only transformers supports; {PLAN}"
+            f"{now} changes its base with the length of the input, which only transformers supports; use "
+            "scaling.plan(total_length), which is fixed"
         )
     config = write(positions, scaling, max_length=max_length, spelling=spelling)
     return scaled.rotary, config, dict(rope_dictionary(config))

@@ -3,12 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.program_tables import Releases
-from posenc.integrations.programs import PLAN, Line, Program, config_of
-from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, sharpening, with_factor, with_stated_share
+from posenc.integrations.programs import Line, Program, config_of
+from posenc.integrations.rope_dictionaries import (
+    ORIGINAL,
+    kind_of,
+    longest_of,
+    sharpening,
+    with_factor,
+    with_stated_share,
+)
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
@@ -29,10 +35,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     Raises:
         InvalidArgument: the scaling is dynamic, which ExLlamaV3 does not support.
     """
-    kind, longest = kind_of(entry), config["max_position_embeddings"]
+    kind, longest = kind_of(entry), longest_of(config)
     original = entry.get(ORIGINAL) or config.get(ORIGINAL) or longest
-    if kind == "dynamic":
-        raise InvalidArgument(f"ExLlamaV3 {version} has no rope_type 'dynamic'; {PLAN}")
     if config.get("rope_theta"):
         entry["rope_theta"] = config["rope_theta"]
     if kind == "yarn":
@@ -55,8 +59,11 @@ def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
     """Return the keys that ExLlamaV3 does not read: the original length outside the rope dictionary, unless the
     scaling is LongRoPE and its rope dictionary has no original length.
     """
-    rope = rope_dictionary(part)
-    return () if kind_of(rope) == "longrope" and ORIGINAL not in rope else (ORIGINAL,)
+    return (
+        ()
+        if kind_of(rope_dictionary(part)) == "longrope" and ORIGINAL not in rope_dictionary(part)
+        else (ORIGINAL,)
+    )
 
 
 def spell(

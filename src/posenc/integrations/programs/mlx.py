@@ -10,7 +10,7 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable
 from posenc.integrations.program_tables import Releases, defaults
-from posenc.integrations.programs import PLAN, Line, Program, config_of
+from posenc.integrations.programs import Line, Program, config_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
@@ -45,23 +45,26 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     the config.
 
     Raises:
-        InvalidArgument: the scaling is dynamic and the version is 0.28.4, or the model does not load this scaling.
+        InvalidArgument: this scaling was not checked in the model.
     """
     kind, model_type = kind_of(entry), config["model_type"]
-    only_base = model_type == "exaone_moe" and not config.get("rope_scaling")  # exaone_moe.py:49
-    if only_base or (model_type, kind) == ("mellum", "linear"):  # mellum.py:41
+    if (model_type, kind) == ("mellum", "linear") or (
+        model_type == "exaone_moe" and not config.get("rope_scaling")
+    ):
+        # mellum.py:41, exaone_moe.py:49
         entry, kind = {key: entry[key] for key in ("rope_theta",) if key in entry}, "default"
     missing: dict[str, Any] = {
         "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192},
         "yarn": {ORIGINAL: 4096},
     }
     fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
-    if kind == "dynamic" and version == "0.28.4":
-        raise InvalidArgument(f"mlx-lm {version} has no rope_type 'dynamic'; {PLAN}")
+    named = entry.get("rope_type") or entry.get("type")
+    if (named == "su" and model_type not in LOADS) or (version == "0.28.4" and kind in ("dynamic", "proportional")):
+        raise InvalidArgument(f"mlx-lm {version} has no rope_type {named!r}; use another scaling or version")
     key, kinds = LOADS.get(model_type, ("", (kind,)))
     if kind not in kinds or (key and key not in entry):
         raise InvalidArgument(
-            f"mlx-lm cannot load {model_type} with this rope_scaling; set {key or 'rope_type'!r} to "
+            f"this rope_scaling of {model_type} was not checked in mlx-lm; set {key or 'rope_type'!r} to "
             f"{' or '.join(kinds)} in it"
         )
     if model_type in PHI:
@@ -87,7 +90,7 @@ def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
             f"rope_parameters and has no default base; add {base!r} beside rope_parameters"
         )
     outside = () if model_type in PHI else (ORIGINAL,)
-    return (*(form for form in BOTH_FORMS if not known[form]), *outside)
+    return (*(key for key in (*BOTH_FORMS, "head_dim") if known.get(key) is False), *outside)
 
 
 def _in_halves(layer: LayerTable) -> LayerTable:
@@ -125,13 +128,12 @@ def spell(
     known = defaults(f"mlx-lm {version}").get(positions.model_type, {})
     newer = known.get("rope_parameters") and not known.get("rope_scaling")
     recipe, config, entry = config_of(positions, scaling, max_length, spelling="v5" if newer else "v4")
-    now = recipe.get("scaling")
     entry.pop("truncate", None)  # mlx-lm does not read it
     if entry.get("rope_type") == "yarn":  # some versions ignore its attention_factor
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
         longest = config[FAMILIES[positions.model_type].length]
-        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
+        scale = entry.pop("attention_factor", None) or recipe.get("scaling").plan(longest).attention_factor
         if positions.model_type == "phimoe":
             entry |= {"short_mscale": scale, "long_mscale": scale}
         if scale == 1:

@@ -5,7 +5,7 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config_class import class_keys
-from posenc.integrations.huggingface.families import READ_AS, SKIPS_SHARE
+from posenc.integrations.huggingface.families import READ_AS
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
@@ -22,7 +22,9 @@ from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_served,
     as_yarn,
+    family_of,
     kind_of,
+    longest_of,
     pair_ratio,
     sharpening,
     with_factor,
@@ -32,6 +34,8 @@ from posenc.scaling import LengthScaling, Scaling
 
 FILLED = ("llama3", "longrope", "yarn")
 """Rope types for which transformers' config class uses the longest input if the original length is missing."""
+OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")
+"""Types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
 RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
 
 
@@ -40,37 +44,37 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
     YaRN's attention factor is attn_factor times DeepSeek's factor (``pair_ratio``) if mscale and mscale_all_dim are
     given, or else attn_factor times 0.1·ln s + 1, where s is the scaling's factor. SGLang 0.5.15 uses DeepSeek's
-    factor only for the DeepSeek families. attention_factor is read only for Laguna, and only since 0.5.23
+    factor only for the DeepSeek families. attention_factor is read only for Laguna, in 0.5.15 as attn_factor
     (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is computed as in vLLM, and a batch uses the
     long list if one of its requests is longer than the original length. An original length outside the rope
-    dictionary is read only if the class has this key, as Phi-3's does. If there is no original length, linear and
-    dynamic scaling multiply the longest input by the factor, and other types use the longest input as the original
-    length.
+    dictionary is read only if the model file or the class has this key, as Phi-3's does. If there is no original
+    length, linear and dynamic scaling multiply the longest input by the factor, and other types use the longest
+    input as the original length.
     """
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
         both = latent or (version != "0.5.15" and None not in map(entry.get, PAIR))
         return float((pair_ratio(entry) if both else sharpening(entry["factor"])) * entry.get("attn_factor", 1))
 
-    if config["model_type"] == "laguna" and "attention_factor" in entry and version != "0.5.15":
+    if config["model_type"] == "laguna" and "attention_factor" in entry:
         entry = {key: value for key, value in entry.items() if key not in PAIR} | {
-            "attn_factor": entry["attention_factor"] / sharpening(entry.get("factor") or 1)
+            "attn_factor": entry["attention_factor"]
+            / (1 if version == "0.5.15" else sharpening(entry.get("factor") or 1))
         }
-    if kind_of(entry) == "proportional" and config["model_type"] in SKIPS_SHARE:
-        entry = {key: entry[key] for key in ("rope_theta",) if key in entry}  # its rotary_dim is the whole head
+    if kind_of(entry) == "proportional" and not getattr(family_of(config), "partial", ""):  # whole heads
+        entry = {key: entry[key] for key in ("rope_theta",) if key in entry}
     read_as = as_yarn(entry, config)
     if read_as is not entry or kind_of(entry) in FILLED:
-        read_as = {ORIGINAL: config["max_position_embeddings"], **read_as}
+        read_as = {ORIGINAL: longest_of(config), "factor": 1.0, **read_as}
     return with_factor(without_unread_factor(read_as), config, yarn)
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Return the keys that SGLang does not read: the original length outside the rope dictionary, unless the config
-    class has this key, and in Mixtral also ``head_dim`` (``sglang/srt/models/mixtral.py:151``).
+    """Return the keys that SGLang does not read: an original length outside the rope dictionary, unless the model
+    file or the config class has this key.
     """
-    model_type = str(part.get("model_type"))
-    outside = () if ORIGINAL in class_keys(READ_AS.get(model_type, model_type)) else (ORIGINAL,)
-    return (*outside, "head_dim") if model_type == "mixtral" else outside
+    kind = str(part.get("model_type"))
+    return () if kind in OUTSIDE or ORIGINAL in class_keys(READ_AS.get(kind, kind)) else (ORIGINAL,)
 
 
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:

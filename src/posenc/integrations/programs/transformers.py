@@ -9,7 +9,7 @@ from posenc.integrations.huggingface.write import Spelling
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import Line, Program
-from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
+from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, longest_of
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
@@ -26,7 +26,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     """
     older = version.startswith("4")
     if older and kind_of(entry) == "longrope":
-        outside, longest = config.get(ORIGINAL), config["max_position_embeddings"]
+        outside, longest = config.get(ORIGINAL), longest_of(config)
         if not outside:
             return {**entry, ORIGINAL: longest}
         taken = math.sqrt(1 + math.log(max(1.0, longest / outside), outside))

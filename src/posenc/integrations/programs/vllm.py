@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config_class import class_keys
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.program_tables import Releases
@@ -63,15 +64,15 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
 
     read_as = as_yarn(entry, config)
-    if read_as is not entry and ORIGINAL not in read_as:
+    if read_as is not entry and (lacking := [key for key in (ORIGINAL, "factor") if key not in read_as]):
         raise InvalidArgument(
             f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
-            f"{ORIGINAL}; add this key, or use YaRN"
+            f"{lacking[0]}; add this key, or use YaRN"
         )
     entry = without_unread_factor(read_as)
     if kind_of(entry) == "dynamic" and not entry.get("alpha"):
         # its base is computed for the unmultiplied length
-        return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
+        return {key: entry[key] for key in ("rope_theta", "partial_rotary_factor") if key in entry}
     changed = with_factor(entry, config, yarn)
     unscored = not older and entry.get("attention_factor") == 1  # vLLM detects the Llama form by it
     return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
@@ -82,13 +83,30 @@ def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str)
     longest = positions.max_length
     if kind_of(entry) == "longrope":
         return int(positions.source.get(ORIGINAL) or longest)
-    if kind_of(entry) == "yarn":
-        original = positions.source.get(ORIGINAL) or entry[ORIGINAL]
-        return int(original * entry["factor"]) if version == "0.29.0" else longest
-    entries = [one for one in entry.values() if isinstance(one, Mapping)] or [entry]
-    scaled = [one for one in entries if kind_of(one) in ("linear", "dynamic", "proportional")]
-    factors = [one["factor"] for one in scaled if one.get("factor")]
+    if kind_of(entry) == "yarn" and version == "0.29.0" and "gemma3" not in positions.model_type:
+        return int(entry["factor"] * (positions.source.get(ORIGINAL) or entry.get(ORIGINAL) or longest))
+    factors = [
+        one["factor"]
+        for one in (entry, *entry.values())
+        if isinstance(one, Mapping) and one.get("factor")
+        if kind_of(one) in ("linear", "dynamic", "proportional")
+    ]
     return int(longest * factors[-1]) if factors and "gemma3" not in positions.model_type else longest
+
+
+def _windowed(positions: ModelPositions) -> ModelPositions:
+    """Return the positions with the window that vLLM applies to every layer even if the family has none."""
+    model_type, width = positions.model_type, positions.source.get("sliding_window")
+    if not width or model_type == "falcon" or {"sliding_window", "layer_types"} & class_keys(model_type):
+        return positions
+    return replace(
+        positions,
+        windows=(width,) * len(positions.windows),
+        assumed=(
+            *positions.assumed,
+            f"vLLM applies sliding_window = {width} to every layer (vllm/engine/arg_utils.py:2294)",
+        ),
+    )
 
 
 def spell(
@@ -120,8 +138,8 @@ PROGRAM = Program(
     title="vLLM",
     releases=RELEASES,
     change=change,
-    unread=lambda part, version: ("head_dim",) if part.get("model_type") == "qwen2" else (),  # qwen2.py:149
     rotated=lambda positions, entry: with_stated_share(as_served(positions, entry), entry),
+    windowed=_windowed,
     admitted=_admitted,
     long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
     finished=lambda table: replace(table, short=None),  # the list is chosen once for all requests
