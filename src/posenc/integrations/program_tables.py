@@ -115,7 +115,7 @@ class ProgramReader:
         unread = reader.unread(part, version)
         notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
         for one in departing:
-            part = {key: value for key, value in (part | one.default).items() if value != "none"}
+            part = {key: value for key, value in {**part, **one.default}.items() if value != "none"}
         if reader.long_list and given.get("short_factor") != given.get("long_factor"):
             notes.append(f"{program} uses the long list of factors {reader.long_list}")
         times = math.prod(one.times_original for one in departing)
