@@ -5,10 +5,13 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
+import torch
 from torch import Tensor
 from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves
 
 Kind = TypeVar("Kind", bound="Pytree")
+COMPILES_OBJECTS = torch.__version__ >= "2.13"
+"""Whether torch's compiler can list the attributes of an object, which the compiler of torch 2.8 cannot."""
 
 
 class Fact:

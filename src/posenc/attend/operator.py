@@ -26,12 +26,7 @@ from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import plain_bool
 from posenc.mask import Mask
-from posenc.pytrees import Pytree
-
-COMPILES_OBJECTS = torch.__version__ >= "2.13"
-"""Whether torch's compiler can trace this module; the compiler of torch 2.8 cannot list the attributes of an
-object.
-"""
+from posenc.pytrees import COMPILES_OBJECTS, Pytree
 
 
 def operated(

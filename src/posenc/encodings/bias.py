@@ -16,7 +16,7 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import is_concrete
-from posenc.pytrees import Pytree, narrowed
+from posenc.pytrees import COMPILES_OBJECTS, Pytree, narrowed
 
 B = TypeVar("B", bound="Bias")
 
@@ -54,7 +54,11 @@ class Bias(Pytree, ABC):
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
-        """The tensors in this object's attributes that require gradients."""
+        """The tensors in this object's attributes that require gradients. Under old compilers, whose graphs compute
+        all gradients, the tuple is empty.
+        """
+        if torch.compiler.is_compiling() and not COMPILES_OBJECTS:
+            return ()
         for name, part in vars(self).items():
             if isinstance(part, nn.Module) and any(x.requires_grad for x in part.parameters()):
                 raise InvalidArgument(

@@ -141,5 +141,6 @@ class FIRE(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         c, nearest = self.c.to(dtype).abs().squeeze(), (self.m.to(dtype) * self.nearest).abs().squeeze()
-        bias = FireBias(c, nearest, *self.pieces(dtype), q_positions, k_positions)
-        return Placed(q_positions, k_positions, bias=bias)
+        return Placed(
+            q_positions, k_positions, bias=FireBias(c, nearest, *self.pieces(dtype), q_positions, k_positions)
+        )

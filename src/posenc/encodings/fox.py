@@ -66,8 +66,7 @@ class ForgetBias(Bias):
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "B H rows S"]:
         q_sums, k_sums = self._sums()
-        difference = q_sums[..., first:last, None] - k_sums[..., None, start:keys]
-        return difference.to(self.gates.dtype)
+        return (q_sums[..., first:last, None] - k_sums[..., None, start:keys]).to(self.gates.dtype)
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         return of_sums(*self._sums(), dtype, scale)

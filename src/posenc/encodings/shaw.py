@@ -60,5 +60,6 @@ class Shaw(RelativeTable):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(dtype).T[None]
-        bias = QueryTable(table, self.row, self.heads, q_positions, k_positions)
-        return Placed(q_positions, k_positions, bias=bias)
+        return Placed(
+            q_positions, k_positions, bias=QueryTable(table, self.row, self.heads, q_positions, k_positions)
+        )

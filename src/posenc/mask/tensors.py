@@ -79,8 +79,7 @@ def copied(name: str, x: Tensor, row: Row) -> Tensor:
         missing = [None] * (len(axes) - x.dim())  # whose text is an index
         first = f"{name}[:, None] for one mask per row of the batch, or " if x.dim() == 3 else ""
         fix = f"pass {first}{name}{missing}" if missing else "remove the other axes"
-        if x.dtype != torch.bool:
-            fix = row.get("convert", f"pass {name}.bool()")
+        fix = fix if x.dtype == torch.bool else row.get("convert", f"pass {name}.bool()")
         raise InvalidArgument(
             f"{name} is {x.dtype} with shape {tuple(x.shape)}; expected bool ({shape}), {truth}; {fix}"
         )

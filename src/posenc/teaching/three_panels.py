@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from posenc.pictures.draw import Figure, draw
-from posenc.pictures.view import Heatmap, View, counted
+from posenc.pictures.view import Axis, Heatmap, View
 from posenc.teaching.views import sinusoidal
 
 
@@ -13,14 +13,17 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
 
     In the lesson, negative values are red in the first panel (RdBu); here they are blue, as in all figures.
     """
-    code = sinusoidal.table(width, range(length), 10_000.0)
-    axes = counted("position", length), counted("dimension", min(shown, width))
+    code = sinusoidal.heatmap(width, length, transposed=True).panels[0]
+    assert isinstance(code, Heatmap)
+    dims = Axis("dimension", code.columns.values[:shown])
+    first = Heatmap("Sinusoidal code", code.values[:, :shown], code.rows, dims, code.scale, limit=code.limit)
+    similar = sinusoidal.similarity(sinusoidal.table(width, range(length), 10_000.0))
     single = tuple(dimension for dimension in (0, 1, 10, 20, 50) if dimension < width)
-    panels = (
-        Heatmap("Sinusoidal code", code[:, :shown], *axes, "signed", limit=1.0),
-        replace(sinusoidal.similarity(code), name="Cosine of two positions' codes"),
-        replace(sinusoidal.waves(width, single, last=99).panels[0], name="Single dimensions"),
+    waves = sinusoidal.waves(width, single, last=99).panels[0]
+    second, third = (
+        replace(similar, name="Cosine of two positions' codes"),
+        replace(waves, name="Single dimensions"),
     )
-    figure = draw(View("", panels))
+    figure = draw(View("", (first, second, third)))
     figure.set_size_inches(18, 5)
     return figure

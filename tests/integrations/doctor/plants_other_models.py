@@ -352,7 +352,7 @@ PLANTS = (
                 QWEN_FACTOR,
             ),
         ),
-        (r"^its beta_fast equals beta_slow, or they are swapped, so its ramp is a step",),
+        (r"^its beta_fast and beta_slow are equal or swapped: its ramp is a step",),
     ),
     Plant(
         "qwen_sections_doubled",

@@ -57,8 +57,7 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         lambda port, theta, plain: port.with_swapped_ends(plain),
     ),
     "ends equal": (
-        "its beta_fast equals beta_slow, or they are swapped, so its ramp is a step: slow pairs are scaled, others "
-        "kept",
+        "its beta_fast and beta_slow are equal or swapped: its ramp is a step, slow pairs are scaled, others kept",
         YaRN,
         lambda port, theta, plain: (
             replace(port, scaling=replace(port.scaling, beta_fast=port.scaling.beta_slow), series="").theta

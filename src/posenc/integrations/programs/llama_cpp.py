@@ -200,9 +200,8 @@ def _scaling(
         return scaling
     spectrum, plain = (each.frequencies(rotary_dim, base) for each in (scaling, Default()))
     divided = [1.0] * len(plain) if divisors is None else divisors.tolist()
-    factors = tuple(
-        by * float(before / after) for by, before, after in zip(divided, plain.exact, spectrum.exact, strict=True)
-    )
+    pairs = zip(divided, plain.exact, spectrum.exact, strict=True)
+    factors = tuple(by * float(before / after) for by, before, after in pairs)
     return PerPair(factors, times * spectrum.attention_factor)
 
 
@@ -304,12 +303,9 @@ def write(
             f"{now} of model_type {positions.model_type!r} scales cos, sin and also the scores, but llama.cpp has "
             "only one field for both factors; use Default() or NTK, or the fields that llama.cpp's converter writes"
         )
+    rope = {"dimension_count": recipe.get("rotary_dim"), **values}
     return Fields(
-        {
-            f"{architecture}.context_length": longest,
-            f"{architecture}.rope.dimension_count": recipe.get("rotary_dim"),
-            **{f"{architecture}.rope.{key}": value for key, value in values.items()},
-        },
+        {f"{architecture}.context_length": longest, **{f"{architecture}.rope.{k}": v for k, v in rope.items()}},
         {f"rope_{name}.weight": torch.tensor(factors, dtype=torch.float32) for name, factors in tensors.items()},
     )
 

@@ -143,17 +143,14 @@ class MeasuredLayer:
             "query_dim": self.channels if start and not before else like.query_dim,  # the last channels rotate
         }
         if not same:
-            values |= {
-                **dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta)),
-                "base": None,
-                "scaling": None,
-                "axes": tuple(axes.get(i, 0) for i in range(count)),
-            }
+            values |= dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta))
+            values |= {"base": None, "scaling": None, "axes": tuple(axes.get(i, 0) for i in range(count))}
         return values
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
         """Return the factors of cos and sin and of scores that differ from the factors of ``like``."""
         hidden = family.scales_before_rotation or family.norm_after_rotation or not like.frequencies
+        a = like.attention_factor if hidden or self.factor is None else self.factor
         scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
         expected = like.softmax_factor if scale is None else scale * root
         stated = family.mscale_scores or scale is not None or expected != 1
@@ -161,10 +158,7 @@ class MeasuredLayer:
         before = self.scores.scale == 0 or (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT))
         unknown = before or like.encoding == "nope" or self.scores.follows_content
         both = {
-            "attention_factor": (
-                like.attention_factor,
-                like.attention_factor if hidden or self.factor is None else self.factor,
-            ),
+            "attention_factor": (like.attention_factor, a),
             "softmax_factor": (expected, expected if unknown else self.scores.scale * root),
         }
         return {
@@ -314,11 +308,8 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
         i = kinds.index(read.partition(" within ")[0])
         kinds[i] = ""  # the next layer of this type represents the next one in the whole model
         layers[i] = (layers[i][0], replace(layers[i][1], **changed))
-    return replace(
-        _table_of(whole, layers),
-        program="the measured model",
-        not_asked="lengths, windows wider than a shrunk model's, and layers beyond the first of every type",
-    )
+    unasked = "lengths, windows wider than a shrunk model's, and layers beyond the first of every type"
+    return replace(_table_of(whole, layers), program="the measured model", not_asked=unasked)
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
