@@ -2,13 +2,13 @@
 
 import tomllib
 from itertools import product
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[1]
+from support.places import ROOT
+
 LINES = (ROOT / "constraints.txt").read_text().splitlines()
 PINS = [Requirement(line) for line in LINES if not line.startswith("#")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

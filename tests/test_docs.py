@@ -30,8 +30,8 @@ from posenc.workbench.report.write import of_results
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks.language import Language
 from support.pages import anchors
+from support.places import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r'^```python(?: title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```$', re.MULTILINE | re.DOTALL)

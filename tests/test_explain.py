@@ -92,8 +92,7 @@ def test_under_torch_func_operators_are_taken() -> None:
 
 
 def test_a_gpu_takes_flex_attention(monkeypatch: pytest.MonkeyPatch) -> None:
-    attend = sys.modules["posenc.attend.ways"]
-    monkeypatch.setattr(attend, "serves", lambda q, v: True)
+    monkeypatch.setattr(sys.modules["posenc.attend.ways"], "serves", lambda q, v: True)
     q, k, v, placed = given("rotary", T=200)
     mask = Mask(causal=True, window=9)
     assert explain(q, k, v, placed, mask).backend == "flex"

@@ -137,6 +137,5 @@ def test_an_unknown_public_name_suggests_the_nearest(module: object, word: str, 
 
 def test_masks_and_scalings_keep_their_signatures_and_copies() -> None:
     for value in (Mask(causal=True, window=3), YaRN(4, 4096)):
-        parameters = signature(type(value)).parameters
-        assert list(parameters) == [field.name for field in fields(value)]
+        assert list(signature(type(value)).parameters) == [field.name for field in fields(value)]
         assert vars(pickle.loads(pickle.dumps(value))) == vars(value)

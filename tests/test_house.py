@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from support.places import ROOT
+
 PACKAGE = ROOT / "src" / "posenc"
 
 LIBRARY = {

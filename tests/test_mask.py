@@ -16,8 +16,7 @@ CPU = torch.device("cpu")
 
 def seen(mask: Mask, T: int, S: int) -> list[list[int]]:
     """The keys that every query sees."""
-    visible = mask.visible(T, S, CPU)
-    return [row.nonzero().flatten().tolist() for row in visible[0, 0]]
+    return [row.nonzero().flatten().tolist() for row in mask.visible(T, S, CPU)[0, 0]]
 
 
 def test_the_short_form_is_a_mask_whose_sequences_end_together() -> None:

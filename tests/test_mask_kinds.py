@@ -34,8 +34,7 @@ def theirs(make: Theirs, B: int, T: int, padding: Tensor | None = None, **more: 
 
 
 def ours(mask: Mask, B: int, T: int) -> Tensor:
-    visible = mask.visible(T, T, CPU)
-    return visible.expand(B, 1, T, T)[:, 0]
+    return mask.visible(T, T, CPU).expand(B, 1, T, T)[:, 0]
 
 
 PADDING = torch.arange(11) >= torch.tensor([[0], [4]])

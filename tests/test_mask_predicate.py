@@ -235,8 +235,7 @@ def test_a_rule_of_ones_own_holds_on_every_way(said: str, name: str) -> None:
     if said == "a permuted order":
         rules = {mask: rule.flip(-1, -2) for mask, rule in list(rules.items())[:1]}
     for mask, rule in rules.items():
-        plain = Mask(**SAID[said])
-        dense = whole(plain, 40, 40) & rule
+        dense = whole(Mask(**SAID[said]), 40, 40) & rule
         want, lse = defined(*rotated, v, placed, Mask(**SAID[said], dense=dense))
         for backend in ("auto", *WAYS):
             for recorded in (False, True):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import posenc
+from support.places import ROOT
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOW = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
 

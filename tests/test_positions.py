@@ -121,8 +121,7 @@ def test_pose_cuts_anywhere_and_skips_uniformly() -> None:
 def test_what_is_coupled_stays_so_under_a_start_of_its_row() -> None:
     """653 + 49 = 702, the sum reversed: digits of one significance share a position; starts are uniform."""
     groups = torch.tensor([3, 2, 1, 0, 2, 1, 0, 1, 2, 3])
-    generator = torch.Generator().manual_seed(0)
-    drawn = coupled(groups.expand(4000, -1), 9, generator) - groups
+    drawn = coupled(groups.expand(4000, -1), 9, torch.Generator().manual_seed(0)) - groups
     assert (drawn == drawn[:, :1]).all()
     assert near_counts(torch.bincount(drawn[:, 0], minlength=6).tolist(), [1 / 6] * 6)
     assert torch.equal(coupled(groups, 4), groups)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from support.aloud import RULES, WINDOWS, hindrances, violations
+from support.places import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-ROOT = Path(__file__).parents[1]
 ANSWERS = {
     "yarn llama": "scaling",
     "rope scaling vllm": "one-config",

@@ -2,13 +2,12 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from posenc.integrations.huggingface import config_class
+from support.places import ROOT
 
-ROOT = Path(__file__).parents[1]
 NOT_OURS = {"anyio", "click", "numpy", "pyparsing"}
 """Pinned in oldest.txt at the age of the others, though no code of ours asks for a version."""
 

@@ -63,10 +63,9 @@ def of_transformers() -> dict[str, dict[str, Any]]:
 
 def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
     """Return defaults by family, from the fields of ModelArgs in every model file of this folder."""
-    tree = ast.parse((folder / "mlx_lm" / "utils.py").read_text())
     (renamed,) = [
         ast.literal_eval(node.value)
-        for node in tree.body
+        for node in ast.parse((folder / "mlx_lm" / "utils.py").read_text()).body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODEL_REMAPPING"
     ]
     table = {}

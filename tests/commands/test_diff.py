@@ -14,9 +14,9 @@ from posenc.integrations.programs import laid_over, vllm
 from posenc.integrations.sources import table
 from posenc.scaling import YaRN
 from support.files import compared, converted, saved
+from support.places import CONFIGS
 from support.served import SIZES
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 MODEL = {"model_type": "llama", **SIZES, "hidden_size": 512, "max_position_embeddings": 32768}
 YARN = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 4.0, "original_max_position_embeddings": 8192}
 
@@ -118,8 +118,7 @@ def test_llama_3_1_in_a_gguf_file(tmp_path: Path) -> None:
     content = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
     file = converted(tmp_path, "model.gguf", content, block_count=32)
     assert compared(str(CONFIGS / "llama-3.1-8b.json"), file)[0] == 0
-    bare = {**content, "rope_scaling": None}
-    lost = converted(tmp_path, "lost.gguf", bare, block_count=32)
+    lost = converted(tmp_path, "lost.gguf", {**content, "rope_scaling": None}, block_count=32)
     assert "frequencies" in {one["what"] for one in compared(str(CONFIGS / "llama-3.1-8b.json"), lost)[1]}
 
 
@@ -160,8 +159,7 @@ def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
     assert (status, differences[0]["what"]) == (1, "frequencies")
     assert table(f"vllm:{overrides}", config).admitted_length == 32768
     whole = {"model_type": "mistral3", "text_config": plain}
-    inner = vllm.write(read(whole), YaRN(4, 8192))
-    given = saved(tmp_path, "inner.json", inner)
+    given = saved(tmp_path, "inner.json", vllm.write(read(whole), YaRN(4, 8192)))
     assert table(f"vllm:{given}", saved(tmp_path, "whole.json", whole)).admitted_length == 32768
     assert laid_over(
         {"a": 1, "rope_scaling": {"factor": 2}}, {"a": None, "rope_parameters": {"b": None, "c": 1}}

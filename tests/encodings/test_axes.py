@@ -119,8 +119,7 @@ def test_coordinates_may_be_signed_where_it_is_said() -> None:
 @pytest.mark.parametrize("made", [*MAPS, *IN_UNITS], ids=str)
 def test_a_map_and_its_text_are_one(made: AxisMap) -> None:
     text = f"rotary(axes={made})"
-    built = posenc.encoding(text, head_dim=8)
-    assert built.axis_map == made
+    assert posenc.encoding(text, head_dim=8).axis_map == made
     again = str(canonical(parse(text)))
     assert str(canonical(parse(again))) == again
     assert str(made) in again

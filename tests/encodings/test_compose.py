@@ -51,8 +51,7 @@ def test_parts_are_reset_and_carries_are_told_apart() -> None:
     before = [p.clone() for p in stack.parameters()]
     stack.reset_parameters()
     assert not torch.equal(next(stack.parameters()), before[0])
-    x = torch.randn(1, 3, 16)
-    here, state = stack.at(arange(3)).with_content(x)
+    here, state = stack.at(arange(3)).with_content(torch.randn(1, 3, 16))
     assert state.shape == (1, 4, 3)
     with pytest.raises(InvalidArgument, match="state has 3 values per key; it must have 4"):
         here.with_state(state[:, :3])
@@ -88,8 +87,7 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     told = layers.describe().splitlines()
     assert [line.split(":")[0] for line in told] == ["layers 0–1", "layer 2", "layers 3–4", "layer 5"]
     assert told[0].endswith("window 9")
-    own = [kind for kind in layers.names if kind.startswith("fox")]
-    assert own == ["fox_2", "fox_5"]
+    assert [kind for kind in layers.names if kind.startswith("fox")] == ["fox_2", "fox_5"]
     assert layers.by_name["fox_2"].weight is not layers.by_name["fox_5"].weight
     placed = layers.at(arange(3))
     assert [placed[i].window for i in range(3)] == [9, 9, None]
@@ -105,8 +103,7 @@ def test_one_module_in_several_layers_is_refused_where_parameters_are_per_layer(
     assert placed[1] is placed[1]
     with pytest.raises(InvalidArgument, match=r"layers \[0, 1\] would share .*layers=n\)"):
         placed[0]
-    layered = posenc.encoding(text, **shape, layers=3)
-    placed = layered.at(arange(5))
+    placed = posenc.encoding(text, **shape, layers=3).at(arange(5))
     assert len({id(placed[i]) for i in range(3)}) == 3
     shared = posenc.encoding("stack(rotary, t5)", **shape, layers=3).at(arange(5))
     assert [shared[i] for i in range(3)] == 3 * [shared]

@@ -11,8 +11,7 @@ from posenc.positions import grid
 
 @pytest.mark.parametrize(("rows", "columns"), [(3, 5), (4, 4)])
 def test_sams_bias(rows: int, columns: int) -> None:
-    modeling = pytest.importorskip("transformers.models.sam.modeling_sam")
-    theirs = modeling.SamVisionAttention
+    theirs = pytest.importorskip("transformers.models.sam.modeling_sam").SamVisionAttention
     ours = Decomposed(8, 2, size=(rows, columns), std=1.0).double()
     q, k = torch.randn(2, 1, 2, rows * columns, 8, dtype=torch.float64)
     y, x = ours.tables

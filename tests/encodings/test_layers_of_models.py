@@ -20,8 +20,7 @@ def test_llama4_scales_queries_where_it_does_not_rotate() -> None:
     placed = layers.at(arange(2, offset=8190))
     assert [rotates(placed[i]) for i in range(8)] == [True, True, True, False] * 2
     assert [placed[i].scale is None for i in range(8)] == [True, True, True, False] * 2
-    scale = placed[3].scale
-    assert scale.flatten().tolist() == pytest.approx([1.0, 1.0693147], abs=6e-8)
+    assert placed[3].scale.flatten().tolist() == pytest.approx([1.0, 1.0693147], abs=6e-8)
     assert layers.describe().splitlines()[1] == (
         "layer 3: stack(nope, query-scale): nope + query-scale: rule='llama4', amount=0.1, floor=8192"
     )

@@ -39,8 +39,7 @@ def test_what_is_no_whole_number_is_refused_by_its_name(name: str, setting: str)
 @pytest.mark.usefixtures("unchecked")
 def test_numbers_of_numpy_are_numbers() -> None:
     rotary = Rotary(np.int64(8), pairing="half", base=np.float32(1e4), scaling=Linear(np.float32(2)))
-    want = Rotary(8, pairing="half", scaling=Linear(2.0))
-    assert torch.equal(rotary.clock.turns, want.clock.turns)
+    assert torch.equal(rotary.clock.turns, Rotary(8, pairing="half", scaling=Linear(2.0)).clock.turns)
     assert type(rotary.scaling.factor) is float
 
 

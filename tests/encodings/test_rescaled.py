@@ -63,8 +63,7 @@ def test_what_has_no_schedule_stays_itself() -> None:
 
 
 def test_composed_encodings_share_what_they_learnt() -> None:
-    t5 = posenc.T5(2)
-    made = posenc.Stack(ROTARY, t5)
+    made = posenc.Stack(ROTARY, posenc.T5(2))
     again = made.with_scaling(NTK(4.0))
     assert (made.scaling, again.scaling) == (Default(), NTK(4.0))
     assert made.layer(0) is made
@@ -110,8 +109,7 @@ def test_where_every_layer_that_turns_is_near_they_are_all_stretched() -> None:
 
 
 def test_another_in_every_layer_stays_so() -> None:
-    kinds = {"fox": posenc.FoX(16, 2), "rotary": ROTARY}
-    layers = posenc.Layers(kinds, ("fox", "rotary"), layers=4)
+    layers = posenc.Layers({"fox": posenc.FoX(16, 2), "rotary": ROTARY}, ("fox", "rotary"), layers=4)
     made = layers.with_scaling(NTK(4.0))
     assert made.layer(0) is layers.layer(0)
     assert made.layer(2) is not made.layer(0)

@@ -32,8 +32,7 @@ from posenc.scaling import (
 )
 from support import tiny_models
 from support.fuzzing import CLOSE, rotations
-
-CONFIGS = Path(__file__).parent.parent / "data" / "configs"
+from support.places import CONFIGS
 
 
 def config(name: str) -> dict[str, Any]:
@@ -289,12 +288,11 @@ def test_all_spellings_read_the_same() -> None:
     """v4's two type keys, and v5's form with its base outside and inside."""
     yarn = {"factor": 4.0, "original_max_position_embeddings": 1024, "beta_fast": 16}
     plain = {key: value for key, value in LLAMA.items() if key != "rope_theta"}
-    v5 = {"rope_type": "yarn", "rope_theta": 1e4, **yarn}
     spellings = [
         {**LLAMA, "rope_scaling": {"type": "yarn", **yarn}},
         {**LLAMA, "rope_scaling": {"rope_type": "yarn", **yarn}},
         {**LLAMA, "rope_parameters": {"rope_type": "yarn", **yarn}},
-        {**plain, "rope_parameters": v5},
+        {**plain, "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, **yarn}},
     ]
     want = rotary(64, 1e4, YaRN(4, 1024, beta_fast=16))
     assert all(set(read(spelling).recipes.values()) == {want} for spelling in spellings)

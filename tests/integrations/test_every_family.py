@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +21,11 @@ from posenc.integrations.huggingface.families import FAMILIES, parse
 from posenc.integrations.huggingface.language_model import cached
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.probe import shown
+from support.places import ROOT
 from support.small_models import answers, check_swapped, other, own, small
 
 SAMPLE = ("arcee", "bart", "cohere2", "deepseek_v3", "pixtral", "t5", "umt5", "vit", "whisper")
 HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]  # an older transformers has not all of them
-ROOT = Path(__file__).parents[2]
 
 
 def changed() -> set[str]:

@@ -17,8 +17,8 @@ from posenc.integrations.huggingface import assert_positions, read, write
 from posenc.integrations.position_table import LayerTable, of
 from posenc.integrations.programs import mlx, sglang
 from posenc.scaling import NTK, Linear, Llama3, LongRoPE, YaRN
+from support.places import CONFIGS
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 LLAMA = CONFIGS / "llama-3.1-8b.json"
 SCALINGS = [
     None,

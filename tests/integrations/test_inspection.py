@@ -20,8 +20,7 @@ from posenc.scaling import Default, Proportional, YaRN
 from posenc.scaling.wavelengths import slowing, turns
 from posenc.teaching.views.catalogue import make
 from posenc.teaching.views.scaling import drawn
-
-CONFIGS = Path(__file__).parent.parent / "data" / "configs"
+from support.places import CONFIGS
 
 SAYS: dict[str, tuple[str, ...]] = {
     "llama-3.1-8b": (
@@ -122,8 +121,7 @@ def test_a_base_that_is_stated_is_told() -> None:
 def test_the_trained_length_of_qwen3_is_doubted() -> None:
     config = {"model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
     config |= {"head_dim": 128, "max_position_embeddings": 40960, "rope_theta": 1e6}
-    said = inspect(config).text()
-    assert "trained length in doubt: Qwen3's model card says 32,768;" in said
+    assert "trained length in doubt: Qwen3's model card says 32,768;" in inspect(config).text()
     assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
 
 
@@ -205,8 +203,7 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "Layer 3 without positional encoding." in said.output
     assert "Wavelengths run from 6.283 to 19,869 positions." in said.output
     assert "posenc's reading of the config agrees." in said.output
-    wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
-    monkeypatch.setitem(FAMILIES, "smollm3", wrong)
+    monkeypatch.setitem(FAMILIES, "smollm3", Family(extra=("no_rope_layers", "no_rope_layer_interval")))
     differs = CliRunner().invoke(app, ["inspect", str(path), "--measure"])
     assert (
         "Differs: all in layer 3: the encoding is rotary in what was read, nope in the measured" in differs.output

@@ -15,8 +15,8 @@ import torch
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.kit import kit
+from support.places import CONFIGS
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 RUN = """
 import os, sys
 sys.modules["posenc"] = None
@@ -104,8 +104,7 @@ def test_another_library_passes_and_its_mistakes_do_not(tmp_path: Path) -> None:
 
 def test_axes_and_a_part_of_the_head_are_in_it(tmp_path: Path) -> None:
     """Held to the formula: each pair turns by its own axis, and the rest of the head stays."""
-    qwen = read(json.loads((CONFIGS / "qwen2-vl-7b.json").read_text()))
-    kit(qwen, tmp_path / "axes")
+    kit(read(json.loads((CONFIGS / "qwen2-vl-7b.json").read_text())), tmp_path / "axes")
     with np.load(tmp_path / "axes" / "kit.npz") as arrays:
         at, x, want = (arrays[f"all/left padding/float32/{name}"] for name in ("positions", "x", "rotated"))
     theta = 1e6 ** (-np.arange(64) / 64)

@@ -263,8 +263,7 @@ def test_full_layers_have_heads_of_their_own() -> None:
         ({}, 512),
     ):
         positions = read(config("gemma4_text", 2, **NESTED, **said))
-        dims = [positions.recipes[kind].get("head_dim") for kind in positions.layer_types]
-        assert dims == [16, full]
+        assert [positions.recipes[kind].get("head_dim") for kind in positions.layer_types] == [16, full]
         assert positions.recipes["full_attention"].get("scaling") == Proportional(0.25)
         assert positions.windows == (8, None)
     assert read(config("embedding_gemma2_text", 2, **NESTED)).windows == (9, None)
@@ -317,10 +316,8 @@ def test_scales_of_queries_are_read_beside() -> None:
     assert [line.split(": ", 1)[1] for line in llama.describe().splitlines()][1].endswith(
         "nope + query-scale: rule='llama4', amount=0.1, floor=4096"
     )
-    chunked = read(config("llama4_text", 4, head_dim=16, attention_chunk_size=8192))
-    assert chunked.chunk == 8192
-    off = read(config("llama4_text", 4, head_dim=16, attn_temperature_tuning=False))
-    assert not off.scales
+    assert read(config("llama4_text", 4, head_dim=16, attention_chunk_size=8192)).chunk == 8192
+    assert not read(config("llama4_text", 4, head_dim=16, attn_temperature_tuning=False)).scales
     beam = read(model("beam").config)
     assert str(beam.scales["full_attention"]) == "query-scale(amount=0.1, floor=2048, rule=beam)"
     ministral = read(model("ministral-3").config)

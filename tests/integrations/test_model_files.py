@@ -25,10 +25,10 @@ from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import exllamav3, mlx, sglang, transformers, vllm
 from posenc.scaling import YaRN
 from support.model_files import KEPT, apart, configs, lines
+from support.places import ROOT
 from support.served import DEEPSEEK, PLAIN
 
 NOTE = model_files.Departure("", (), "", "")
-ROOT = Path(__file__).parents[2]
 RELEASES = ("vllm-0.29.0", "vllm-0.33.0", "sglang-0.5.15", "sglang-0.5.23")
 PERMUTED = "q and k rows are permuted when they are loaded: vllm llama4.py:800, sglang mllama4.py:606"
 OLDER = "transformers 5.12.1 does not read per_layer_config, so that full layers have the sizes of sliding ones"

@@ -15,8 +15,8 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import softmax_factor
 from posenc.integrations.position_table import PositionTable, of
 from posenc.scaling import DynamicNTK, Linear
+from support.places import CONFIGS
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 LLAMA = read(CONFIGS / "llama-3.1-8b.json")
 
 
@@ -52,8 +52,7 @@ def test_a_table_says_what_the_encodings_compute(path: Path) -> None:
         eye = torch.eye(layer.head_dim)[None, :, None].expand(1, -1, len(at), -1)
         rotated = encodings[kinds[name]].at(at.expand(shape)).rotate(eye, eye)[0][0]
         expected = torch.diagonal(rotated, dim1=0, dim2=2).double()
-        given = layer.cos(at)
-        assert (given - expected).abs().max() < 2e-6
+        assert (layer.cos(at) - expected).abs().max() < 2e-6
         x = (2**0.5 * torch.sin(torch.arange(1.0, layer.head_dim + 1, dtype=torch.float64) ** 2)).float()
         q, k = encodings[kinds[name]].at(torch.tensor([0, 777]).expand(shape)).rotate(*2 * [x.expand(1, 1, 2, -1)])
         factor = softmax_factor(positions.recipes[kinds[name]])

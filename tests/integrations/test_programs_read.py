@@ -26,6 +26,7 @@ from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
 from posenc.integrations.words import has_windows
 from posenc.scaling import LongRoPE
 from support.files import finish
+from support.places import CONFIGS, ROOT
 from support.served import (
     BASE,
     DEEPSEEK,
@@ -39,7 +40,6 @@ from support.served import (
     asked,
 )
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 SHARPER = 0.1 * math.log(4) + 1
 PAIR = {"mscale": 1.0, "mscale_all_dim": 0.5}
 LLAMA3 = {
@@ -90,8 +90,11 @@ def only(table: PositionTable) -> Any:
     return layer
 
 
-def magnitude(table: PositionTable) -> float:
-    return float(only(table).attention_factor)
+def told(tool: str, *words: str) -> Any:
+    """What a tool is told by the programs that are here."""
+    code = f"import json; from tools.{tool} import asked; print(json.dumps(asked(*{words})))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
 
 
 def same(table: PositionTable, tables: list[list[float]], positions: tuple[int, ...]) -> None:
@@ -309,7 +312,7 @@ ONE, SQUARED = rope(**YARN, attention_factor=1.0), rope(**YARN, mscale=1.0, msca
     ],
 )
 def test_the_attention_factor_by_version(program: Any, config: Any, factors: tuple[float, float]) -> None:
-    found = tuple(magnitude(program.read(config, version)) for version in program.RELEASES.versions)
+    found = tuple(only(program.read(config, version)).attention_factor for version in program.RELEASES.versions)
     assert found == pytest.approx(factors)
 
 
@@ -357,8 +360,7 @@ def test_short_requests_are_compared_by_what_each_program_does_with_them() -> No
     (found,) = differences(of(read(config)), vllm.read(config), [0, 63, 64])
     assert (found.what, [error.position for error in found.errors]) == ("frequencies", [0, 63])
     assert differences(vllm.read(config), vllm.read(config)) == []
-    half = {**LONG, "long_factor": [3.0] * 8}
-    other = {**config, "rope_scaling": half}
+    other = {**config, "rope_scaling": {**LONG, "long_factor": [3.0] * 8}}
     (only_long,) = differences(of(read(config)), of(read(other)), [0, 63, 64])
     assert [error.position for error in only_long.errors] == [0, 63, 64]
 
@@ -521,11 +523,7 @@ def test_nothing_is_known_of_other_versions_and_families(
     not (PROGRAMS / "mlx-lm-0.32.2").exists(), reason="no mlx-lm here; type: python tools/programs.py"
 )
 def test_defaults_that_are_kept_are_those_of_the_programs() -> None:
-    code = "import json; from tools.program_defaults import asked; print(json.dumps(asked()))"
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
-    )
-    answered = json.loads(run.stdout)
+    answered = told("program_defaults")
     if installed("transformers") != TRIED:  # whose classes may have other defaults
         del answered["transformers5"]
     assert answered == {program: dict(defaults(program)) for program in answered}
@@ -577,17 +575,12 @@ def test_neighbours_are_those_that_llama_cpp_rotates() -> None:
 @pytest.mark.parametrize("version", llama_cpp.RELEASES.versions)
 def test_llama_cpp_answers_the_rope_types_that_are_kept(version: str) -> None:
     """The same in both releases."""
-    code = f"import json; from tools.rope_types import asked; print(json.dumps(asked({version!r})))"
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
-    )
-    assert json.loads(run.stdout) == llama_cpp.ROPE_TYPES
+    assert told("rope_types", version) == llama_cpp.ROPE_TYPES
 
 
 def gguf_file(tmp_path: Path, architecture: str, **more: Any) -> str:
     """A file without weights, as a converter writes its fields."""
-    gguf = pytest.importorskip("gguf")
-    writer = gguf.GGUFWriter(tmp_path / f"{architecture}.gguf", architecture)
+    writer = pytest.importorskip("gguf").GGUFWriter(tmp_path / f"{architecture}.gguf", architecture)
     stated = {"context_length": 2048, "embedding_length": 1280, "block_count": 2, "head_count": 20, **more}
     for name, value in stated.items():
         if value is not None:
@@ -614,8 +607,7 @@ def test_glm_4_has_no_difference_to_its_file(tmp_path: Path) -> None:
 
 
 def test_an_architecture_that_nobody_looked_at_has_unknown_pairs(tmp_path: Path) -> None:
-    file = gguf_file(tmp_path, "llama-embed")
-    table = llama_cpp.read(file)
+    table = llama_cpp.read(gguf_file(tmp_path, "llama-embed"))
     assert table.layers["all"].pairing is None
     assert "the pairs of architecture 'llama-embed' were not checked in llama.cpp" in table.notes[0]
     for pairing in ("half", "interleaved"):

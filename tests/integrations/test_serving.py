@@ -23,6 +23,7 @@ from posenc.integrations.sources import program_of
 from posenc.scaling import Linear, Llama3, LongRoPE, YaRN
 from support.checking import annotations_unchecked
 from support.files import converted
+from support.places import CONFIGS
 from support.served import (
     BASE,
     DEEPSEEK,
@@ -40,7 +41,6 @@ from support.served import (
     asked,
 )
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 CASES = [
     *(Case(PLAIN, scaling) for scaling in SCALINGS),
     Case(PLAIN, Linear(1.3)),
@@ -187,8 +187,7 @@ def test_deepseek_without_scaling_in_transformers_4() -> None:
 
 def test_flags_of_llama_server(tmp_path: Path) -> None:
     file = Path(converted(tmp_path, "qwen.gguf", QWEN, "qwen3"))
-    answer = serving("llama.cpp", file, "yarn(4, 32768, attention_factor=1.0)")
-    assert answer["command"] == (
+    assert serving("llama.cpp", file, "yarn(4, 32768, attention_factor=1.0)")["command"] == (
         f"llama-server -m {file} -c 131072 --rope-scaling yarn --rope-freq-base 1000000 --rope-scale 4 "
         "--yarn-orig-ctx 32768 --override-kv qwen3.rope.scaling.attn_factor=float:0.878248856 "
         "--override-kv qwen3.context_length=int:131072"
@@ -225,8 +224,7 @@ def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Pa
         (note,) = answer["notes"]
         assert note.startswith(REFUSED)
         assert reason in note
-    whole = model(tmp_path, PARTS)
-    edits = serving("transformers", whole, YaRN(8, LENGTH))["files"]["config.json"]
+    edits = serving("transformers", model(tmp_path, PARTS), YaRN(8, LENGTH))["files"]["config.json"]
     assert edits["text_config"]["rope_parameters"]["factor"] == 8
     with pytest.raises(UnknownName, match=r"unknown version of vllm '0\.1'"):
         serving("vllm@0.1", folder)

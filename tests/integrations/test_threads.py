@@ -19,11 +19,10 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.position_table import of
 from posenc.integrations.vectors import Vectors, assert_vectors, vectors
 from support.files import compared, converted, saved
+from support.places import CONFIGS
 from support.served import SIZES
 from support.stranger import Engines
 
-ROOT = Path(__file__).parents[2]
-CONFIGS = ROOT / "tests" / "data" / "configs"
 PLAIN = {**SIZES, "model_type": "llama", "hidden_size": 512, "max_position_embeddings": 131072}
 YARN = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 4.0, "original_max_position_embeddings": 32768}
 LLAMA3 = {

@@ -197,8 +197,7 @@ def test_one_number_alone_leaves_the_attention_factor_of_yarn(alone: dict[str, f
 
 
 def test_a_length_chooses_the_list_of_longrope() -> None:
-    lists = LongRoPE((1.0,) * 32, (4.0,) * 32, 4096, 4.0)
-    model = read(llama()).with_scaling(lists)
+    model = read(llama()).with_scaling(LongRoPE((1.0,) * 32, (4.0,) * 32, 4096, 4.0))
     short, long = (vectors(model, [0, 1], total_length=n).arrays["all.rope_freqs"] for n in (4096, 4097))
     assert set(short.tolist()) == {1.0}
     assert set(long.tolist()) == {4.0}

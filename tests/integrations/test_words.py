@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.inspection import inspect
 from posenc.integrations.position_table import LayerTable, PositionTable, of
 from posenc.integrations.words import PHRASES, TABLE, sentences
+from support.places import CONFIGS
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 MODELS = (
     *("llama-3.1-8b", "gemma-3-4b", "deepseek-v3", "gpt-oss-20b", "phi-3-mini-128k", "smollm3-3b", "qwen2-vl-7b"),
     *("gpt2", "bloom-7b1"),

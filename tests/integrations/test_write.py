@@ -162,8 +162,7 @@ def test_deepseek_keeps_its_factor_on_scores(scaling: Scaling | LengthScaling | 
 
 def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:
     """Llama 3.1: pretrained to 8192, tuned to 131 072 under a scaling that another one would replace."""
-    config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
-    positions = read(config)
+    positions = read(json.loads((CONFIGS / "llama-3.1-8b.json").read_text()))
     assert (positions.original_length, positions.tuned_length) == (8192, 131_072)
     for shorter in (Linear(2.0), NTK(4.0), DynamicNTK(2.0, 8192)):
         with pytest.raises(InvalidArgument, match=r"positions, but .*Llama3.* reaches 131072; pass max_length"):
@@ -171,8 +170,7 @@ def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:
     assert write(positions, Linear(2.0), max_length=16_384)["max_position_embeddings"] == 16_384
     assert write(positions, YaRN(32.0, 8192))["max_position_embeddings"] == 262_144
     assert write(positions, Default())["max_position_embeddings"] == 8192  # to scale nothing is no extension
-    own = positions.rotary.get("scaling")
-    assert write(positions, own)["max_position_embeddings"] == 131_072
+    assert write(positions, positions.rotary.get("scaling"))["max_position_embeddings"] == 131_072
     plain = read(json.loads((CONFIGS / "smollm2-135m.json").read_text()))
     assert plain.tuned_length == plain.original_length
     assert write(plain, Linear(2.0))["max_position_embeddings"] == 2 * plain.original_length

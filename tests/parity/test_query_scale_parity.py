@@ -68,9 +68,7 @@ def test_the_factors_of_mistral_large_4_which_it_rounds_to_the_model() -> None:
     at = torch.tensor([[0, 1, 100, 131_071]])
     q = torch.ones(1, 4, 4, 2)
     want = module(q, at, head_dim_first=True)[..., :1]
-    scale = ours.at(at).scale
-    torch.testing.assert_close(scale, want, rtol=2**-23, atol=0)
+    torch.testing.assert_close(ours.at(at).scale, want, rtol=2**-23, atol=0)
     rounded = module.to(torch.bfloat16)(q.bfloat16(), at, head_dim_first=True)[..., :1].float()
-    kept = ours.to(torch.bfloat16).at(at).scale
-    assert kept.dtype == torch.float32
+    assert ours.to(torch.bfloat16).at(at).scale.dtype == torch.float32
     assert (rounded - want)[:, :, 3].abs().max() > 0.01

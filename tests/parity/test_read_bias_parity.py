@@ -42,8 +42,7 @@ def test_inkling_in_transformers(cached: int) -> None:
     at = arange(150)
     want = theirs(states, at[cached:], at)
     here, _ = ours.at(at[cached:], at, dtype=torch.float64).with_content(x[:, cached:])
-    got = here.bias.rows(0, 150 - cached, 150)
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
+    torch.testing.assert_close(here.bias.rows(0, 150 - cached, 150), want, rtol=0, atol=1e-13)
 
 
 @pytest.mark.usefixtures("recent_transformers")

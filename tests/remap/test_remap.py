@@ -273,8 +273,7 @@ def test_others_in_the_stack_act_in_every_part() -> None:
     distances = remapped.matrix(remapped.rerope(7), at, at)
     factors = (at.double() + 1).log().div(math.log(16)).clamp(min=1)
     want = remapped.attention(q * factors[:, None], k, v, distances, torch.ones(40, 40).tril().bool())
-    scale = posenc.encoding("query-scale(floor=16)")
-    stack = posenc.Stack(ReRoPE(ROPE, 7), scale)
+    stack = posenc.Stack(ReRoPE(ROPE, 7), posenc.encoding("query-scale(floor=16)"))
     placed = stack.at(at, dtype=torch.float64)
     placed.scale = factors[None, None, :, None]
     assert near(posenc.attention(*placed.rotate(q, k), v, placed, causal=True), want)

@@ -3,14 +3,13 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from posenc.workbench.launch.ray import QUIET
+from support.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 MACHINE = {"num_cpus": 1, "num_gpus": 2, "object_store_memory": 80 * 2**20, "include_log_monitor": False}
 HEAD = {"include_dashboard": False, "no_monitor": True}
 """The options of ``ray start``, without dashboard and monitor, which would take as much time as the tests."""

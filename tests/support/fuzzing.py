@@ -29,10 +29,10 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.patch import _layout
 from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
 from posenc.scaling import Linear
+from support.places import CONFIGS
 from support.tiny_models import MODELS, OLD_SIZES, SIZES
 
 DATA = Path(__file__).parent.parent / "data"
-CONFIGS = DATA / "configs"
 JUNK: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 8, 1.5, -0.5, 1e30, 10**30, float("nan"), float("inf")),
     *("", "8", "yarn", "default", [], [1], {}, {"rope_type": "linear", "factor": 2.0}, [None], "full_attention"),

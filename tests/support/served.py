@@ -39,8 +39,8 @@ from posenc.scaling import (
     Scaling,
     YaRN,
 )
+from support.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "build" / "programs"
 RECORDS = ROOT / "tests" / "data" / "programs.json"
 VLLM, MLX = programs.vllm.RELEASES.versions, programs.mlx.RELEASES.versions[-1]

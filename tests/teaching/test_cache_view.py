@@ -16,8 +16,7 @@ def test_stale_keys_are_off_by_the_distance_that_they_moved(event: str) -> None:
     moved = MOVED[event]
     thetas = [10_000 ** (-2 * i / 16) for i in range(8)]
     want = [abs(math.remainder(moved * theta, 2 * math.pi)) for theta in thetas]
-    off = view.panels[1].values[:, -1]
-    assert off.tolist() == pytest.approx(want, abs=1e-4)
+    assert view.panels[1].values[:, -1].tolist() == pytest.approx(want, abs=1e-4)
     assert view.readouts["stale keys"] == {"push": 0, "evict": 0, "sinks": 12}.get(event, 16)
     # The newest key and the newest query stand at one place, and the score of a fresh key is 8 / 4 = 2 there.
     at_zero = abs(sum(math.cos(moved * theta) for theta in thetas) / 4 - 2)

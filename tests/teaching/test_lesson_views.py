@@ -22,8 +22,7 @@ def test_a_linear_reading_is_what_the_share_counts() -> None:
 
 
 def test_bits_count_and_hands_are_half_as_fast_each() -> None:
-    view = counter.bits_and_hands(bits=5, positions=32)
-    bits, hands = view.panels
+    bits, hands = counter.bits_and_hands(bits=5, positions=32).panels
     assert (bits.values.T @ (2.0 ** torch.arange(5)).double()).tolist() == list(range(32))
     for i in range(4):  # hand i at 2p is hand i + 1 at 4p
         assert torch.allclose(hands.values[i, :16], hands.values[i + 1, ::2], atol=1e-12)

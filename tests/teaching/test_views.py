@@ -51,8 +51,7 @@ def test_repeated_words_look_alike_only_without_positions() -> None:
 @pytest.mark.parametrize("name", [*posenc.CATALOGUE, "stack(rotary, fox)", "layers(t5 + nope)"])
 def test_a_layer_is_shown_with_every_encoding(name: str) -> None:
     shuffled = order_blind.shuffle(encoding=name, causal=True)
-    shown = attention.maps(encoding=name, causal=True)
-    assert style(name).label in shown.title
+    assert style(name).label in attention.maps(encoding=name, causal=True).title
     assert shuffled.readouts["status"] == "changed"
 
 

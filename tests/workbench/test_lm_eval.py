@@ -11,9 +11,9 @@ import pytest
 
 from posenc.workbench.extension.forced_choice import TASKS
 from posenc.workbench.extension.lm_eval_tasks import FOLDER
+from support.places import ROOT
 from support.pretrained import save_llama
 
-ROOT = Path(__file__).parents[2]
 RUN = """
 import posenc.integrations.lm_eval  # releases up to 0.4.13 know no entry points
 from lm_eval.__main__ import cli_evaluate

@@ -18,9 +18,8 @@ from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.pictures.draw import draw
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
+from support.places import ROOT
 from support.studies import SHARED
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_study_opens_as_frames(shared_study: Path) -> None:

@@ -149,8 +149,7 @@ def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
     assert result.rows[0].diverged == 1
     older = measured("alibi", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another study")
-    latest = newest([older, known])
-    assert [row.encoding for row in latest.rows] == ["rotary"]
+    assert [row.encoding for row in newest([older, known]).rows] == ["rotary"]
     alone = newest([diverged])
     assert alone.verdict(alone.rows[0]) == "diverged in 1 of 1 runs"
 
@@ -168,8 +167,7 @@ def test_flat_is_not_called_good() -> None:
 def test_differences_are_paired_with_the_best() -> None:
     result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("rotary", 1.0, 0.6)])
     assert result.rows[0].to_best is None
-    gap = result.rows[1].to_best
-    assert gap.mean == pytest.approx(-0.4)
+    assert result.rows[1].to_best.mean == pytest.approx(-0.4)
     assert words.difference(result.rows[1])[0] == "−0.400"
 
 

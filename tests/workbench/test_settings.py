@@ -13,9 +13,9 @@ from posenc.integrations.inspection import inspect
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Finding, Outcome
 from support.command_line import refusal, said
+from support.places import CONFIGS
 
 WORKBENCH = Path(cli.__file__).parent
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
 """Everything that a terminal library may take for something to do."""
 

@@ -44,8 +44,7 @@ class RotationCase(Case):
 
     def judge(self) -> None:
         try:
-            scene = Scene(self)
-            (judge_moved if self.mode == "rerotate" else judge_rotated)(scene)
+            (judge_moved if self.mode == "rerotate" else judge_rotated)(Scene(self))
         except InvalidArgument as refusal:
             if not any(words in str(refusal) for words in REFUSALS):
                 raise

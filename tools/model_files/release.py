@@ -179,8 +179,7 @@ class Release:
 
     def watch_rotary_layers(self):
         """Record every rotary layer that is built, the line that built it, and its calls."""
-        package = importlib.import_module(self.rotary)
-        released = package.get_rope
+        released = importlib.import_module(self.rotary).get_rope
 
         @functools.wraps(released)
         def get_rope(*args, **kwargs):

@@ -26,8 +26,7 @@ def row(name: str) -> dict[str, str]:
     subject = Subject.of(name, heads=HEADS, head_dim=HEAD_DIM, num_positions=LENGTH)
     encoding = subject.declared
     alone = subject.make()
-    x = torch.zeros(1, 3, subject.width)
-    here, state = encoding.at(subject.plain(3))[0].with_content(x)
+    here, state = encoding.at(subject.plain(3))[0].with_content(torch.zeros(1, 3, subject.width))
     q = torch.zeros(1, HEADS, 3, HEAD_DIM)
     channels = here.rotate(q, q[:, : subject.kv_heads])[1].shape[-1] / HEAD_DIM
     keys = "k, v" if channels == 1 else f"{channels:g}·k, v"

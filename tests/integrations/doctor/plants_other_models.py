@@ -6,13 +6,13 @@ Each comes with its right port, so that a mistake is named against a description
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from integrations.doctor.models import LAYERS, Array, inverse_frequencies, llama3, yarn
 from integrations.doctor.plants_porters import GRID, TEXT, Plant, angles32, bf16, halves, neighbours, query
+from support.places import CONFIGS
 
 FAR = np.array([0, 1, 2, 3, 64, 1023, 2047, 2048, 4095, 4096, 8193, 20_000])
 PYTHIA = inverse_frequencies(1e4, 16, 32)
@@ -35,7 +35,7 @@ PHI3_FACTOR = math.sqrt(1 + math.log(131072 / 4096) / math.log(4096))
 
 def _phi3(name: str) -> Array:
     """Frequencies divided by the long or the short factors of its config."""
-    config = json.loads((Path(__file__).parents[2] / "data" / "configs" / "phi-3-mini-128k.json").read_text())
+    config = json.loads((CONFIGS / "phi-3-mini-128k.json").read_text())
     return inverse_frequencies(1e4, 48, 96) / np.array(config["rope_scaling"][f"{name}_factor"])
 
 

@@ -1,7 +1,6 @@
 """Functions of signatures and results that ports have are called, and what they compute is named."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from posenc.integrations.doctor.call import UNTESTED, answered, by_layers, toget
 from posenc.integrations.doctor.doctor import expected
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from support.places import CONFIGS
 
 MODULE = """
 import torch
@@ -477,7 +477,7 @@ def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str,
     ids=["right", "axes", "one axis"],
 )
 def test_positions_have_as_many_axes_as_the_model(listing: str, said: str, text_alone: bool) -> None:
-    text = answer(read(Path(__file__).parents[2] / "data" / "configs" / "qwen2-vl-7b.json"), "rope", listing)
+    text = answer(read(CONFIGS / "qwen2-vl-7b.json"), "rope", listing)
     assert text.startswith(said)
     assert ("for text; pictures were not tried" in text) is text_alone
 
@@ -558,14 +558,14 @@ def rope(x, positions):
 )
 def test_longrope_is_called_for_long_and_for_short_inputs(when: str, said: str, length: str) -> None:
     """A port that uses the long factors for every input differs only at short inputs."""
-    config = Path(__file__).parents[2] / "data" / "configs" / "phi-3-mini-128k.json"
+    config = CONFIGS / "phi-3-mini-128k.json"
     text = answer(read(config), "rope", LONGROPE.replace("FILE", repr(str(config))).replace("WHEN", when))
     assert text.startswith(said)
     assert text.endswith(f", for inputs of {length} tokens")
 
 
 def test_layers_without_positions_are_called_too() -> None:
-    smollm3 = read(Path(__file__).parents[2] / "data" / "configs" / "smollm3-3b.json")
+    smollm3 = read(CONFIGS / "smollm3-3b.json")
     rotates = "def rope(x, positions, layer_idx):\n    at = angles(x, positions, 5e6).tile(2)\n"
     whole = rotates + "    return x * at.cos() + turned(x) * at.sin()\n"
     text = answer(smollm3, "rope", TURN + whole)
@@ -600,7 +600,7 @@ def test_a_query_of_latent_attention_may_be_whole(sizes: str, turns: str, said: 
 
 @pytest.fixture(scope="module")
 def gemma() -> ModelPositions:
-    return read(Path(__file__).parents[2] / "data" / "configs" / "gemma-3-4b.json")
+    return read(CONFIGS / "gemma-3-4b.json")
 
 
 @pytest.mark.parametrize("name", ["rope", "placed"])

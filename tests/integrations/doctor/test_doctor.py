@@ -19,10 +19,10 @@ from posenc.integrations.doctor.doctor import expected, search
 from posenc.integrations.doctor.search import Diagnosis
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from support.places import CONFIGS
 
 PLANTS = (*plants_porters.PLANTS, *plants_reader.PLANTS, *plants_trim.PLANTS, *plants_other_models.PLANTS)
 """Two halves, the second by somebody who had not seen the search, and what was written after it."""
-CONFIGS = Path(__file__).parents[2] / "data" / "configs"
 
 
 @cache

@@ -116,8 +116,7 @@ def test_a_page_has_the_same_elements_whatever_a_link_says(stage: Stage, control
 
 
 def test_a_saved_table_holds_no_code_of_a_link() -> None:
-    stage = stages()["layers"][1]
-    (control,) = stage.controls
+    (control,) = stages()["layers"][1].controls
     config = json.loads(control.default) | dict.fromkeys(HOSTILE[:-1], " ".join(HOSTILE[:-1]))
     got = reply("/export/layers.csv", urlencode({control.name: json.dumps(config)}))
     assert (got.status, got.headers["content-disposition"]) == (200, 'attachment; filename="posenc-layers.csv"')
