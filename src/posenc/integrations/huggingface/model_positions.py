@@ -112,43 +112,38 @@ class ModelPositions:
     def known_issues(self) -> tuple[str, ...]:
         """Known problems with this positional encoding in transformers."""
         family = FAMILIES[self.model_type]
-        normalises = family.norm_after_rotation and self.source.get(family.norm_after_rotation, True)
-        rotary = (
-            build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values() if normalises
-        )
-        factors = {encoding.attention_factor for encoding in rotary if isinstance(encoding, Rotary)} - {1.0}
-        return (
-            *(
-                "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
-                "transformers' slope·key form loses the bias of near keys at a few thousand positions"
-                for recipe in self.recipes.values()
-                if recipe.name == "alibi"
-            ),
-            *(
-                [
-                    "eager attention of transformers 5 adds this bias twice; load the model with "
-                    "attn_implementation='sdpa'"
-                ]
-                if family.divides_alibi and not self.rotary_recipes
-                else []
-            ),
-            *(
+        issues = [
+            "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
+            "transformers' slope·key form loses the bias of near keys at a few thousand positions"
+            for recipe in self.recipes.values()
+            if recipe.name == "alibi"
+        ]
+        if family.divides_alibi and not self.rotary_recipes:
+            issues.append(
+                "eager attention of transformers 5 adds this bias twice; load the model with "
+                "attn_implementation='sdpa'"
+            )
+        if family.norm_after_rotation and self.source.get(family.norm_after_rotation, True):
+            rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
+            issues += [
                 "its code normalises queries and keys after they rotate, which cancels the attention factor of "
                 f"{factor:.6g}"
-                for factor in sorted(factors)
-            ),
-            *(
+                for factor in sorted(
+                    {encoding.attention_factor for encoding in rotary if isinstance(encoding, Rotary)} - {1.0}
+                )
+            ]
+        if family.rotates.by == "compression":
+            issues += [
                 "DeepSeek-V4's released code applies no attention factor, but transformers applies "
                 f"{recipe.get('scaling').scale:.4g} with this config; set attention_factor = 1"
                 for recipe in self.rotary_recipes.values()
-                if family.rotates.by == "compression" and getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
-            ),
-            *(
-                [f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"]
-                if family.wrong_up_to_version
-                else []
-            ),
-        )
+                if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
+            ]
+        if family.wrong_up_to_version:
+            issues.append(
+                f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"
+            )
+        return tuple(issues)
 
     @property
     def alike(self) -> bool:
