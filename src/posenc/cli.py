@@ -3,6 +3,7 @@
 import io
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -57,8 +58,10 @@ def _interrupts() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # a background job keeps ignoring the signal
-        signal.signal(signal.SIGINT, note)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    signal.signal(signal.SIGINT, note)
     try:
         yield signals
     finally:
