@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import requires, version
 from pathlib import Path
 
@@ -83,6 +84,14 @@ def test_what_ctrl_c_breaks_half_imported_ends_in_one_line(
         main()
     assert (ended.value.code, capsys.readouterr().err) == (130, "stopped\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_command_line_runs_in_a_thread_of_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the main thread may handle signals."""
+    monkeypatch.setattr(sys, "argv", ["posenc", "runs", "--help"])
+    with ThreadPoolExecutor() as pool, pytest.raises(SystemExit) as ended:
+        pool.submit(main).result()
+    assert not ended.value.code
 
 
 def test_a_terminal_without_the_signs_gets_question_marks() -> None:
