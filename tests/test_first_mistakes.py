@@ -49,6 +49,7 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: Mask(is_causal=True), "did you mean 'causal'"),
     (lambda: Mask(attention_mask=TRUE), r"key_mask=attention_mask.bool\(\)"),
     (lambda: posenc.attention(Q, Q, Q, PLACED, attention_mask=TRUE), r"key_mask=attention_mask.bool\(\)"),
+    (lambda: posenc.encoding("a" * 300), "unknown encoding 'aaa"),  # too long for the name of a file
     (lambda: posenc.Rotary(dim=64), "argument of Rotary 'dim'; did you mean 'head_dim'"),
     (lambda: posenc.Sinusoidal(dim=64), "argument of Sinusoidal 'dim'; did you mean 'width'"),
     (lambda: posenc.ALiBi(num_attention_heads=4), "did you mean 'heads'"),

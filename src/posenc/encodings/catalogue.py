@@ -231,7 +231,12 @@ def lookup(name: str) -> Entry:
     """Return the entry for a name or an alias, or for ``module:Class``, whose module is then imported."""
     if ":" in name:
         return Entry(load(name, Encoding, "posenc.Encoding"))
-    return CATALOGUE[one_of("encoding", ALIASES.get(name, name), (*CATALOGUE, *classes_in(name)))]
+    return (
+        CATALOGUE.get(ALIASES.get(name, name))
+        or CATALOGUE[
+            one_of("encoding", name, (*CATALOGUE, *classes_in(name)))  # files are read only for unknown names
+        ]
+    )
 
 
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:

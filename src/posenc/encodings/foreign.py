@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,10 @@ def classes_in(module: str) -> list[str]:
     """Return ``module:Class`` for each subclass of ``Encoding`` in the file of this module in the current folder,
     without importing it; empty if there is no such file.
     """
-    file = Path(f"{module}.py")
-    text = file.read_text("utf-8", "replace") if file.is_file() else ""
-    return [f"{module}:{name}" for name in re.findall(r"^class (\w+)\(.*Encoding\)", text, re.MULTILINE)]
+    with suppress(OSError):  # no such file, or a name that is too long for one
+        classes = re.compile(r"^class (\w+)\(.*Encoding\)", re.MULTILINE)
+        return [f"{module}:{name}" for name in classes.findall(Path(f"{module}.py").read_text("utf-8", "replace"))]
+    return []
 
 
 def no_module(name: str) -> InvalidArgument:
