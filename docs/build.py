@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from cmath import exp, pi
+from cmath import exp
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +30,7 @@ from posenc.teaching.lab.rooms import ROOMS, find
 from posenc.teaching.three_panels import three_panels
 from posenc.teaching.views.catalogue import VIEWS, make
 from posenc.teaching.views.four import NAMES, four
+from posenc.teaching.views.rotation import STEPS
 from tools import walk_page
 
 HERE = Path(__file__).parent
@@ -307,7 +308,7 @@ def gallery() -> str:
 
 def arrows() -> str:
     """Return the picture of the home page: two words on two arrows, the arc between them, and their score."""
-    turn = 2 * (pi / 4)  # the second word stands two positions further
+    turn = 2 * float(STEPS["eighth"])  # the second word stands two positions further
     tips = {"dog": complex(1.5, 0.5), "man": complex(0.8, 1.0) * exp(1j * turn)}  # the widget's q and k
     marks = []
     for word, tip in tips.items():

@@ -57,24 +57,23 @@ def extend(
     from posenc import workbench
 
     console = screen(soft_wrap=True)
-    console.print(
-        workbench.extend(
-            path,
-            to,
-            replace_scaling=replace_scaling,
-            text=text,
-            methods=None if methods is None else [name.strip() for name in methods.split(",")],
-            documents=documents,
-            finetune=finetune,
-            positions=positions,
-            seed=seed,
-            longppl=longppl,
-            beta_fast=beta_fast,
-            device=device,
-            dtype=dtype,
-            launcher=launcher,
-            output=output,
-            console=console,
-            command=shlex.join(["posenc", *sys.argv[1:]]),
-        )
+    extended = workbench.extend(
+        path,
+        to,
+        replace_scaling=replace_scaling,
+        text=text,
+        methods=None if methods is None else [name.strip() for name in methods.split(",")],
+        documents=documents,
+        finetune=finetune,
+        positions=positions,
+        seed=seed,
+        longppl=longppl,
+        beta_fast=beta_fast,
+        device=device,
+        dtype=dtype,
+        launcher=launcher,
+        output=output,
+        console=console,
+        command=shlex.join(["posenc", *sys.argv[1:]]),
     )
+    console.print(extended)
