@@ -59,11 +59,7 @@ def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
     """Return the keys that ExLlamaV3 does not read: the original length outside the rope dictionary, unless the
     scaling is LongRoPE and its rope dictionary has no original length.
     """
-    return (
-        ()
-        if kind_of(rope_dictionary(part)) == "longrope" and ORIGINAL not in rope_dictionary(part)
-        else (ORIGINAL,)
-    )
+    return () if kind_of(rope := rope_dictionary(part)) == "longrope" and ORIGINAL not in rope else (ORIGINAL,)
 
 
 def spell(
