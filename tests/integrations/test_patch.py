@@ -4,16 +4,18 @@ import copy
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import posenc
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
+from posenc.integrations.huggingface.patch import _layout
 from posenc.remap import ReRoPE
 from posenc.scaling import Linear
 from support.small_models import answers, small
@@ -177,6 +179,17 @@ def test_nothing_outside_the_model_remains_of_a_patched_t5() -> None:
         "eager",
     )
     assert not any("posenc_stack" in vars(module) for module in model.modules())
+
+
+@pytest.mark.parametrize(
+    "wide", [lambda x: x, lambda x: torch.cat((x, x), -1), lambda x: x.repeat_interleave(2, -1)]
+)
+@pytest.mark.parametrize("swapped", [False, True])  # GPT-J and CodeGen answer sin before cos from transformers 5.24
+def test_angles_are_laid_out_as_the_rotary_module_answers(wide: Callable[[Tensor], Tensor], swapped: bool) -> None:
+    angles = torch.arange(2.0)[None, :, None] * torch.tensor([1.0, 0.1, 0.01])
+    model_s = tuple(wide(x) for x in (angles.cos(), angles.sin()))[:: -1 if swapped else 1]
+    ours = _layout(model_s, 3)(angles.cos(), angles.sin(), torch.float32)
+    assert all(map(torch.equal, ours, model_s))
 
 
 @pytest.mark.parametrize("family", ["codegen", "gptj", "roformer"])

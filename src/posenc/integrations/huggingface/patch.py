@@ -193,7 +193,8 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
     """
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
-    sines = cos_sin[1].flatten(0, -2)[1]
+    swapped = not cos_sin[0].flatten(0, -2)[0].any()  # GPT-J and CodeGen from transformers 5.24: sin, then cos
+    sines = cos_sin[not swapped].flatten(0, -2)[1]
     halves = torch.equal(*sines.tensor_split(2))
 
     def wide(x: Tensor) -> Tensor:
@@ -201,7 +202,11 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
             return x
         return torch.cat((x, x), -1) if halves else x.repeat_interleave(2, -1)
 
-    return lambda cos, sin, dtype: (wide(cos).to(dtype), wide(sin).to(dtype))
+    def both(cos: Tensor, sin: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        first, second = (sin, cos) if swapped else (cos, sin)
+        return wide(first).to(dtype), wide(second).to(dtype)
+
+    return both
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
