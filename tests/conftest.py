@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import settings
+from jaxtyping import config as annotations
 from jaxtyping import install_import_hook
 from packaging.version import Version
 
@@ -35,6 +36,8 @@ for part in CHECKED:
     assert place.is_dir() or place.with_suffix(".py").is_file(), f"{part} is no part of the library; mend CHECKED"
 
 install_import_hook(CHECKED, "support.checking.checked")
+USING = {"commands", "integrations", "pictures", "teaching", "tools", "workbench"}
+"""The folders of tests that use the library. Checks take a third of their time, so only their slow tests check."""
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)  # so that torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
@@ -73,6 +76,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if isinstance(kwargs.get("ids"), list | tuple):
             kwargs["ids"] = list(compress(kwargs["ids"], asked))
         marks[place] = pytest.mark.parametrize(names, list(compress(values, asked)), **kwargs).mark
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check annotations in the tests of the library itself, and in all slow tests."""
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    uses = folder in USING and item.get_closest_marker("slow") is None
+    annotations.update("jaxtyping_disable", uses)
 
 
 EXAMPLES = {"posenc": 30, "endurance": 300}

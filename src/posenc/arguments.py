@@ -4,6 +4,7 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from numbers import Real
 from types import UnionType
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin
@@ -32,6 +33,7 @@ def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
     return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))
 
 
+@lru_cache(maxsize=1024)
 def parameters_of(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the named parameters of a function or class. A class without its own ``__init__`` has no
     parameters.
@@ -64,6 +66,7 @@ class ArgumentType(type):
     """
 
     @property
+    @lru_cache(maxsize=1024)  # noqa: B019  classes outlive their instances
     def __signature__(cls) -> inspect.Signature:
         """The signature of ``__init__``, for ``inspect.signature`` of the class."""
         return inspect.signature(cls.__init__.__get__(cls))  # type: ignore[misc]

@@ -15,6 +15,7 @@ cross_attention_layers, the indices of layers that do not rotate    Llama 3.2 Vi
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from posenc.encodings.text import Recipe
@@ -250,6 +251,7 @@ def _check_lists(stated: Mapping[str, Any], entries: list[Mapping[str, Any]]) ->
         )
 
 
+@cache
 def _has_types(model_type: str) -> bool:
     """Return whether the class of a model type has one rope dictionary per layer type."""
     default = getattr(class_form({"model_type": model_type}), "rope_parameters", None) or {}
