@@ -124,6 +124,7 @@ class TestLoading:
 
 FUZZED = """
 import random
+import sys
 import torch
 from posenc.kernels.rotary import Tables, rotate, rotate_both
 from posenc.kernels.rotary.by_native import by_native, step
@@ -153,7 +154,7 @@ def attempt(call):
         return type(error).__name__
 
 outcomes = {"rotated": 0, "refused": 0}
-for _ in range(6000):
+for _ in range(draws := int(sys.argv[1])):
     B, H, T, D, pairing = pick(1, 2), pick(1, 3), pick(1, 5), pick(2, 6, 40), pick("half", "interleaved")
     shape = pick((T, D // 2), (B, 1, T, D // 2), (1, H, T, D // 2), (T, 1), (D // 2,))
     cos, x, k = table(shape), tensor(B, H, T, D), tensor(B, H, T, D)
@@ -173,7 +174,7 @@ for _ in range(6000):
         if isinstance(got, torch.Tensor) and isinstance(wanted, torch.Tensor) and "meta" not in f"{got, wanted}":
             forms = [(tensor.dtype, tensor.shape, tensor.stride()) for tensor in (x, k, cos, sin, got)]
             assert got.shape != wanted.shape or torch.equal(got, wanted.to(got.dtype)), forms
-assert min(outcomes.values()) > 5000, outcomes
+assert min(outcomes.values()) > 0.8 * draws, outcomes
 print("right")
 """
 
@@ -182,9 +183,10 @@ print("right")
 class TestNonsense:
     """What cannot be rotated is refused, and no memory outside of the tensors is read or written."""
 
-    def test_no_tables_and_no_tensors_end_the_process(self) -> None:
+    @pytest.mark.parametrize("draws", [1000, pytest.param(6000, marks=pytest.mark.slow)])
+    def test_no_tables_and_no_tensors_end_the_process(self, draws: int) -> None:
         """Fuzzed in a process of its own, which a wrong address would end."""
-        command = [sys.executable, "-W", "ignore", "-c", FUZZED]
+        command = [sys.executable, "-W", "ignore", "-c", FUZZED, str(draws)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (run.returncode, run.stdout) == (0, "right\n"), run.stderr
 
