@@ -25,6 +25,7 @@ compare: .venv/.compare ## Train, test and report: which encoding holds past its
 test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest
 
+slow: export POSENC_ANNOTATIONS = checked
 slow: .venv/.dev .venv/.docs ## Run what make test leaves out: breadth, kills, hundreds of examples; FOLDERS="tests/mask …" for a part
 	@$(BIN)/python -m pytest -m slow --resume=build/slow-passed.txt $(FOLDERS) || [ $$? = 5 ]
 	@$(BIN)/python -m pytest -m 'hypothesis and not slow and not real and not programs' --hypothesis-profile endurance $(FOLDERS) || [ $$? = 5 ]

@@ -1,4 +1,4 @@
-"""The setup of all tests: run-time checks of shapes and types, NaN in empty memory, one thread, shared data.
+"""The setup of all tests: NaN in empty memory, one thread, shared data, and in `make slow` checks of annotations.
 
 Only tests check the library's annotations at run time. The hook must be installed before anything imports posenc,
 so this file imports nothing from it.
@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import settings
-from jaxtyping import config as annotations
 from jaxtyping import install_import_hook
 from packaging.version import Version
 
@@ -29,15 +28,16 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 EMPTY_CACHE = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as if posenc had never run here
 os.environ["POSENC_CACHE"] = EMPTY_CACHE.name
 
-CHECKED = [f"posenc.{part}" for part in ("attend", "clock", "encodings", "mask", "positions", "scaling")]
-"""Modules whose annotations are checked, including their submodules."""
-for part in CHECKED:
+ANNOTATED = [f"posenc.{part}" for part in ("attend", "clock", "encodings", "mask", "positions", "scaling")]
+"""Modules whose shapes and types are checked, including their submodules, if ``POSENC_ANNOTATIONS`` is ``checked``,
+as in ``make slow``. Checks take up to a third of a test's time.
+"""
+for part in ANNOTATED:
     place = Path(__file__).parents[1].joinpath("src", *part.split("."))
-    assert place.is_dir() or place.with_suffix(".py").is_file(), f"{part} is no part of the library; mend CHECKED"
+    assert place.is_dir() or place.with_suffix(".py").is_file(), f"{part} is no part of the library; mend ANNOTATED"
 
-install_import_hook(CHECKED, "support.checking.checked")
-USING = {"commands", "integrations", "pictures", "teaching", "tools", "workbench"}
-"""The folders of tests that use the library. Checks take a third of their time, so only their slow tests check."""
+if os.environ.get("POSENC_ANNOTATIONS") == "checked":
+    install_import_hook(ANNOTATED, "support.checking.checked")
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)  # so that torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
@@ -76,14 +76,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if isinstance(kwargs.get("ids"), list | tuple):
             kwargs["ids"] = list(compress(kwargs["ids"], asked))
         marks[place] = pytest.mark.parametrize(names, list(compress(values, asked)), **kwargs).mark
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Check annotations in the tests of the library itself, and in all slow tests."""
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    uses = folder in USING and item.get_closest_marker("slow") is None
-    annotations.update("jaxtyping_disable", uses)
 
 
 EXAMPLES = {"posenc": 30, "endurance": 300}

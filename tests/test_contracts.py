@@ -1,5 +1,8 @@
 """Every law over the catalogue and its variants."""
 
+import os
+import subprocess
+import sys
 from operator import attrgetter
 
 import pytest
@@ -27,16 +30,28 @@ def test_law(law: Law, case: Case) -> None:
         law(case)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("POSENC_ANNOTATIONS") != "checked", reason="make slow sets POSENC_ANNOTATIONS")
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=[] if str(c) in FEW else [pytest.mark.slow]) for c in CASES], ids=str
-)
+@pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("law", [law for law in HERE if law.name in ANNOTATED], ids=attrgetter("name"))
 def test_annotations_hold(law: Law, case: Case) -> None:
-    """Checking takes longer than the law: by default for a case of each way in which an encoding acts."""
     if why_not := law.why_not(case):
         pytest.skip(why_not)
     law(case)
+
+
+def test_annotations_hold_for_an_encoding_of_each_way_of_acting() -> None:
+    """In a process of its own, because the library is then imported with checks."""
+    cases = [f"{__file__}::test_annotations_hold[{law}-{case}]" for law in ANNOTATED for case in FEW]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-v", "-m", "slow", *cases],
+        env=os.environ | {"POSENC_ANNOTATIONS": "checked"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"{len(cases)} passed in" in run.stdout, run.stdout
 
 
 def test_names_are_of_laws_and_cases() -> None:

@@ -18,9 +18,8 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def annotations_unchecked() -> Iterator[None]:
     """Call the library without checks, as users do. Errors are then posenc's own, and calls take half the time."""
-    before = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)
     try:
         yield
     finally:
-        config.update("jaxtyping_disable", before)
+        config.update("jaxtyping_disable", False)
