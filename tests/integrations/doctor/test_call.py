@@ -211,6 +211,26 @@ def relative_position_bucket(relative_position, bidirectional=True, num_buckets=
     far = (exact + (further * (num_buckets - exact)).long()).clamp(max=num_buckets - 1)
     return first + torch.where(distance < exact, distance, far)
 """
+OF_A_MASK = """
+import torch
+def build_alibi_tensor(attention_mask, num_heads, dtype):
+    slopes = torch.tensor([2.0 ** -(i + 1) for i in range(8)] + [2.0 ** -(i + 0.5) for i in range(4)])
+    positions = ((attention_mask.cumsum(dim=-1) - 1) * attention_mask)[:, None, :]
+    return (slopes[:, None] * positions).reshape(len(attention_mask) * num_heads, 1, -1).to(dtype)
+"""
+ADDED = """
+import math, torch
+class Codes(torch.nn.Module):
+    def __init__(self, d_model, dropout=0.1, max_len=512):
+        super().__init__()
+        frequencies = torch.exp(-math.log(10000.0) * torch.arange(0, d_model, 2) / d_model)
+        angles = torch.arange(max_len)[:, None] * frequencies
+        self.pe = torch.stack((angles.sin(), angles.cos()), -1).flatten(1)[None]
+        self.dropout = torch.nn.Dropout(dropout)
+    def forward(self, x):
+        return self.dropout(x + self.pe[:, :x.size(1)])
+"""
+ADDED_BY_TOKEN = ADDED.replace("flatten(1)[None]", "flatten(1)[:, None]").replace("[:, :x.size(1)]", "[:x.size(0)]")
 CODES = """
 import numpy as np
 
@@ -454,6 +474,10 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         ("alibi", "get_slopes", SLOPES, "its slopes are the single series 2^(−8i/h)", ""),
         ("t5(two_sided=False)", "relative_position_bucket", BUCKETS, "right; ", ""),
         ("sinusoidal", "positional_encoding", CODES, "every channel has its own frequency", ""),
+        ("alibi(heads=12)", "build_alibi_tensor", OF_A_MASK, "right; ", ""),
+        ("sinusoidal", "Codes", ADDED, "right; ", ", x as (H, T, D)"),
+        ("sinusoidal", "Codes", ADDED.replace("10000", "1000"), "its base is 1000 instead of 10000; ", ""),
+        ("sinusoidal", "Codes", ADDED_BY_TOKEN, "right; ", ", x as (T, H, D)"),
     ],
 )
 def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str, said: str, tables: str) -> None:
@@ -526,7 +550,7 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
 def test_what_strangers_planted_is_named(port: str, said: str) -> None:
     text = answer("rotary(base=500000, pairing=half)", "rope", TURN + PORTS[port])
     assert text.startswith(said)
-    assert ("with theta=500000 instead of its default 10000" in text) is (port == "another default")
+    assert ("if it is called with theta=500000 instead of its default 10000" in text) is (port == "another default")
 
 
 LONGROPE = """

@@ -125,6 +125,8 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
 def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
     """Return ``target``, or if it is a class that can be built, the ``forward`` of an instance."""
     built = first(target, values(asked), errors) if inspect.isclass(target) else []
+    for module in built:
+        getattr(module, "eval", lambda: None)()  # without dropout
     return next((getattr(module, "forward", module) for module in built), target)
 
 
@@ -149,7 +151,7 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
         if inspect.isclass(maker) or (inspect.isfunction(maker) and not takes(maker, "vector"))
     }
     replaced = {
-        f", with {key}={base:.10g} instead of its default {each.default:.10g}"
+        f", if it is called with {key}={base:.10g} instead of its default {each.default:.10g}"
         for function in (names[name], *makers.values())
         for key, each in parameters_of(function).items()
         for base in values(asked)["base"]
@@ -289,6 +291,9 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     arrays = [torch.as_tensor(part).detach() for part in (returned if several else [returned]) if part is not None]
     vectors = dict(zip(MULTIPLES, (array for array in arrays if array.shape == x.shape), strict=False))
+    if asked.recipe.name == "sinusoidal" and x.ndim and arrays[0].shape == x.shape:  # the table is added to x
+        added = (arrays[0] - x).movedim(x.shape.index(len(NEAR)), -2)
+        return [search(asked, {"table": added.reshape(-1, *added.shape[-2:])[0]}, note)]
     if x.ndim and arrays[0].shape == x.shape:
         if torch.equal(vectors.get("keys", arrays[0]), 2 * arrays[0]):  # keys are written wherever queries are
             asked = replace(asked, free=asked.free | {"written"})

@@ -82,7 +82,7 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         ),
     ),
     "inverted": (
-        "{scaling} is inverted: slow frequencies are multiplied by the factor instead of divided",
+        "{scaling} is inverted: scaled frequencies are multiplied by the factor instead of divided",
         Scaling,
         lambda port, theta, plain: plain * plain / theta,
     ),

@@ -12,7 +12,7 @@ from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVE
 from posenc.integrations.doctor.search import BASES, Array, Kind, Rows, step
 from posenc.integrations.position_table import briefly
 from posenc.integrations.words import axes_in_words
-from posenc.scaling import Default, PerPair, Scaling
+from posenc.scaling import Default, Llama3, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
 """Positions at which wrong rotations differ from each other. From the fourth position on, axes have different
@@ -93,6 +93,8 @@ def _scalings(scaling: Scaling, right: Scaling) -> str:
             f"its {name} is {getattr(scaling, name)} instead of {value}"
             for name, value in vars(right).items()
             if getattr(scaling, name) != value
+        ) + ", as after swapping low_freq_factor and high_freq_factor" * (
+            isinstance(scaling, Llama3) and scaling.low_freq_factor == scaling.high_freq_factor
         )
     if scaling == Default():
         return f"omits the model's {_named(right)}"

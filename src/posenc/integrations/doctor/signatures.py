@@ -47,6 +47,8 @@ NAMES = {
     "layer": r"^(layer|block)(_?(idx|id|index|i|n|no|num(ber)?))?$",
     "layer type": r"^(layer|attn|attention)_?type$",
     "two-sided": r"^(is_)?(bidirectional|two_sided)$",
+    "mask": r"^(attention_|attn_)?mask$",
+    "type": r"^d?type$",
     "channels": r"(^|_)(dims?|depth|model|width|size|d|channels|embed|hidden)(_|$)",
     "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
     "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
@@ -94,6 +96,8 @@ def values(
         "layer": [*asked.indices[:1]],
         "layer type": [asked.layer_type] * bool(asked.layer_type),
         "two-sided": [asked.recipe.get("two_sided")] * (asked.recipe.name == "t5"),
+        "mask": [torch.ones(1, len(NEAR), dtype=torch.int64)],
+        "type": [torch.float32],
         "channels": [asked.recipe.get("head_dim")],
         "heads": [asked.recipe.get("heads") or HEADS],
         "length": [len(NEAR)],
