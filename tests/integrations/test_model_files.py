@@ -31,7 +31,7 @@ from support.served import DEEPSEEK, PLAIN
 NOTE = model_files.Departure("", (), "", "")
 RELEASES = ("vllm-0.29.0", "vllm-0.33.0", "sglang-0.5.15", "sglang-0.5.23")
 PERMUTED = "q and k rows are permuted when they are loaded: vllm llama4.py:800, sglang mllama4.py:606"
-OLDER = "transformers 5.12.1 does not read per_layer_config, so that full layers have the sizes of sliding ones"
+OLDER = "full layers of a text model alone have the sizes of sliding ones: sglang hf_transformers/config.py:137"
 ONE_TABLE = "transformers 5.12.1, by which it is run, rotates every layer by one table: modeling_olmo3.py:272"
 EXPLAINED = {
     ("llama4", "pairing"): PERMUTED,
@@ -217,6 +217,10 @@ DISAGREEMENTS = {
     "transformers reads the factor of what it runs": [
         ("sglang", "gpt_neox, stated factor", set()),
         ("vllm", "olmo2, stated factor", set()),
+    ],
+    "SGLang passes the rope type of Gemma 4 and its share, and nothing else": [
+        ("sglang", "google/gemma-4", set()),
+        ("sglang", "gemma4, yarn", {"frequencies", "attention_factor", "pretrained_length"}),
     ],
     "F34 M-RoPE and YaRN": [
         ("vllm", "qwen2_5_vl, sections, YaRN", {"frequencies"}),

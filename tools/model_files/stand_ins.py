@@ -158,7 +158,7 @@ class Linear(Part):
         self.pair = kwargs.get("return_bias", True)
 
     def widths(self, made):
-        sizes = made.get("output_sizes") or made.get("output_size")
+        sizes = made.get("output_sizes") or made.get("output_size") or [made["intermediate_size"]] * 2
         return list(sizes) if isinstance(sizes, list | tuple) else [sizes]
 
     def forward(self, x, *_, **__):
