@@ -412,7 +412,7 @@ def test_gemma_4_keeps_a_last_layer_with_a_window_in_mlx() -> None:
 
 @pytest.mark.programs
 def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_file() -> None:
-    """Of mlx-lm and ExLlamaV3, of whose model files no answers are kept: by a word of the line."""
+    """Of mlx-lm, ExLlamaV3 and transformers 4, of whose model files no answers are kept: by a word of the line."""
     words = {
         "smollm3.py": "no_rope_layers",
         "granitemoehybrid.py": "position_embedding_type",
@@ -429,18 +429,25 @@ def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_
         "gemma3_text.py": "sliding_window_pattern",
         "exaone4.py": "sliding_window_pattern",
         "rope.py": "Unknown rope_type",
+        "config.py": "rope_scaling",
+        "olmo3.py": "rope_theta",
+        "modeling_olmo3.py": 'rope_type="default"',
+        "configuration_phi3.py": "len(self.rope_scaling) != 3|original_max_position_embeddings=4096",
+        "modeling_rope_utils.py": "factor <= 1.0",
     }
-    folders = {"mlx": "mlx-lm", "exllamav3": "exllamav3"}
+    folders = {"mlx": "mlx-lm", "exllamav3": "exllamav3", "transformers": "transformers"}
     found = [departure for departure in model_files.departures() if departure.program in folders]
     for departure in found:
-        (versions,) = (one.RELEASES.versions for one in (mlx, exllamav3) if departure.program in one.__name__)
+        (versions,) = (
+            one.RELEASES.versions for one in (mlx, exllamav3, transformers) if departure.program in one.__name__
+        )
         release = (departure.releases or versions)[-1]
         file, _, number = departure.line.partition(",")[0].rpartition(":")
         folder = ROOT / "build" / "programs" / f"{folders[departure.program]}-{release}"
         if not folder.exists():
             pytest.skip("no release here; type: python tools/programs.py")
         line = (folder / file).read_text("utf-8").splitlines()[int(number) - 1]
-        assert words[Path(file).name] in line
+        assert any(word in line for word in words[Path(file).name].split("|"))
     assert {Path(one.line.partition(":")[0]).name for one in found} == {*words}
 
 
@@ -461,6 +468,29 @@ def test_forms_that_are_not_read_are_refused_by_name(program: Any, keys: dict[st
     base = {} if "rope_parameters" in keys or "rotary_emb_base" in keys else {"rope_theta": 1e4}
     with pytest.raises(InvalidArgument, match=named):
         program.read({**config, **base, **keys})
+
+
+@pytest.mark.parametrize(
+    ("program", "config", "refused"),
+    [
+        (vllm, "llama, integer factor", "llama': its linear scaling fails at an integer; write factor as 4.0"),
+        (sglang, "llama, integer factor", "llama': its linear scaling fails at an integer; write factor as 4.0"),
+        (sglang, "exaone4, a number as pattern", "exaone4': .* fails if it is a number; write LLLG for 4"),
+        (sglang, "exaone4, no pattern", "exaone4': .*; add this key, such as LLLG"),
+        (mlx, "exaone4, a number as pattern", "exaone4': .* fails if it is a number; write LLLG for 4"),
+        (mlx, "exaone4, no pattern", "exaone4': .*; add this key, such as LLLG"),
+    ],
+)
+def test_a_value_at_which_a_program_fails_is_refused_with_the_fix(program: Any, config: str, refused: str) -> None:
+    for version in program.RELEASES.versions:
+        with pytest.raises(InvalidArgument, match=f"{re.escape(version)} does not run '{refused}"):
+            program.read(config_of(config), version)
+
+
+def test_an_integer_factor_is_right_where_transformers_runs_the_model() -> None:
+    config = {**config_of("olmo2, stated factor"), "rope_parameters": {"rope_type": "linear", "factor": 4}}
+    table = vllm.read({**config, "rope_theta": 5e5})
+    assert str(table.layers["all"].scaling) == "linear(factor=4)"
 
 
 SIZES = ("layers", "frequencies", "scale", "head_dim", "rotary_dim", "attention_factor", "latent", "window")

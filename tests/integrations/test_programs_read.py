@@ -286,6 +286,91 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
     assert by_name(transformers.read(older, "4.57.6"), older) == []
 
 
+def test_transformers_4_reads_the_original_length_of_a_yarn_inside_alone() -> None:
+    config = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE, ORIGINAL: LENGTH}
+    for inside, read_as in ((2 * LENGTH, 2 * LENGTH), (None, 4 * LENGTH)):
+        scaling = {key: value for key, value in {**YARN, ORIGINAL: inside}.items() if value and key != "rope_theta"}
+        table = transformers.read({**config, "rope_scaling": scaling}, "4.57.6")
+        assert str(only(table).scaling).startswith(f"yarn(factor=4, original_length={read_as}")
+        assert f"{ORIGINAL} is not read by transformers 4.57.6" in table.notes
+
+
+PHI3 = {**PLAIN, "model_type": "phi3", "pad_token_id": 0, ORIGINAL: LENGTH, "max_position_embeddings": 4 * LENGTH}
+LISTS = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+
+
+@pytest.mark.parametrize("more", [{"type": "longrope", ORIGINAL: LENGTH}, {"rope_type": "longrope"}], ids=str)
+def test_transformers_4_allows_three_keys_of_phi_3(more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="does not run 'phi3': its class allows only type, short_factor and"):
+        transformers.read({**PHI3, "rope_scaling": {**LISTS, **more}}, "4.57.6")
+    table = transformers.read({**PHI3, "rope_scaling": {**LISTS, "type": "longrope"}}, "4.57.6")
+    assert only(table).attention_factor == pytest.approx(math.sqrt(1 + math.log(4, LENGTH)))
+
+
+def test_transformers_4_needs_a_factor_of_longrope_without_a_length_outside() -> None:
+    inside = {"rope_type": "longrope", **LISTS, ORIGINAL: LENGTH}
+    with pytest.raises(InvalidArgument, match="LongRoPE needs original_max_position_embeddings next to rope_scal"):
+        transformers.read({**OLDER, "rope_scaling": inside}, "4.57.6")
+    for more in ({"factor": 4.0}, {"attention_factor": 1.5}):
+        assert transformers.read({**OLDER, "rope_scaling": {**inside, **more}}, "4.57.6").layers
+    assert only(transformers.read({**OLDER, "rope_parameters": inside}, "4.57.6")).scaling == "default()"
+
+
+@pytest.mark.parametrize(
+    ("program", "version"),
+    [(transformers, "4.57.6"), (sglang, "0.5.23"), *((mlx, version) for version in mlx.RELEASES.versions)],
+    ids=lambda one: one.__name__.split(".")[-1] if hasattr(one, "__name__") else one,
+)
+def test_olmo_3_has_one_base_and_scales_full_layers(program: Any, version: str) -> None:
+    """transformers 5 gives the base of the class to layers with windows."""
+    config = {**OLDER, **KINDS, "model_type": "olmo3", "rope_theta": 1e6, "rope_scaling": {**YARN, "rope_theta": 3}}
+    table = program.read(config, version)
+    near, full = (table.layers[name] for name in ("sliding_attention", "full_attention"))
+    assert (near.base, full.base, near.scaling) == (1e6, 1e6, "default()")
+    assert str(full.scaling).startswith("yarn(factor=4")
+    plain = program.read({key: value for key, value in config.items() if key != "rope_scaling"}, version)
+    assert {(layer.base, layer.scaling) for layer in plain.layers.values()} == {(1e6, "default()")}
+
+
+def test_olmo_3_has_the_base_of_its_older_class_in_transformers_4() -> None:
+    entries = {name: {"rope_type": "default", "rope_theta": 1e6} for name in KINDS["layer_types"]}
+    table = transformers.read({**BARE, **KINDS, "model_type": "olmo3", "rope_parameters": entries}, "4.57.6")
+    assert {layer.base for layer in table.layers.values()} == {1e4}
+
+
+@pytest.mark.parametrize(
+    "stated", [{}, {"rope_scaling": None}, {"rope_scaling": LLAMA3}], ids=["no", "null", "yes"]
+)
+def test_apertus_is_scaled_in_exllamav3_only_if_the_config_says_so(stated: dict[str, Any]) -> None:
+    table = exllamav3.read({**OLDER, "model_type": "apertus", **stated})
+    assert str(only(table).scaling).startswith("llama3(" if stated.get("rope_scaling") else "default()")
+    newer = {**BARE, "model_type": "apertus", "rope_parameters": {**LLAMA3, "rope_theta": BASE}}
+    assert str(only(exllamav3.read(newer)).scaling).startswith("llama3(")
+
+
+@pytest.mark.parametrize("version", mlx.RELEASES.versions)
+def test_phi_moe_has_its_own_factor_in_mlx(version: str) -> None:
+    scaling = {"type": "longrope", **LISTS, "short_mscale": 1.25, "long_mscale": 1.25}
+    config = {**OLDER, "model_type": "phimoe", ORIGINAL: LENGTH, "rope_scaling": {**scaling, ORIGINAL: LENGTH}}
+    layer = only(mlx.read(config, version))
+    assert (layer.attention_factor, layer.frequencies[0]) == (1.25, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("program", "version", "refused"),
+    [(vllm, "0.29.0", True), (vllm, "0.33.0", False), (sglang, "0.5.15", True), (sglang, "0.5.23", True)],
+    ids=str,
+)
+def test_a_ramp_that_a_program_multiplies_is_refused(program: Any, version: str, refused: bool) -> None:
+    config = rope(**YARN, extrapolation_factor=0.5)
+    assert program.read(rope(**YARN, extrapolation_factor=1), version).layers
+    if refused:
+        with pytest.raises(InvalidArgument, match=r"extrapolation_factor=0\.5 multiplies YaRN's ramp"):
+            program.read(config, version)
+    else:
+        assert program.read(config, version).layers == program.read(rope(**YARN), version).layers
+
+
 def test_mlx_reads_rope_parameters_in_some_models_alone() -> None:
     config = rope(**YARN)
     assert "frequencies" in by_name(mlx.read(config), config)

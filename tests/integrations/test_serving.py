@@ -172,9 +172,12 @@ def test_phi_3_in_mlx(scaling: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_the_class_would_not_load_is_refused(tmp_path: Path) -> None:
-    """Phi-MoE's class wants numbers beside any scaling that no scaling has."""
+    """Phi-MoE's class needs short_mscale and long_mscale, which are written for mlx-lm but not for vLLM."""
     config = {key: value for key, value in PHI.items() if key != "partial_rotary_factor"} | {"model_type": "phimoe"}
-    (note,) = serving("mlx-lm", model(tmp_path, config), BY_PAIR[-1], max_length=4 * LENGTH)["notes"]
+    written = serving("mlx-lm", model(tmp_path, config), BY_PAIR[-1], max_length=4 * LENGTH)["files"]["config.json"]
+    factors = [written["rope_scaling"][key] for key in ("short_mscale", "long_mscale")]
+    assert factors == pytest.approx([(4 / 3) ** 0.5] * 2)
+    (note,) = serving("vllm", model(tmp_path, config), BY_PAIR[-1], max_length=4 * LENGTH)["notes"]
     assert note.startswith(REFUSED)
     assert "short_mscale field must be a number" in note
 

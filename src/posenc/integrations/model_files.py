@@ -44,17 +44,21 @@ class Departure:
         one_more: the number of tokens by which a window is larger than the config's.
         without: a key of the rope dictionary. The deviation applies only if this key is missing, and then all pairs
             use the first axis.
-        unless: a key of the config or of its language model's part. The deviation applies only if this key is
-            missing or null.
-        given: a key of the config, of its language model's part or of the rope dictionary. The deviation applies
-            only if this key has a value.
+        unless: keys of the config or of its language model's part, or keys of the rope dictionary after ``rope.``.
+            The deviation applies only if all of them are missing or null.
+        given: a key of the config, of its language model's part or of the rope dictionary, or of the rope
+            dictionary alone after ``rope.``. The deviation applies only if this key has a value.
         mixed: whether the deviation applies only if some layers have a window and others have none.
         up_to: the longest input up to which the deviation applies; 0 for any length.
+        number: a key of the config, of its language model's part or of the rope dictionary. The deviation applies
+            only if its value is an integer and the program does not run the model's code in transformers.
         default: the values that the program uses in place of keys that it does not read, or that are missing;
-            ``"none"`` removes a key.
+            ``"none"`` removes a key, and ``"length"`` is the length of the key's text.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
+        full_only: whether the program uses the config's base in every layer and scales only layers of
+            full_attention.
         times_original: the factor by which YaRN's original length is multiplied if the rope dictionary has
             mrope_section.
     """
@@ -71,12 +75,14 @@ class Departure:
     one_more: int = 0
     as_listed: bool = False
     without: str = ""
-    unless: str = ""
+    unless: tuple[str, ...] = ()
     given: str = ""
+    number: str = ""
     mixed: bool = False
     up_to: int = 0
     default: Mapping[str, Any] = field(default_factory=dict)
     unscaled: bool = False
+    full_only: bool = False
     times_original: int = 1
 
     def of(self, layer: LayerTable) -> LayerTable:
@@ -125,6 +131,7 @@ def departing_from(
     """
     types = {str(block.get("model_type")) for block in (config, part)}
     rope = part.get("rope_parameters") or part.get("rope_scaling") or {}
+    stated = {**config, **part, **{f"rope.{key}": value for key, value in rope.items()}}
     kinds = {
         str(entry[key])
         for entry in (rope, *rope.values())
@@ -140,9 +147,14 @@ def departing_from(
         if not departure.kinds or kinds & {*departure.kinds}
         if (not departure.without or departure.without not in rope)
         and (rope or not (departure.without and departure.refuses))
-        and {**config, **part}.get(departure.unless) is None
+        and all(stated.get(key) is None for key in departure.unless)
         if departure.times_original == 1 or ("mrope_section" in rope and "yarn" in kinds)
-        if not departure.given or {**config, **part, **rope}.get(departure.given) is not None
+        if not departure.given or {**stated, **rope}.get(departure.given) is not None
+        if not departure.number
+        or (
+            isinstance({**stated, **rope}.get(departure.number), int)
+            and not runs_transformers(program, version, config)
+        )
         if not departure.unscaled or kinds - {"default"}
     ]
 

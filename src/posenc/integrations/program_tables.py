@@ -110,12 +110,20 @@ class ProgramReader:
         if takes != "transformers5" and model_type not in defaults(takes):
             raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))
         known = defaults(takes).get(model_type, {})
-        departing = model_files.departing_from(self.module, version, config, part)
-        departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
         unread = reader.unread(part, version)
         notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
+        departing = model_files.departing_from(self.module, version, config, part)
+        departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
         for one in departing:
-            part = {key: value for key, value in {**part, **one.default}.items() if value != "none"}
+            part = {
+                key: len(str(part.get(key))) if value == "length" else value
+                for key, value in {**part, **one.default}.items()
+                if value != "none"
+            }
+        if any(one.full_only for one in departing):
+            base = {"rope_theta": part.get("rope_theta") or known.get("rope_theta")}
+            full = {**(part.pop("rope_scaling", None) or {}), **base}
+            part["rope_parameters"] = {"full_attention": full, "sliding_attention": base}
         if reader.long_list and given.get("short_factor") != given.get("long_factor"):
             notes.append(f"{program} uses the long list of factors {reader.long_list}")
         times = math.prod(one.times_original for one in departing)

@@ -46,8 +46,20 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
     }
 
 
-def without_unread_factor(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rope dictionary without the factor of proportional scaling, which vLLM and SGLang ignore."""
+def without_unread_factor(entry: Mapping[str, Any], *, weighs_ramp: bool) -> dict[str, Any]:
+    """Return a rope dictionary without the factor of proportional scaling, which vLLM and SGLang ignore.
+
+    Args:
+        weighs_ramp: whether the program multiplies YaRN's ramp by extrapolation_factor.
+
+    Raises:
+        InvalidArgument: the program multiplies YaRN's ramp by a number other than 1.
+    """
+    if weighs_ramp and kind_of(entry) == "yarn" and entry.get("extrapolation_factor", 1) != 1:
+        raise InvalidArgument(
+            f"extrapolation_factor={entry['extrapolation_factor']:g} multiplies YaRN's ramp in this release, which "
+            "posenc does not compute; remove extrapolation_factor"
+        )
     return {key: value for key, value in entry.items() if key != "factor" or kind_of(entry) != "proportional"}
 
 

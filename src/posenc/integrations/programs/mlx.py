@@ -70,8 +70,9 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     if model_type in PHI:
         entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
     entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
-    if model_type != "phimoe":
-        entry.pop("long_mscale", None)  # the layer has this argument, but no other model passes it
+    if model_type == "phimoe":  # phimoe.py:61; the class of transformers needs both keys
+        return {**entry, "short_mscale": entry.get("long_mscale")}
+    entry.pop("long_mscale", None)  # the layer has this argument, but no other model passes it
     return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
 

@@ -68,7 +68,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     read_as = as_yarn(entry, config)
     if read_as is not entry or kind_of(entry) in FILLED:
         read_as = {ORIGINAL: longest_of(config), "factor": 1.0, **read_as}
-    return with_factor(without_unread_factor(read_as), config, yarn)
+    return with_factor(without_unread_factor(read_as, weighs_ramp=True), config, yarn)
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:

@@ -21,17 +21,21 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
     Version 4 does not know ``rope_parameters``. For a config with ``rope_parameters`` alone, version 4 silently
     uses the class's base (usually 10,000) and no scaling. Version 4 reads LongRoPE's original length only outside
-    the rope dictionary. Version 5 follows the config, but ignores ``truncate`` in the rope dictionaries of
-    individual layer types.
+    the rope dictionary, and the original length of other scalings only inside. Version 5 follows the config, but
+    ignores ``truncate`` in the rope dictionaries of individual layer types.
     """
     older = version.startswith("4")
     if older and kind_of(entry) == "longrope":
         outside, longest = config.get(ORIGINAL), longest_of(config)
         if not outside:
             return {**entry, ORIGINAL: longest}
-        taken = math.sqrt(1 + math.log(max(1.0, longest / outside), outside))
-        return {"attention_factor": taken, **{k: v for k, v in entry.items() if v is not None}}
-    flat = older or entry in (config.get("rope_parameters"), config.get("rope_scaling"))
+        return {
+            "attention_factor": math.sqrt(1 + math.log(max(1.0, longest / outside), outside)),
+            **{key: value for key, value in entry.items() if value is not None},
+        }
+    if older:
+        return {ORIGINAL: longest_of(config), **entry} if kind_of(entry) == "yarn" else entry
+    flat = entry in (config.get("rope_parameters"), config.get("rope_scaling"))
     return {key: value for key, value in entry.items() if flat or key != "truncate"}
 
 
@@ -50,7 +54,11 @@ PROGRAM = Program(
     change=change,
     takes="transformers{version[0]}",
     unknown="{program} has no rotary model_type {model_type!r}; use transformers 5",
-    unread=lambda part, version: ("rope_parameters",) if version.startswith("4") else (),
+    unread=lambda part, version: (  # modeling_rope_utils.py:311, 430
+        ("rope_parameters", *(() if kind_of(part.get("rope_scaling") or {}) == "longrope" else (ORIGINAL,)))
+        if version.startswith("4")
+        else ()
+    ),
     line=Line("", file="config.json"),
     spell=spell,
 )

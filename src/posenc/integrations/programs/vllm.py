@@ -69,7 +69,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
             f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
             f"{lacking[0]}; add this key, or use YaRN"
         )
-    entry = without_unread_factor(read_as)
+    entry = without_unread_factor(read_as, weighs_ramp=older)
     if kind_of(entry) == "dynamic" and not entry.get("alpha"):
         # its base is computed for the unmultiplied length
         return {key: entry[key] for key in ("rope_theta", "partial_rotary_factor") if key in entry}
