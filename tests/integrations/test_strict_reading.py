@@ -13,7 +13,7 @@ from posenc.integrations.huggingface.config import contents
 from posenc.integrations.huggingface.families import FAMILIES, SKIPS_SHARE
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.schema import KEYS, RARE
-from posenc.integrations.programs import vllm
+from posenc.integrations.programs import sglang, vllm
 from posenc.scaling import Default, Linear, YaRN
 from support.field.case import DATA
 
@@ -32,6 +32,16 @@ def config(model_type: str, **more: Any) -> dict[str, Any]:
     return {"model_type": model_type, **SIZES, "rope_theta": 1e4, **more}
 
 
+def test_a_length_that_only_servers_read_is_noted() -> None:
+    """As in Command-R's config."""
+    command_r = config("cohere", model_max_length=131072, max_position_embeddings=8192)
+    positions = read(command_r)
+    assert positions.max_length == 8192
+    assert "transformers reads max_position_embeddings=8192, not model_max_length=131072" in positions.assumed
+    for program, version in ((vllm, "0.29.0"), (vllm, "0.33.0"), (sglang, "0.5.15"), (sglang, "0.5.23")):
+        assert program.read(command_r, version).admitted_length == 131072
+
+
 def test_what_is_taken_for_unsaid_is_noted() -> None:
     assert read(config("gemma2")).rotary.get("head_dim") == 256
     assert (
@@ -40,6 +50,7 @@ def test_what_is_taken_for_unsaid_is_noted() -> None:
     )
     assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64
     assert read(config("cohere2")).layer_types == ("rotary", "rotary", "rotary", "nope")
+
     assert read(config("gpt_oss")).rotary.get("scaling") == YaRN(32, 4096, truncate=False)
     both = read(config("modernbert", rope_theta=None, rope_scaling=LINEAR))
     assert {recipe.get("scaling") for recipe in both.recipes.values()} == {Linear(4)}
@@ -67,11 +78,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         config("llama", head_size=32),
         "head_size=32 must be named 'head_dim' in model_type 'llama'; rename it",
-    ),
-    (
-        config("cohere", model_max_length=131072, max_position_embeddings=8192),
-        "model_max_length=131072 contradicts max_position_embeddings=8192, which transformers reads in model_type "
-        "'cohere'; set max_position_embeddings to the trained value, and remove model_max_length",
     ),
     (config("cohere2", rotary_pct=0.5), "unknown key of model_type 'cohere2' 'rotary_pct'"),
     (config("cohere2", slidingwindow=8), "'slidingwindow'; did you mean 'sliding_window'"),

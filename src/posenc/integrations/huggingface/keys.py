@@ -16,7 +16,10 @@ from posenc.integrations.huggingface.schema import BESIDE, IDLE, KEYS, RARE, ROP
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
 """A pattern of names that concern positions, including keys that no family here has."""
-HARMLESS = ("position_buckets", "per_layer_config", "indexer_rope_interleave", "compress_rates")
+HARMLESS = (
+    *("position_buckets", "per_layer_config", "indexer_rope_interleave", "compress_rates"),
+    "model_max_length",  # only servers read it, in Cohere's configs among others
+)
 EVERYWHERE = (
     *("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads"),
     *("num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"),
@@ -28,7 +31,6 @@ ELSEWHERE = {
     **dict.fromkeys(("head_size", "kv_channels", "d_head", "attention_head_dim"), "head_dim"),
     **dict.fromkeys(("window_size", "sliding_window_size", "attention_window"), "sliding_window"),
     "n_embed": "hidden_size",
-    "model_max_length": "max_position_embeddings",
 }
 """For names that other families use, the usual name of the key. A config may contain such a name if it also has the
 usual name with an equal value.

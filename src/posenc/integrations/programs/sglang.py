@@ -82,7 +82,8 @@ def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:
     """Return the longest input that SGLang allows by default."""
     fixed = ORIGINAL in entry or kind_of(entry) in FILLED or len(positions.rotary_recipes) > 1
-    return int(positions.max_length * (1 if fixed else entry.get("factor") or 1))
+    longest = positions.source.get("model_max_length") or positions.max_length
+    return int(longest * (1 if fixed else entry.get("factor") or 1))
 
 
 def spell(

@@ -80,7 +80,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:
     """Return the longest input that vLLM allows by default."""
-    longest = positions.max_length
+    longest = int(positions.source.get("model_max_length") or positions.max_length)
     if kind_of(entry) == "longrope":
         return int(positions.source.get(ORIGINAL) or longest)
     if kind_of(entry) == "yarn" and version == "0.29.0" and "gemma3" not in positions.model_type:
