@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +346,23 @@ def test_a_norm_after_rotation_divides_an_attention_factor_out(kind: str, own: d
     assert bool(told) == torch.allclose(a, b, rtol=0, atol=1e-3 * float(a.std()))
     assert read(plain.config).known_issues == ()
     assert bool(told) == (kind != "Llama")
+
+
+@pytest.mark.parametrize("kind", ["Phimoe", "Phi3"])
+def test_a_class_that_keeps_the_short_list_for_long_inputs_is_named(kind: str) -> None:
+    lists = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
+    lists |= {"short_mscale": 1.0, "long_mscale": 1.0} if kind == "Phimoe" else {}
+    outside = {"original_max_position_embeddings": 16} if kind == "Phi3" else {}
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 16, **lists}
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 64}
+    made = getattr(transformers, f"{kind}Config")(**sizes, **outside, rope_parameters=rope, pad_token_id=0)
+    code = import_module(f"transformers.models.{kind.lower()}.modeling_{kind.lower()}")
+    rotary = getattr(code, f"{kind}RotaryEmbedding")(made)
+    with torch.no_grad():
+        short, long = (rotary(torch.zeros(1, 1, 4), torch.arange(n)[None])[0][0, 5] for n in (16, 17))
+    keeps = torch.allclose(short / short[-1], long / long[-1])
+    assert any("short list of factors at every length" in text for text in read(made).known_issues) is keeps
+    assert keeps is (kind == "Phimoe")
 
 
 def test_numbers_that_json_lacks_are_read_as_transformers_writes_them(tmp_path: Path) -> None:

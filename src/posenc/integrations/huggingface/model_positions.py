@@ -16,7 +16,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.schema import NEAR
-from posenc.scaling import Default, LengthScaling, Scaling
+from posenc.scaling import Default, LengthScaling, LongRoPE, Scaling
 from posenc.scaling.registry import SCALINGS, make
 
 NOPE = Recipe("nope")
@@ -139,6 +139,12 @@ class ModelPositions:
                 for recipe in self.rotary_recipes.values()
                 if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
             ]
+        issues += [
+            "transformers' code uses the short list of factors at every length, but the authors' code uses the "
+            "long list beyond the original length"
+            for recipe in self.rotary_recipes.values()
+            if family.mscale_by_length and isinstance(recipe.get("scaling"), LongRoPE)
+        ]
         if family.wrong_up_to_version:
             issues.append(
                 f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"

@@ -202,11 +202,7 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
             return x
         return torch.cat((x, x), -1) if halves else x.repeat_interleave(2, -1)
 
-    def both(cos: Tensor, sin: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        first, second = (sin, cos) if swapped else (cos, sin)
-        return wide(first).to(dtype), wide(second).to(dtype)
-
-    return both
+    return lambda cos, sin, dtype: tuple(wide(x).to(dtype) for x in ((sin, cos) if swapped else (cos, sin)))
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
