@@ -286,15 +286,6 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
     assert by_name(transformers.read(older, "4.57.6"), older) == []
 
 
-def test_transformers_4_reads_the_original_length_of_a_yarn_inside_alone() -> None:
-    config = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE, ORIGINAL: LENGTH}
-    for inside, read_as in ((2 * LENGTH, 2 * LENGTH), (None, 4 * LENGTH)):
-        scaling = {key: value for key, value in {**YARN, ORIGINAL: inside}.items() if value and key != "rope_theta"}
-        table = transformers.read({**config, "rope_scaling": scaling}, "4.57.6")
-        assert str(only(table).scaling).startswith(f"yarn(factor=4, original_length={read_as}")
-        assert f"{ORIGINAL} is not read by transformers 4.57.6" in table.notes
-
-
 PHI3 = {**PLAIN, "model_type": "phi3", "pad_token_id": 0, ORIGINAL: LENGTH, "max_position_embeddings": 4 * LENGTH}
 LISTS = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
 
@@ -314,46 +305,6 @@ def test_transformers_4_needs_a_factor_of_longrope_without_a_length_outside() ->
     for more in ({"factor": 4.0}, {"attention_factor": 1.5}):
         assert transformers.read({**OLDER, "rope_scaling": {**inside, **more}}, "4.57.6").layers
     assert only(transformers.read({**OLDER, "rope_parameters": inside}, "4.57.6")).scaling == "default()"
-
-
-@pytest.mark.parametrize(
-    ("program", "version"),
-    [(transformers, "4.57.6"), (sglang, "0.5.23"), *((mlx, version) for version in mlx.RELEASES.versions)],
-    ids=lambda one: one.__name__.split(".")[-1] if hasattr(one, "__name__") else one,
-)
-def test_olmo_3_has_one_base_and_scales_full_layers(program: Any, version: str) -> None:
-    """transformers 5 gives the base of the class to layers with windows."""
-    config = {**OLDER, **KINDS, "model_type": "olmo3", "rope_theta": 1e6, "rope_scaling": {**YARN, "rope_theta": 3}}
-    table = program.read(config, version)
-    near, full = (table.layers[name] for name in ("sliding_attention", "full_attention"))
-    assert (near.base, full.base, near.scaling) == (1e6, 1e6, "default()")
-    assert str(full.scaling).startswith("yarn(factor=4")
-    plain = program.read({key: value for key, value in config.items() if key != "rope_scaling"}, version)
-    assert {(layer.base, layer.scaling) for layer in plain.layers.values()} == {(1e6, "default()")}
-
-
-def test_olmo_3_has_the_base_of_its_older_class_in_transformers_4() -> None:
-    entries = {name: {"rope_type": "default", "rope_theta": 1e6} for name in KINDS["layer_types"]}
-    table = transformers.read({**BARE, **KINDS, "model_type": "olmo3", "rope_parameters": entries}, "4.57.6")
-    assert {layer.base for layer in table.layers.values()} == {1e4}
-
-
-@pytest.mark.parametrize(
-    "stated", [{}, {"rope_scaling": None}, {"rope_scaling": LLAMA3}], ids=["no", "null", "yes"]
-)
-def test_apertus_is_scaled_in_exllamav3_only_if_the_config_says_so(stated: dict[str, Any]) -> None:
-    table = exllamav3.read({**OLDER, "model_type": "apertus", **stated})
-    assert str(only(table).scaling).startswith("llama3(" if stated.get("rope_scaling") else "default()")
-    newer = {**BARE, "model_type": "apertus", "rope_parameters": {**LLAMA3, "rope_theta": BASE}}
-    assert str(only(exllamav3.read(newer)).scaling).startswith("llama3(")
-
-
-@pytest.mark.parametrize("version", mlx.RELEASES.versions)
-def test_phi_moe_has_its_own_factor_in_mlx(version: str) -> None:
-    scaling = {"type": "longrope", **LISTS, "short_mscale": 1.25, "long_mscale": 1.25}
-    config = {**OLDER, "model_type": "phimoe", ORIGINAL: LENGTH, "rope_scaling": {**scaling, ORIGINAL: LENGTH}}
-    layer = only(mlx.read(config, version))
-    assert (layer.attention_factor, layer.frequencies[0]) == (1.25, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -714,3 +665,60 @@ def test_heads_counted_by_layer(architecture: str, tmp_path: Path) -> None:
 def test_a_field_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=f"'llama' file has no single number for .*{name}"):
         llama_cpp.read(gguf_file(tmp_path, "llama", **{name: None}))
+
+
+OLMO3 = {**OLDER, **KINDS, "model_type": "olmo3", "rope_theta": 1e6}
+OF_OLMO3 = {name: {"rope_type": "default", "rope_theta": 1e6} for name in KINDS["layer_types"]}
+PHIMOE_LISTS = {"type": "longrope", **LISTS, "short_mscale": 1.25, "long_mscale": 1.25, ORIGINAL: LENGTH}
+PHIMOE = {"model_type": "phimoe", "rope_scaling": PHIMOE_LISTS}
+INSIDE = {key: value for key, value in YARN.items() if key not in ("rope_theta", ORIGINAL)}
+OUTSIDE = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE, ORIGINAL: LENGTH}
+ONE_BASE = [(transformers, "4.57.6"), (sglang, "0.5.23"), *((mlx, version) for version in mlx.RELEASES.versions)]
+READ = [
+    (
+        transformers,
+        "4.57.6",
+        {**OUTSIDE, "rope_scaling": {**INSIDE, ORIGINAL: 2 * LENGTH}},
+        {"scaling": f"yarn(factor=4, original_length={2 * LENGTH})"},
+    ),
+    (
+        transformers,
+        "4.57.6",
+        {**OUTSIDE, "rope_scaling": INSIDE},
+        {"scaling": f"yarn(factor=4, original_length={4 * LENGTH})"},
+    ),
+    *((*one, {**OLMO3, "rope_scaling": {**YARN, "rope_theta": 3}}, {"base": 1e6}) for one in ONE_BASE),
+    *((*one, OLMO3, {"base": 1e6, "scaling": "default()"}) for one in ONE_BASE),
+    (transformers, "4.57.6", {**BARE, **KINDS, "model_type": "olmo3", "rope_parameters": OF_OLMO3}, {"base": 1e4}),
+    (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus"}, {"scaling": "default()"}),
+    (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus", "rope_scaling": None}, {"scaling": "default()"}),
+    *(
+        (
+            mlx,
+            version,
+            {**OLDER, **PHIMOE, ORIGINAL: LENGTH},
+            {"attention_factor": 1.25},
+        )
+        for version in mlx.RELEASES.versions
+    ),
+]
+"""A program and its release, a config, and what it makes of every layer."""
+
+
+@pytest.mark.parametrize(("program", "version", "config", "made"), READ)
+def test_what_a_program_makes_of_every_layer(program: Any, version: str, config: Any, made: dict[str, Any]) -> None:
+    for layer in program.read(config, version).layers.values():
+        assert {name: getattr(layer, name) for name in made} == made
+
+
+@pytest.mark.parametrize(("program", "version"), ONE_BASE)
+def test_only_full_layers_of_olmo_3_are_scaled(program: Any, version: str) -> None:
+    layers = program.read({**OLMO3, "rope_scaling": YARN}, version).layers
+    assert layers["sliding_attention"].scaling == "default()"
+    assert str(layers["full_attention"].scaling).startswith("yarn(factor=4")
+
+
+@pytest.mark.parametrize("config", [{**OLDER, "rope_scaling": LLAMA3}, rope(**LLAMA3)], ids=["older", "newer"])
+def test_a_scaling_that_apertus_states_is_read_by_exllamav3(config: dict[str, Any]) -> None:
+    layer = only(exllamav3.read({**config, "model_type": "apertus"}))
+    assert str(layer.scaling).startswith("llama3(")
