@@ -33,7 +33,6 @@ def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
     return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))
 
 
-@lru_cache(maxsize=1024)
 def parameters_of(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the named parameters of a function or class. A class without its own ``__init__`` has no
     parameters.
