@@ -4,6 +4,7 @@ Only tests check the library's annotations at run time. The hook must be install
 so this file imports nothing from it.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tools import build_kernel
 
 pytest_plugins = ["support.resume"]
 
+gc.disable()  # until everything is collected
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 EMPTY_CACHE = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as if posenc had never run here
 os.environ["POSENC_CACHE"] = EMPTY_CACHE.name
@@ -146,3 +148,11 @@ def browser() -> Iterator[Any]:
             yield browser
     except PosencError as error:
         pytest.skip(str(error))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave what is collected, and all that was imported for it, out of garbage collections."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
