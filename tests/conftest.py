@@ -25,21 +25,20 @@ from tools import build_kernel
 
 pytest_plugins = ["support.resume"]
 
-gc.disable()  # until everything is collected
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 EMPTY_CACHE = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as if posenc had never run here
 os.environ["POSENC_CACHE"] = EMPTY_CACHE.name
 
-ANNOTATED = [f"posenc.{part}" for part in ("attend", "clock", "encodings", "mask", "positions", "scaling")]
+CHECKED = [f"posenc.{part}" for part in ("attend", "clock", "encodings", "mask", "positions", "scaling")]
 """Modules whose shapes and types are checked, including their submodules, if ``POSENC_ANNOTATIONS`` is ``checked``,
 as in ``make slow``. Checks take up to a third of a test's time.
 """
-for part in ANNOTATED:
+for part in CHECKED:
     place = Path(__file__).parents[1].joinpath("src", *part.split("."))
-    assert place.is_dir() or place.with_suffix(".py").is_file(), f"{part} is no part of the library; mend ANNOTATED"
+    assert place.is_dir() or place.with_suffix(".py").is_file(), f"{part} is no part of the library; mend CHECKED"
 
 if os.environ.get("POSENC_ANNOTATIONS") == "checked":
-    install_import_hook(ANNOTATED, "support.checking.checked")
+    install_import_hook(CHECKED, "support.checking.checked")
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)  # so that torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
@@ -150,9 +149,11 @@ def browser() -> Iterator[Any]:
         pytest.skip(str(error))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
     """Leave what is collected, and all that was imported for it, out of garbage collections."""
+    gc.disable()
+    yield
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -13,7 +13,6 @@ is one integer multiplication that wraps around. Only the error from rounding F 
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import lru_cache
 from typing import Literal, get_args
 
 import torch
@@ -38,7 +37,6 @@ them.
 RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 
-@lru_cache
 @exact
 def turn_words(frequencies: tuple[Decimal, ...]) -> list[int]:
     """Return the unsigned F = round(θ/2π · 2^64) of every frequency, as the int64 with the same 64 bits."""

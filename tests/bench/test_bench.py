@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 from benchmarks import accuracy, alibi, biases, decode, page, rope
+from benchmarks.growth import growths
 from benchmarks.measure import Result, Row, Table, exponent, measure
 from torch import Tensor
 
 import posenc
+from posenc import Mask
 from posenc.attend import call
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels import backend
@@ -108,6 +110,22 @@ def test_outputs_of_another_number_or_shape_are_red() -> None:
     assert [r.error for r in results] == ["2 outputs instead of 1", "shape (3,) instead of (2,)"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["packed into four", "left-padded"])
+def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
+    for short in (1, 128):
+        monkeypatch.setattr("posenc.attend.ways.SHORT_DOCUMENT", short)
+        monkeypatch.setattr("posenc.attend.ways.SHORT_ROW", short)
+        assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == set()
+
+    def everything(mask: Mask, T: int, S: int, biased: bool) -> tuple | None:
+        return None if mask.only_causal else (((T, True),),)
+
+    monkeypatch.setattr("posenc.attend.ways.spans", everything)
+    assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == {"posenc"}
+
+
 RIGHT = LinearBias.__init__
 BACKWARDS = (LinearBias, "__init__", lambda self, slopes, *positions: RIGHT(self, -slopes, *positions))
 ZEROS = (call, "sdpa", lambda q, *_, **__: torch.zeros_like(q))
@@ -146,6 +164,14 @@ def test_accuracy_at_every_limit() -> None:
     errors = accuracy.errors()
     assert max(errors["posenc, exact"].values()) <= 3.1e-8
     assert errors['posenc, phases="float32"']["1e6"] > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_every_growth_is_measured() -> None:
+    for growth in growths():
+        assert len(growth.costs) == len(growth.lengths)
+        assert min(growth.costs) > 0, growth
 
 
 def test_the_exponent_is_the_power() -> None:

@@ -693,12 +693,7 @@ READ = [
     (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus"}, {"scaling": "default()"}),
     (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus", "rope_scaling": None}, {"scaling": "default()"}),
     *(
-        (
-            mlx,
-            version,
-            {**OLDER, **PHIMOE, ORIGINAL: LENGTH},
-            {"attention_factor": 1.25},
-        )
+        (mlx, version, {**OLDER, **PHIMOE, ORIGINAL: LENGTH}, {"attention_factor": 1.25})
         for version in mlx.RELEASES.versions
     ),
 ]

@@ -50,7 +50,6 @@ def test_what_is_taken_for_unsaid_is_noted() -> None:
     )
     assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64
     assert read(config("cohere2")).layer_types == ("rotary", "rotary", "rotary", "nope")
-
     assert read(config("gpt_oss")).rotary.get("scaling") == YaRN(32, 4096, truncate=False)
     both = read(config("modernbert", rope_theta=None, rope_scaling=LINEAR))
     assert {recipe.get("scaling") for recipe in both.recipes.values()} == {Linear(4)}

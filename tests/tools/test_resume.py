@@ -41,6 +41,16 @@ def test_a_killed_run_goes_on_with_what_had_not_passed(tmp_path: Path) -> None:
     assert "3 passed" in run(tmp_path)
 
 
+@pytest.mark.slow
+def test_make_slow_writes_it_so_that_pytest_knows_it_before_its_root() -> None:
+    """As ``--resume FILE`` it is taken for a path to test, where no other is given."""
+    (line,) = [line for line in (resume.ROOT / "Makefile").read_text().splitlines() if "--resume" in line]
+    words = line.split()
+    command = [sys.executable, *words[words.index("-m") :], "--markers"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=resume.ROOT)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("a = 1")

@@ -132,6 +132,7 @@ def departing_from(
     types = {str(block.get("model_type")) for block in (config, part)}
     rope = part.get("rope_parameters") or part.get("rope_scaling") or {}
     stated = {**config, **part, **{f"rope.{key}": value for key, value in rope.items()}}
+    anywhere = {**stated, **rope}
     kinds = {
         str(entry[key])
         for entry in (rope, *rope.values())
@@ -149,12 +150,9 @@ def departing_from(
         and (rope or not (departure.without and departure.refuses))
         and all(stated.get(key) is None for key in departure.unless)
         if departure.times_original == 1 or ("mrope_section" in rope and "yarn" in kinds)
-        if not departure.given or {**stated, **rope}.get(departure.given) is not None
+        if not departure.given or anywhere.get(departure.given) is not None
         if not departure.number
-        or (
-            isinstance({**stated, **rope}.get(departure.number), int)
-            and not runs_transformers(program, version, config)
-        )
+        or (isinstance(anywhere.get(departure.number), int) and not runs_transformers(program, version, config))
         if not departure.unscaled or kinds - {"default"}
     ]
 

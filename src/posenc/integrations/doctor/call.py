@@ -124,9 +124,16 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
 
 def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
     """Return ``target``, or if it is a class that can be built, the ``forward`` of an instance."""
-    built = first(target, values(asked), errors) if inspect.isclass(target) else []
-    for module in built:
-        getattr(module, "eval", lambda: None)()  # without dropout
+    built = (
+        first(
+            target,
+            values(asked),
+            errors,
+            lambda module: module.eval() if isinstance(module, torch.nn.Module) else module,  # without dropout
+        )
+        if inspect.isclass(target)
+        else []
+    )
     return next((getattr(module, "forward", module) for module in built), target)
 
 

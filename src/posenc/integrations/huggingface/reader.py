@@ -37,11 +37,12 @@ class Reader(ConfigValues):
         """The longest input, in tokens or in patches, not counting table rows that belong to no position."""
         if self.family.tower.layout is None and self.family.kind != "learned-grid":  # text or sound
             self.check_stated(self.family.length, self.is_stated(self.family.length))
-            padding, served = self.family.tables.padding_rows, self.stated.get("model_max_length")
-            if served not in (None, length := int(self.need(self.family.length))):
+            length, served = int(self.need(self.family.length)), self.stated.get("model_max_length")
+            if served not in (None, length):
                 self.assumed.append(
                     f"transformers reads {self.family.length}={length}, not model_max_length={served}"
                 )
+            padding = self.family.tables.padding_rows
             return length - (self.need(padding) + 1 if padding else 0)
         return math.prod(self.cells() or (LAST_POSITION,))
 

@@ -55,9 +55,11 @@ PROGRAM = Program(
     takes="transformers{version[0]}",
     unknown="{program} has no rotary model_type {model_type!r}; use transformers 5",
     unread=lambda part, version: (  # modeling_rope_utils.py:311, 430
-        ("rope_parameters", *(() if kind_of(part.get("rope_scaling") or {}) == "longrope" else (ORIGINAL,)))
-        if version.startswith("4")
-        else ()
+        ()
+        if not version.startswith("4")
+        else ("rope_parameters",)
+        if kind_of(part.get("rope_scaling") or {}) == "longrope"
+        else ("rope_parameters", ORIGINAL)
     ),
     line=Line("", file="config.json"),
     spell=spell,
