@@ -6,7 +6,7 @@ input of each layer depends only on the token itself and not on positions in ear
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,8 @@ class Recording:
     lookups: list[tuple[str, Tensor, Tensor]] = field(default_factory=list)
 
 
+PRODUCTS = ("matmul", "__matmul__", "__rmatmul__", "bmm", "baddbmm", "einsum")
+"""The functions whose matrix products may be scores."""
 RESIZED = {"interpolate": 0, "grid_sample": 0, "embedding_bag": 1}
 """The functions that interpolate rows of a table, and the index of the argument that holds the table."""
 FEWEST = 4
@@ -89,15 +91,16 @@ class _Recorder(TorchFunctionMode):
                 return _in_products(*args, **kwargs)
         if name == "tanh" and self._square(args[0]):
             return args[0].clone()  # removes a cap on scores, which does not depend on positions
-        result = func(*args, **kwargs)
+        with self.products if name in PRODUCTS else nullcontext():  # the mode slows every function down
+            result = func(*args, **kwargs)
         if name == "softmax" and self._square(result) and self.products.factors:
             q, k = self.products.factors
             self._keep(q, k, args[0])
             self.products.factors = ()
             return torch.zeros_like(result)
-        if name == "embedding":
-            return torch.zeros_like(result) if self._look_up(args[1], args[0]) and self.without_tables else result
-        if name in RESIZED and self.length is None and self._rows(args[RESIZED[name]], 1):
+        if (name == "embedding" and self._look_up(args[1], args[0])) or (
+            name in RESIZED and self.length is None and self._rows(args[RESIZED[name]], 1)
+        ):
             return torch.zeros_like(result) if self.without_tables else result
         if name in ("add", "__add__", "add_", "__iadd__") and self.length is None and self._added(args):
             return args[0].clone() if self.without_tables else result
@@ -195,7 +198,6 @@ def recorded(
         ),
         register_module_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True),
         recorder,
-        recorder.products,
     ):
         yield recorder.recording
 
