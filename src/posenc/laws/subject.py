@@ -84,8 +84,8 @@ class Subject:
 
     def build(self) -> Encoding:
         """Build the encoding for the model; every call creates equal parameters."""
-        with torch.random.fork_rng():
-            torch.manual_seed(1)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(1)  # torch.manual_seed would also keep the stack trace, for CUDA
             return for_layers(self.make(), self.layers)
 
     def trained(self) -> Encoding:
