@@ -40,7 +40,7 @@ for part in CHECKED:
 if os.environ.get("POSENC_ANNOTATIONS") == "checked":
     install_import_hook(CHECKED, "support.checking.checked")
 torch.set_num_threads(1)
-torch.use_deterministic_algorithms(True)  # so that torch.empty is filled with NaN
+torch.set_deterministic_debug_mode("error")  # so that torch.empty is filled with NaN; does not load the compiler
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
 
 
