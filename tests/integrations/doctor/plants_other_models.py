@@ -89,9 +89,9 @@ def _over_192() -> Array:
     return inverse_frequencies(1e4, 32, 192) * yarn(plain, 1e4, 40.0, 4096, 32, 1, True) / plain
 
 
-def _betas_swapped() -> Array:
-    """DeepSeek's code with 1 as beta_fast and 32 as beta_slow: the ramp's ends are pairs 23 and 11."""
-    low, high = (64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1e4)) for turns in (1, 32))
+def _ramp(channels: int, fast: float, slow: float) -> Array:
+    """DeepSeek's code with its ramp over these channels and between these numbers of turns."""
+    low, high = (channels * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1e4)) for turns in (fast, slow))
     smooth = 1 - np.clip((np.arange(32) - math.floor(low)) / (math.ceil(high) - math.floor(low)), 0, 1)
     plain = inverse_frequencies(1e4, 32, 64)
     return plain / 40 * (1 - smooth) + plain * smooth
@@ -235,9 +235,15 @@ PLANTS = (
         (r"exponent is divided by 192 instead of 64", r"ramp is still over the channels that rotate"),
     ),
     Plant(
+        "deepseek_ramp_over_the_channels_without_rotation",
+        "deepseek_v3",
+        lambda: _rotated(64, lambda x: neighbours(x, angles32(FAR, _ramp(128, 32, 1)))),
+        (r"ramp is over twice as many channels as rotate",),
+    ),
+    Plant(
         "deepseek_betas_swapped",
         "deepseek_v3",
-        lambda: _rotated(64, lambda x: neighbours(x, angles32(FAR, _betas_swapped()))),
+        lambda: _rotated(64, lambda x: neighbours(x, angles32(FAR, _ramp(64, 1, 32)))),
         (r"its beta_fast and beta_slow are swapped",),
     ),
     Plant(

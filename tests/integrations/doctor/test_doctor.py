@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from integrations.doctor import models, plants_other_models, plants_porters, plants_reader, plants_trim
 from integrations.doctor.models import inverse_frequencies
 from integrations.doctor.plants_porters import GRID, TEXT, Plant, bf16, query
 from integrations.doctor.plants_porters import rotated as written_down
+from posenc.encodings.t5 import T5
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor import diagnose
 from posenc.integrations.doctor.doctor import expected, search
@@ -213,6 +215,18 @@ def test_a_scaling_by_length_counts_positions_beyond_the_longest_input() -> None
     }
     numbers = written_down("llama3_1", lambda x: models.Layer(128, theta, 64).rotate(x, TEXT))
     assert str(diagnose(read(config), numbers)).startswith("right; ")
+    theta = inverse_frequencies(1e4 * (2 * (TEXT.max() + 1) / 2048 - 1), 64, 128)
+    numbers = written_down("llama3_1", lambda x: models.Layer(128, theta, 64).rotate(x, TEXT))
+    (cause,) = diagnose(read(config), numbers).causes
+    assert cause == "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2)"
+
+
+@pytest.mark.parametrize("shift", [1, -1])
+def test_buckets_of_offsets_that_are_off_by_one_are_named(shift: int) -> None:
+    offsets = torch.arange(-300, 301)
+    buckets = T5(1, two_sided=True).bucket(offsets + shift)
+    answer = diagnose("t5(two_sided=True)", {"offsets": offsets, "buckets": buckets})
+    assert answer.causes == (f"its offsets are off by {shift:+d}",)
 
 
 def test_what_an_alias_does_not_state_is_free_too() -> None:

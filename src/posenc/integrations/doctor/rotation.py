@@ -12,7 +12,7 @@ import numpy as np
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, rounded
-from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, YaRN, planned
+from posenc.scaling import NTK, Default, Linear, Llama3, Proportional, Scaling, YaRN, planned
 
 Layout = tuple[int, int, int]
 """(start, stride, distance): the channels of pair i are c = start + stride·i and c + distance. Half pairs have
@@ -66,11 +66,24 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
     "ramp kept": (
         "its ramp is still over the channels that rotate",
         YaRN,
-        lambda port, theta, plain: (
-            plain
-            * replace(port, span=2 * port.turning, series="").theta[: port.turning]
-            / replace(port, span=2 * port.turning, series="", scaling=Default()).theta[: port.turning]
-        ),
+        lambda port, theta, plain: port.with_ramp_over(2 * port.turning, plain),
+    ),
+    "ramp doubled": (
+        "its ramp is over twice as many channels as rotate",
+        YaRN,
+        lambda port, theta, plain: port.with_ramp_over(4 * port.turning, plain),
+    ),
+    "ramp of the head": (
+        "its ramp is over all channels of the head",
+        YaRN,
+        lambda port, theta, plain: port.with_ramp_over(port.head_dim, plain),
+    ),
+    "no exponent": (
+        "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2)",
+        NTK,
+        lambda port, theta, plain: replace(port, base=port.base * port.slower, scaling=Default(), series="").theta[
+            : port.turning
+        ],
     ),
     "blend reversed": (
         "its blend between low_freq_factor and high_freq_factor is reversed: smooth and 1 − smooth are exchanged",
@@ -269,6 +282,11 @@ class Rotation:
         first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
         keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
         return plain * keep + plain / self.slower * (1 - keep)
+
+    def with_ramp_over(self, channels: int, plain: Array) -> Array:
+        """Return the frequencies with YaRN's ramp over another number of channels."""
+        other = replace(self, span=channels, series="")
+        return plain * (other.theta / replace(other, scaling=Default()).theta)[: self.turning]
 
     @property
     def theta(self) -> Array:

@@ -62,6 +62,11 @@ OVERRIDDEN = ("base", "layer", "layer type", "start", "two-sided")
 """The meanings of arguments that are passed even if they have a default."""
 
 
+def overridden(asked: Expected) -> tuple[str, ...]:
+    """Return the meanings in ``OVERRIDDEN``, without settings that a port may choose."""
+    return tuple(meaning for meaning in OVERRIDDEN if meaning.replace("-", "_") not in asked.free)
+
+
 def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> bool:
     """Return whether the function has an argument with one of these meanings; with ``needs``, arguments with a
     default do not count.
@@ -92,7 +97,7 @@ def values(
         "cos": [table[0] for table in tables if isinstance(table, tuple)],
         "sin": [table[1] for table in tables if isinstance(table, tuple)],
         "table": [*tables],
-        "base": [] if "base" in asked.free else [asked.recipe.get("base")],
+        "base": [asked.recipe.get("base")],
         "layer": [*asked.indices[:1]],
         "layer type": [asked.layer_type] * bool(asked.layer_type),
         "two-sided": [asked.recipe.get("two_sided")] * (asked.recipe.name == "t5"),
@@ -109,13 +114,13 @@ def first(
     known: Mapping[str, list[Any]],
     errors: list[Exception],
     made: Callable[[Any], Any] = lambda result: result,
-    overridden: Sequence[str] = OVERRIDDEN,
+    overriding: Sequence[str] = OVERRIDDEN,
 ) -> list[Any]:
     """Try combinations of possible arguments until a call of the function succeeds.
 
     Return a list with one entry, ``made(result)`` of that call's result, or an empty list if all calls fail.
     ``known`` has the possible values for each meaning of an argument. Arguments with a default keep it, unless
-    their meaning is in ``overridden``. The errors of failed calls are added to ``errors``; an error of ``made``
+    their meaning is in ``overriding``. The errors of failed calls are added to ``errors``; an error of ``made``
     counts as a failed call.
     """
     wanted = {
@@ -124,7 +129,7 @@ def first(
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         and (
             parameter.default is parameter.empty
-            or any(known[meaning] and meant(name, meaning) for meaning in overridden)
+            or any(known[meaning] and meant(name, meaning) for meaning in overriding)
         )
     }
     for name in [name for name in wanted if meant(name, "vector")][1:]:

@@ -171,6 +171,7 @@ class Buckets:
         two_sided: whether keys after the query have buckets of their own.
         sign: −1 if the port's offsets are query position − key position.
         first: the number of the first bucket.
+        shift: a number that is added to every offset.
     """
 
     buckets: int
@@ -178,10 +179,11 @@ class Buckets:
     two_sided: bool
     sign: int = 1
     first: int = 0
+    shift: int = 0
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         own = T5(1, buckets=self.buckets, max_distance=self.max_distance, two_sided=self.two_sided)
-        ours = self.first + own.bucket(torch.from_numpy(self.sign * rows["offset"]).long()).numpy()
+        ours = self.first + own.bucket(torch.from_numpy(self.sign * rows["offset"] + self.shift).long()).numpy()
         return ours, np.full(ours.shape, 0.5)
 
 
@@ -195,6 +197,7 @@ T5_BUCKETS = Kind(
         two_sided=[not right.two_sided],
         sign=[-1],
         first=[1],
+        shift=(1, -1),
     ),
     phrases={
         "buckets": lambda port, right: f"it has {port.buckets} buckets instead of {right.buckets}",
@@ -208,6 +211,7 @@ T5_BUCKETS = Kind(
         ),
         "sign": lambda port, right: "the sign of its offsets is wrong: it uses i − j instead of j − i",
         "first": lambda port, right: f"its buckets are counted from {port.first}",
+        "shift": lambda port, right: f"its offsets are off by {port.shift:+d}",
     },
     wanted="Pass offsets on both sides, beyond the last bucket.",
     free={"two_sided": ("two_sided", lambda two_sided, right: True)},
