@@ -19,6 +19,7 @@ from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
 from posenc.integrations.position_table import of
 from posenc.integrations.programs import exllamav3
+from posenc.integrations.rope_dictionaries import ORIGINAL
 from posenc.scaling import Default, DynamicNTK, Linear, Llama3, LongRoPE, YaRN
 from support.released import functions, released
 from support.served import LENGTH, PLAIN, PROGRAMS, YARN, Case, asked
@@ -51,12 +52,19 @@ def test_exllamav3_turns_as_meant(version: str) -> None:
 @pytest.mark.programs
 @pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
 def test_what_is_read_is_what_it_computes(version: str) -> None:
-    """Of configs in which it departs: a factor that the lengths contradict, a pair, two bases."""
+    """Of configs in which it departs: a factor that the lengths contradict, a pair, two bases, missing keys."""
     pair = {"mscale": 1.0, "mscale_all_dim": 0.5}
     longer = {**PLAIN, "max_position_embeddings": 8 * LENGTH}
     configs = [
         {**longer, "rope_scaling": YARN},
         {**longer, "rope_scaling": {**YARN, **pair}},
+        {**longer, "rope_scaling": {"rope_type": "llama3"}},
+        {
+            **longer,
+            "model_type": "qwen3",
+            "head_dim": 16,
+            "rope_scaling": {"rope_type": "llama3", ORIGINAL: LENGTH},
+        },
         {**longer, "rope_theta": 5e5, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
     ]
     answers = ask(version, [{"config": one, "positions": [1, 63]} for one in configs])
