@@ -674,6 +674,7 @@ PHIMOE = {"model_type": "phimoe", "rope_scaling": PHIMOE_LISTS}
 INSIDE = {key: value for key, value in YARN.items() if key not in ("rope_theta", ORIGINAL)}
 OUTSIDE = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE, ORIGINAL: LENGTH}
 ONE_BASE = [(transformers, "4.57.6"), (sglang, "0.5.23"), *((mlx, version) for version in mlx.RELEASES.versions)]
+UNSTATED = {"rope_type": "llama3", "factor": 4.0}
 READ = [
     (
         transformers,
@@ -687,10 +688,16 @@ READ = [
         {**OUTSIDE, "rope_scaling": INSIDE},
         {"scaling": f"yarn(factor=4, original_length={4 * LENGTH})"},
     ),
-    *((*one, {**OLMO3, "rope_scaling": {**YARN, "rope_theta": 3}}, {"base": 1e6}) for one in ONE_BASE),
+    *(
+        (*one, {**OLMO3, "rope_scaling": {**YARN, "rope_theta": 3}}, {"base": 3 if one[0] is sglang else 1e6})
+        for one in ONE_BASE
+    ),
+    (sglang, "0.5.23", {**OLMO3, "rope_theta": None, "rope_scaling": {**YARN, "rope_theta": 3}}, {"base": 3}),
+    (sglang, "0.5.23", {**BARE, **KINDS, "model_type": "olmo3", "rope_parameters": OF_OLMO3}, {"base": 1e4}),
     *((*one, OLMO3, {"base": 1e6, "scaling": "default()"}) for one in ONE_BASE),
     (transformers, "4.57.6", {**BARE, **KINDS, "model_type": "olmo3", "rope_parameters": OF_OLMO3}, {"base": 1e4}),
     (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus"}, {"scaling": "default()"}),
+    (exllamav3, "1.6.5", {**OLDER, "rope_scaling": UNSTATED}, {"scaling": "llama3(factor=4)"}),
     (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus", "rope_scaling": None}, {"scaling": "default()"}),
     *(
         (mlx, version, {**OLDER, **PHIMOE, ORIGINAL: LENGTH}, {"attention_factor": 1.25})
@@ -711,6 +718,16 @@ def test_only_full_layers_of_olmo_3_are_scaled(program: Any, version: str) -> No
     layers = program.read({**OLMO3, "rope_scaling": YARN}, version).layers
     assert layers["sliding_attention"].scaling == "default()"
     assert str(layers["full_attention"].scaling).startswith("yarn(factor=4")
+
+
+@pytest.mark.parametrize("program", [vllm, sglang])
+def test_the_factor_of_phimoe_is_read_where_transformers_runs_it(program: Any) -> None:
+    config = {**OLDER, **PHIMOE}
+    for version in program.RELEASES.versions:
+        table = program.read(config, version)
+        assert by_name(table, config) == ["admitted_length"] * (program is vllm)
+        assert table.admitted_length == (LENGTH if program is vllm else 4 * LENGTH)
+        assert only(table).attention_factor == 1.25
 
 
 @pytest.mark.parametrize("config", [{**OLDER, "rope_scaling": LLAMA3}, rope(**LLAMA3)], ids=["older", "newer"])
