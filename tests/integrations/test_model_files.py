@@ -425,6 +425,7 @@ def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_
         "minicpm3.py": "rope_scaling",
         "ministral3.py": "llama_4_scaling_beta",
         "glm.py": "dims=self.head_dim",
+        "qwen2_moe.py": "linear",
         "phimoe.py": "short_factor",
         "gemma3_text.py": "sliding_window_pattern",
         "exaone4.py": "sliding_window_pattern",
