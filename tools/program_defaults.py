@@ -18,8 +18,24 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.programs import exllamav3, mlx
 
 ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
-EXLLAMAV3 = ("apertus", "arcee", "hyperclovax", "llama", "mixtral", "phi3", "qwen3", "qwen3_moe", "smollm3")
-"""The families whose file only calls read_rope_settings_default and rotates halves."""
+EXLLAMAV3 = (
+    *(
+        "apertus",
+        "arcee",
+        "cohere",
+        "ernie4_5",
+        "ernie4_5_moe",
+        "gemma2",
+        "glm4",
+        "hyperclovax",
+        "llama",
+        "mistral",
+    ),
+    *("mixtral", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3"),
+)
+"""The families whose file only calls read_rope_settings_default with the family's pairs, or is llama's."""
+UNSCALED = ("cohere", "cohere2", "gemma", "gemma2", "glm4", "mixtral", "qwen2_moe", "qwen3_moe", "starcoder2")
+"""The families whose file in mlx-lm only calls nn.RoPE with the base, so that it reads no scaling."""
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
 NEAR = {
@@ -71,7 +87,7 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
     table = {}
     for name, family in ALL.items():
         file = folder / "mlx_lm" / "models" / f"{renamed.get(name, name)}.py"
-        if not file.exists() or "rope_utils" not in (text := file.read_text()):
+        if not file.exists() or ("rope_utils" not in (text := file.read_text()) and name not in UNSCALED):
             continue
         classes = [n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == "ModelArgs"]
         fields = {
@@ -88,7 +104,8 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
         heads = {"head_dim": "head_dim" in fields} if width else {}
         keys += heads
         table[name] = heads | {key: constants[key] for key in keys if constants.get(key) is not None}
-        table[name] |= {form: form in fields for form in BOTH_FORMS} | {"sliding_window": "sliding_window" in text}
+        table[name] |= {form: form in fields and name not in UNSCALED for form in BOTH_FORMS}
+        table[name] |= {"sliding_window": "sliding_window" in text}
     return table
 
 
@@ -99,7 +116,8 @@ def of_exllamav3() -> dict[str, dict[str, Any]]:
     for name in EXLLAMAV3:
         files = [folder / "exllamav3" / "architecture" / f"{name}.py" for folder in folders]
         windows = any("sliding_window" in file.read_text() for file in files)
-        table[name] = {"rope_theta": 10000.0, "sliding_window": windows}
+        share = {ALL[name].partial: 1.0} if ALL[name].partial else {}
+        table[name] = {"rope_theta": 10000.0, **share, "sliding_window": windows}
     return table
 
 

@@ -181,6 +181,49 @@ def test_mlx_computes_what_is_read_of_it(version: str) -> None:
         assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
 
 
+UNSCALED = {
+    "model_type": "",
+    "head_dim": 16,
+    "rope_theta": 5e5,
+    "rope_scaling": {"type": "linear", "factor": 4.0},
+    "partial_rotary_factor": 0.5,
+    "query_pre_attn_scalar": 64,
+    "tie_word_embeddings": True,
+    **dict.fromkeys(("attention_bias", "norm_topk_prob"), False),
+    **dict.fromkeys(("norm_epsilon", "layer_norm_eps"), 1e-6),
+    **dict.fromkeys(("num_experts", "num_local_experts", "num_experts_per_tok", "decoder_sparse_step"), 2),
+    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 64),
+    "mlp_only_layers": [],
+}
+"""Keys of which each family takes its own; the scaling is one that none of these model files applies."""
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(
+    not (PROGRAMS / "mlx-lm-0.32.2").exists(), reason="no mlx-lm here; type: python tools/programs.py"
+)
+@pytest.mark.parametrize("version", mlx.RELEASES.versions)
+def test_mlx_scales_nothing_in_files_that_only_call_its_rope(version: str) -> None:
+    """Their own layers, built from a config with a scaling, rotate by the base alone, and scale scores as read."""
+    sys.path.insert(0, str(ROOT))
+    from tools import program_defaults  # type: ignore[import-not-found]
+
+    heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
+    wanted, cases = [], []
+    for name in program_defaults.UNSCALED:
+        shared = {**PLAIN, **UNSCALED, "model_type": name}
+        kept = {"partial_rotary_factor": name == "glm4", "rope_scaling": name != "qwen2_moe"}
+        config = {key: value for key, value in shared.items() if kept.get(key, True)}
+        layer = next(one for one in mlx.read(config, version).layers.values() if one.frequencies)
+        wanted.append((mlx.read(config, version), layer))
+        sizes = {"head_dim": layer.head_dim, "rotary_dim": layer.rotary_dim, "half": layer.pairing == "half"}
+        cases.append({"given": {**heads, **config}, "positions": POSITIONS, **sizes})
+    for case, (table, layer), answer in zip(cases, wanted, ask_mlx(cases, version), strict=True):
+        same(replace(table, layers={"all": layer}), answer["tables"], POSITIONS)
+        assert answer["scores"] == pytest.approx(layer.softmax_factor), case
+        assert ("rope_scaling is not read by" in "".join(table.notes)) == ("rope_scaling" in case["given"])
+
+
 @pytest.mark.parametrize(
     ("program", "config"),
     [(vllm, BY_A_CLASS_OF_ITS_OWN[0]), *((sglang, config) for config in BY_A_CLASS_OF_ITS_OWN)],
@@ -518,6 +561,12 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
         (mlx, {**OLDER, "model_type": "minicpm3"}, "", "its model file reads rope_scaling, which has no default"),
         (
             mlx,
+            {**OLDER, "model_type": "qwen2_moe", "rope_scaling": YARN},
+            "",
+            "allows only linear scaling",
+        ),
+        (
+            mlx,
             {**OLDER, "model_type": "ministral3", "rope_theta": 1e6},
             "",
             "its model file reads rope_parameters, which has no default",
@@ -525,7 +574,7 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
         (llama_cpp, CONFIGS / "phi-3-mini-128k.json", "", "the conversion of model_type 'phi3' was not checked"),
         (llama_cpp, rope(**LONG), "", "writes no lists of factors for 'llama'"),
         (exllamav3, rope(rope_type="dynamic", factor=4.0), "", "has no rope_type 'dynamic'"),
-        (exllamav3, {**PLAIN, "model_type": "gemma2"}, "", "model_type 'gemma2' was not checked"),
+        (exllamav3, {**PLAIN, "model_type": "gemma"}, "", "model_type 'gemma' was not checked"),
         (
             llama_cpp,
             llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024}),
@@ -674,6 +723,7 @@ PHIMOE = {"model_type": "phimoe", "rope_scaling": PHIMOE_LISTS}
 INSIDE = {key: value for key, value in YARN.items() if key not in ("rope_theta", ORIGINAL)}
 OUTSIDE = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE, ORIGINAL: LENGTH}
 ONE_BASE = [(transformers, "4.57.6"), (sglang, "0.5.23"), *((mlx, version) for version in mlx.RELEASES.versions)]
+UNSTATED = {"rope_type": "llama3", "factor": 4.0}
 READ = [
     (
         transformers,
@@ -687,10 +737,16 @@ READ = [
         {**OUTSIDE, "rope_scaling": INSIDE},
         {"scaling": f"yarn(factor=4, original_length={4 * LENGTH})"},
     ),
-    *((*one, {**OLMO3, "rope_scaling": {**YARN, "rope_theta": 3}}, {"base": 1e6}) for one in ONE_BASE),
+    *(
+        (*one, {**OLMO3, "rope_scaling": {**YARN, "rope_theta": 3}}, {"base": 3 if one[0] is sglang else 1e6})
+        for one in ONE_BASE
+    ),
+    (sglang, "0.5.23", {**OLMO3, "rope_theta": None, "rope_scaling": {**YARN, "rope_theta": 3}}, {"base": 3}),
+    (sglang, "0.5.23", {**BARE, **KINDS, "model_type": "olmo3", "rope_parameters": OF_OLMO3}, {"base": 1e4}),
     *((*one, OLMO3, {"base": 1e6, "scaling": "default()"}) for one in ONE_BASE),
     (transformers, "4.57.6", {**BARE, **KINDS, "model_type": "olmo3", "rope_parameters": OF_OLMO3}, {"base": 1e4}),
     (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus"}, {"scaling": "default()"}),
+    (exllamav3, "1.6.5", {**OLDER, "rope_scaling": UNSTATED}, {"scaling": "llama3(factor=4)"}),
     (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus", "rope_scaling": None}, {"scaling": "default()"}),
     *(
         (mlx, version, {**OLDER, **PHIMOE, ORIGINAL: LENGTH}, {"attention_factor": 1.25})
@@ -711,6 +767,16 @@ def test_only_full_layers_of_olmo_3_are_scaled(program: Any, version: str) -> No
     layers = program.read({**OLMO3, "rope_scaling": YARN}, version).layers
     assert layers["sliding_attention"].scaling == "default()"
     assert str(layers["full_attention"].scaling).startswith("yarn(factor=4")
+
+
+@pytest.mark.parametrize("program", [vllm, sglang])
+def test_the_factor_of_phimoe_is_read_where_transformers_runs_it(program: Any) -> None:
+    config = {**OLDER, **PHIMOE}
+    for version in program.RELEASES.versions:
+        table = program.read(config, version)
+        assert by_name(table, config) == ["admitted_length"] * (program is vllm)
+        assert table.admitted_length == (LENGTH if program is vllm else 4 * LENGTH)
+        assert only(table).attention_factor == 1.25
 
 
 @pytest.mark.parametrize("config", [{**OLDER, "rope_scaling": LLAMA3}, rope(**LLAMA3)], ids=["older", "newer"])

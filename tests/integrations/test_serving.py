@@ -171,15 +171,14 @@ def test_phi_3_in_mlx(scaling: str, tmp_path: Path) -> None:
     assert edits["original_max_position_embeddings"] == edits["max_position_embeddings"]
 
 
-def test_a_file_that_the_class_would_not_load_is_refused(tmp_path: Path) -> None:
-    """Phi-MoE's class needs short_mscale and long_mscale, which are written for mlx-lm but not for vLLM."""
+def test_the_factors_that_the_class_of_phimoe_needs_are_written(tmp_path: Path) -> None:
+    """As short_mscale and long_mscale, for mlx-lm and for vLLM."""
     config = {key: value for key, value in PHI.items() if key != "partial_rotary_factor"} | {"model_type": "phimoe"}
     written = serving("mlx-lm", model(tmp_path, config), BY_PAIR[-1], max_length=4 * LENGTH)["files"]["config.json"]
-    factors = [written["rope_scaling"][key] for key in ("short_mscale", "long_mscale")]
-    assert factors == pytest.approx([(4 / 3) ** 0.5] * 2)
-    (note,) = serving("vllm", model(tmp_path, config), BY_PAIR[-1], max_length=4 * LENGTH)["notes"]
-    assert note.startswith(REFUSED)
-    assert "short_mscale field must be a number" in note
+    answer = serving("vllm", model(tmp_path, config), BY_PAIR[-1], max_length=4 * LENGTH)
+    for entry in (written["rope_scaling"], answer["overrides"]["rope_parameters"]):
+        assert [entry["short_mscale"], entry["long_mscale"]] == pytest.approx([(4 / 3) ** 0.5] * 2)
+    assert answer["command"].endswith(f"--max-model-len {4 * LENGTH}")
 
 
 def test_deepseek_without_scaling_in_transformers_4() -> None:

@@ -11,6 +11,7 @@ compare it with recordings.
 """
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ from posenc.integrations.huggingface.families import built
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.schema import NEAR
 from posenc.integrations.position_table import LayerTable, PositionTable
+from posenc.integrations.words import has_windows
+from posenc.scaling import YaRN
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,17 @@ class Departure:
             dictionary alone after ``rope.``. The deviation applies only if this key has a value.
         mixed: whether the deviation applies only if some layers have a window and others have none.
         up_to: the longest input up to which the deviation applies; 0 for any length.
+        equals: the value of ``given`` for which the deviation applies; None for any value.
         number: a key of the config, of its language model's part or of the rope dictionary. The deviation applies
             only if its value is an integer and the program does not run the model's code in transformers.
         default: the values that the program uses in place of keys that it does not read, or that are missing;
-            ``"none"`` removes a key, and ``"length"`` is the length of the key's text.
+            ``"none"`` is null, and ``"length"`` is the length of the key's text.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
-        full_only: whether the program uses the config's base in every layer and scales only layers of
-            full_attention.
+        full_only: not empty if the program uses one base in every layer and scales only layers of full_attention.
+            ``"inside"`` if a base in the rope dictionary takes precedence and the default base is 10,000, else
+            ``"outside"``.
         times_original: the factor by which YaRN's original length is multiplied if the rope dictionary has
             mrope_section.
     """
@@ -77,12 +82,13 @@ class Departure:
     without: str = ""
     unless: tuple[str, ...] = ()
     given: str = ""
+    equals: int | None = None
     number: str = ""
     mixed: bool = False
     up_to: int = 0
     default: Mapping[str, Any] = field(default_factory=dict)
     unscaled: bool = False
-    full_only: bool = False
+    full_only: str = ""
     times_original: int = 1
 
     def of(self, layer: LayerTable) -> LayerTable:
@@ -151,10 +157,47 @@ def departing_from(
         and all(stated.get(key) is None for key in departure.unless)
         if departure.times_original == 1 or ("mrope_section" in rope and "yarn" in kinds)
         if not departure.given or anywhere.get(departure.given) is not None
+        if departure.equals is None or anywhere.get(departure.given) == departure.equals
         if not departure.number
         or (isinstance(anywhere.get(departure.number), int) and not runs_transformers(program, version, config))
         if not departure.unscaled or kinds - {"default"}
     ]
+
+
+def rewritten(part: Mapping[str, Any], departing: Sequence[Departure], base: float | None) -> dict[str, Any]:
+    """Return the language model's part of a config with the values that the program uses in place of keys that it
+    does not read.
+
+    Args:
+        base: the program's default base.
+    """
+    defaults = {key: value for departure in departing for key, value in departure.default.items()}
+    for first in {departure.full_only for departure in departing} - {""}:
+        scaling = part.get("rope_scaling") or {}
+        before, default = (scaling.get("rope_theta"), 10_000.0) if first == "inside" else (None, base)
+        near = {"rope_theta": before or part.get("rope_theta") or default}
+        defaults |= {
+            "rope_scaling": "none",
+            "rope_parameters": {"full_attention": {**scaling, **near}, "sliding_attention": near},
+        }
+    return {
+        key: None if value == "none" else len(str(part.get(key))) if value == "length" else value
+        for key, value in {**part, **defaults}.items()
+    }
+
+
+def ramped(positions: ModelPositions, departing: Sequence[Departure]) -> ModelPositions:
+    """Return the positions with YaRN's original length multiplied as in ``times_original``."""
+    times = math.prod(departure.times_original for departure in departing)
+    return replace(
+        positions,
+        recipes={
+            name: recipe.with_(scaling=replace(now, original_length=times * now.original_length))
+            if isinstance(now := recipe.get("scaling"), YaRN)
+            else recipe
+            for name, recipe in positions.recipes.items()
+        },
+    )
 
 
 def listed(
@@ -181,11 +224,19 @@ def listed(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """Return the table with these deviations applied, and with a note that names the source line of each.
+    """Return the table with these deviations applied, as far as its windows and its longest input allow, and with
+    a note that names the source line of each.
 
     Raises:
         InvalidArgument: the program cannot run the config.
     """
+    departing = [
+        departure
+        for departure in departing
+        if has_windows(table) or [*departure.sets] != ["window"]
+        if not departure.mixed or len({table.layers[name].window for name in table.layer_types}) > 1
+        if not departure.up_to or table.admitted_length <= departure.up_to
+    ]
     for departure in departing:
         if departure.refuses:
             raise InvalidArgument(

@@ -1,7 +1,6 @@
 """How programs read configs: which defaults they use, and how they interpret rope dictionaries."""
 
 import json
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +15,7 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.rope_dictionaries import ORIGINAL, family_of, longest_of
+from posenc.integrations.rope_dictionaries import family_of
 from posenc.integrations.words import has_windows
 
 
@@ -106,34 +105,30 @@ class ProgramReader:
             reader = ProgramReader(
                 module=self.module, title=self.title, releases=self.releases, change=_as_transformers
             )
-        given, model_type = rope_dictionary(part), str(part.get("model_type"))
+        model_type = str(part.get("model_type"))
         if takes != "transformers5" and model_type not in defaults(takes):
             raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))
         known = defaults(takes).get(model_type, {})
-        unread = reader.unread(part, version)
-        notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
+        notes = [
+            f"{key} is not read by {program}"
+            for key in reader.unread(part, version)
+            if part.pop(key, None) is not None
+        ]
         departing = model_files.departing_from(self.module, version, config, part)
         departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
-        for one in departing:
-            part = {
-                key: len(str(part.get(key))) if value == "length" else value
-                for key, value in {**part, **one.default}.items()
-                if value != "none"
-            }
-        if any(one.full_only for one in departing):
-            base = {"rope_theta": part.get("rope_theta") or known.get("rope_theta")}
-            full = {**(part.pop("rope_scaling", None) or {}), **base}
-            part["rope_parameters"] = {"full_attention": full, "sliding_attention": base}
+        part = model_files.rewritten(part, departing, known.get("rope_theta"))
+        given = rope_dictionary(part)
         if reader.long_list and given.get("short_factor") != given.get("long_factor"):
             notes.append(f"{program} uses the long list of factors {reader.long_list}")
-        times = math.prod(one.times_original for one in departing)
         change = _only_base if any(one.unscaled for one in departing) else reader.change
-        part, stated = _changed(part, change, version, times, {key for one in departing for key in one.default})
+        part, stated = _changed(part, change, version, {key for one in departing for key in one.default})
         part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
         notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
         positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
         positions, departing = model_files.listed(
-            reader.rotated(self.windowed(positions), given), departing, part.get("layer_types") or ()
+            reader.rotated(self.windowed(model_files.ramped(positions, departing)), given),
+            departing,
+            part.get("layer_types") or (),
         )
         if self.module != "transformers" and FAMILIES[positions.model_type].backwards:
             raise InvalidArgument(
@@ -143,18 +138,10 @@ class ProgramReader:
         table = position_table.of(
             positions, admitted=self.admitted(positions, given, version), program=program, notes=tuple(notes)
         )
-        departing = [
-            one
-            for one in departing
-            if has_windows(table) or [*one.sets] != ["window"]
-            if not one.mixed or len({*positions.windows}) > 1
-            if not one.up_to or table.admitted_length <= one.up_to
-        ]
         table = model_files.applied(table, departing)
         return reader.finished(
             replace(
                 table,
-                pretrained_length=table.pretrained_length and table.pretrained_length // times,
                 not_asked=model_files.unasked(self.module, version, config, has_windows(table)),
             )
         )
@@ -172,7 +159,8 @@ def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _as_transformers(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as transformers reads it: without keys that only other programs know."""
-    unknown = ("attn_factor", "extrapolation_factor", "short_mscale", "long_mscale")
+    by_length = getattr(family_of(config), "mscale_by_length", False)
+    unknown = ("attn_factor", "extrapolation_factor", *(() if by_length else ("short_mscale", "long_mscale")))
     return {key: value for key, value in entry.items() if key not in unknown}
 
 
@@ -182,10 +170,10 @@ def _only_base(entry: dict[str, Any], config: Mapping[str, Any], version: str) -
 
 
 def _changed(
-    config: Mapping[str, Any], change: Change, version: str, times: int, dropped: Collection[str]
+    config: Mapping[str, Any], change: Change, version: str, dropped: Collection[str]
 ) -> tuple[dict[str, Any], set[str]]:
-    """Return a config with changed rope dictionaries and original lengths, and the dictionaries' keys. Keys in
-    ``dropped`` are removed from the dictionaries.
+    """Return a config with changed rope dictionaries, and the dictionaries' keys. Keys in ``dropped`` are removed
+    from the dictionaries.
     """
     changed, stated = dict(config), set[str]()
     for key in BOTH_FORMS:
@@ -196,10 +184,7 @@ def _changed(
             name: entry and change({k: v for k, v in entry.items() if k not in dropped}, changed, version)
             for name, entry in each.items()
         }
-        for entry in results.values():
-            if entry and times != 1:
-                entry[ORIGINAL] = times * (entry.get(ORIGINAL) or longest_of(config))
-            stated.update(entry or ())
+        stated.update(*(entry or () for entry in results.values()))
         changed[key] = results if nested else results[""] or None
     return changed, stated
 

@@ -46,8 +46,9 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
     }
 
 
-def without_unread_factor(entry: Mapping[str, Any], *, weighs_ramp: bool) -> dict[str, Any]:
-    """Return a rope dictionary without the factor of proportional scaling, which vLLM and SGLang ignore.
+def checked_factors(entry: Mapping[str, Any], *, weighs_ramp: bool) -> dict[str, Any]:
+    """Return a rope dictionary for vLLM or SGLang whose factors posenc can compute, without the factor of
+    proportional scaling, which both ignore.
 
     Args:
         weighs_ramp: whether the program multiplies YaRN's ramp by extrapolation_factor.
@@ -72,7 +73,8 @@ def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPosit
     """
     family = FAMILIES[positions.model_type]
     interleaved = any(recipe.get("pairing") == "interleaved" for recipe in positions.rotary_recipes.values())
-    if kind_of(entry) == "longrope" and interleaved and not family.mscale_scores:
+    halved = family.mscale_scores or positions.model_type == "llama4_text"  # by class, or by sorted rows
+    if kind_of(entry) == "longrope" and interleaved and not halved:
         raise InvalidArgument(
             "vLLM and SGLang support lists of factors only for half pairs, but the pairs of model_type "
             f"{positions.model_type!r} are interleaved; use Linear, Llama3 or YaRN"

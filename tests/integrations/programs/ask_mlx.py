@@ -5,6 +5,7 @@ mlx alone is enough.
 """
 
 import importlib
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -17,16 +18,18 @@ package: Any = ModuleType("mlx_lm")
 package.__path__ = [str(Path(sys.argv[1]) / "mlx_lm")]
 sys.modules["mlx_lm"] = package
 
-ATTENTION = {"deepseek_v3": "DeepseekV3Attention"}
+ATTENTION = {"deepseek_v3": "DeepseekV3Attention", "glm4": "Glm4Attention", "mixtral": "MixtralAttention"}
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
     """A pair's cos and sin, and by how much scores are multiplied."""
     config = case["given"]
     model = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
-    layer = getattr(model, ATTENTION.get(config["model_type"], "Attention"))(model.ModelArgs.from_dict(config))
+    attention = getattr(model, ATTENTION.get(config["model_type"], "Attention"))
+    numbered = {"layer_idx": 0} if "layer_idx" in inspect.signature(attention.__init__).parameters else {}
+    layer = attention(model.ModelArgs.from_dict(config), **numbered)
     pairs = case["rotary_dim"] // 2
-    half = config["model_type"] not in ATTENTION
+    half = case.get("half", config["model_type"] not in ATTENTION)
     first = mx.arange(2 * pairs) < pairs if half else mx.arange(2 * pairs) % 2 == 0
     tables = []
     for position in case["positions"]:

@@ -6,6 +6,7 @@
 
 import json
 import math
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -17,8 +18,11 @@ import pytest
 from posenc.errors import InvalidArgument
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.position_table import of
+from posenc.integrations.program_tables import defaults
 from posenc.integrations.programs import exllamav3
+from posenc.integrations.rope_dictionaries import ORIGINAL
 from posenc.scaling import Default, DynamicNTK, Linear, Llama3, LongRoPE, YaRN
 from support.released import functions, released
 from support.served import LENGTH, PLAIN, PROGRAMS, YARN, Case, asked
@@ -51,12 +55,21 @@ def test_exllamav3_turns_as_meant(version: str) -> None:
 @pytest.mark.programs
 @pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
 def test_what_is_read_is_what_it_computes(version: str) -> None:
-    """Of configs in which it departs: a factor that the lengths contradict, a pair, two bases."""
+    """Of configs in which it departs: a factor that the lengths contradict, a pair, two bases, missing keys."""
     pair = {"mscale": 1.0, "mscale_all_dim": 0.5}
     longer = {**PLAIN, "max_position_embeddings": 8 * LENGTH}
     configs = [
         {**longer, "rope_scaling": YARN},
         {**longer, "rope_scaling": {**YARN, **pair}},
+        {**longer, "rope_scaling": {"rope_type": "llama3"}},
+        {**longer, "model_type": "glm4", "head_dim": 16},
+        {**longer, "model_type": "glm4", "head_dim": 16, "partial_rotary_factor": 0.5},
+        {
+            **longer,
+            "model_type": "qwen3",
+            "head_dim": 16,
+            "rope_scaling": {"rope_type": "llama3", ORIGINAL: LENGTH},
+        },
         {**longer, "rope_theta": 5e5, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
     ]
     answers = ask(version, [{"config": one, "positions": [1, 63]} for one in configs])
@@ -65,6 +78,19 @@ def test_what_is_read_is_what_it_computes(version: str) -> None:
         for position, row in zip((1, 63), tables, strict=True):
             cos = [layer.attention_factor * math.cos(position * theta) for theta in layer.frequencies]
             assert row[: len(cos)] == pytest.approx(cos, abs=1e-5)
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
+def test_pairs_are_those_that_each_file_states(version: str) -> None:
+    styles = {"half": "NEOX", "interleaved": "GPTJ"}
+    for name in defaults("exllamav3"):
+        file = PROGRAMS / f"exllamav3-{version}" / "exllamav3" / "architecture" / f"{name}.py"
+        if not file.exists():
+            pytest.skip("no ExLlamaV3 here; type: python tools/programs.py")
+        text = file.read_text("utf-8")
+        stated = re.findall(r"read_rope_settings_default\(RopeStyle\.(\w+)\)", text)
+        assert (stated or ["NEOX"] * ("from .llama import" in text)) == [styles[FAMILIES[name].pairing]], name
 
 
 def test_a_factor_that_the_lengths_contradict_is_refused() -> None:

@@ -18,6 +18,8 @@ from posenc.integrations.rope_dictionaries import (
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
+MISSING = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
+"""The values of keys that a llama3 dictionary leaves out, as in util/rope.py:230."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     if kind == "longrope" and longest > original:
         entry = {key: value for key, value in entry.items() if key != "long_mscale"}
         entry["short_factor"] = entry["long_factor"]
-    return with_factor(entry, config, _yarn)
+    return with_factor({**(MISSING if kind == "llama3" else {}), **entry}, config, _yarn)
 
 
 def _yarn(entry: Mapping[str, Any], latent: bool) -> float:

@@ -22,18 +22,20 @@ from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_served,
     as_yarn,
+    checked_factors,
     family_of,
     kind_of,
     longest_of,
     pair_ratio,
     sharpening,
     with_factor,
-    without_unread_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
 
 FILLED = ("llama3", "longrope", "yarn")
 """Rope types for which transformers' config class uses the longest input if the original length is missing."""
+OWN = ("olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next")
+"""Types whose config class is SGLang's, which does not fill in the original length (configs/qwen3_next.py:237)."""
 OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")
 """Types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
 RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
@@ -56,7 +58,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         both = latent or (version != "0.5.15" and None not in map(entry.get, PAIR))
         return float((pair_ratio(entry) if both else sharpening(entry["factor"])) * entry.get("attn_factor", 1))
 
-    if config["model_type"] == "laguna" and "attention_factor" in entry:
+    if config["model_type"] == "laguna" and entry.get("attention_factor") is not None:
         entry = {key: value for key, value in entry.items() if key not in PAIR} | {
             "attn_factor": entry["attention_factor"]
             / (1 if version == "0.5.15" else sharpening(entry.get("factor") or 1))
@@ -68,7 +70,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     read_as = as_yarn(entry, config)
     if read_as is not entry or kind_of(entry) in FILLED:
         read_as = {ORIGINAL: longest_of(config), "factor": 1.0, **read_as}
-    return with_factor(without_unread_factor(read_as, weighs_ramp=True), config, yarn)
+    return with_factor(checked_factors(read_as, weighs_ramp=True), config, yarn)
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
@@ -81,8 +83,14 @@ def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
 
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:
     """Return the longest input that SGLang allows by default."""
-    fixed = ORIGINAL in entry or kind_of(entry) in FILLED or len(positions.rotary_recipes) > 1
+    own = positions.model_type in OWN
+    entry = entry.get("full_attention", entry) if own else entry
     longest = positions.source.get("model_max_length") or positions.max_length
+    fixed = (
+        ORIGINAL in entry
+        or kind_of(entry) in (("llama3",) if own else FILLED)
+        or (len(positions.rotary_recipes) > 1 and not own)
+    )
     return int(longest * (1 if fixed else entry.get("factor") or 1))
 
 

@@ -21,12 +21,12 @@ from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_served,
     as_yarn,
+    checked_factors,
     kind_of,
     pair_ratio,
     sharpening,
     with_factor,
     with_stated_share,
-    without_unread_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
 
@@ -69,7 +69,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
             f"vLLM reads rope_type {kind_of(entry)!r} of a DeepSeek model as YaRN, and fails without "
             f"{lacking[0]}; add this key, or use YaRN"
         )
-    entry = without_unread_factor(read_as, weighs_ramp=older)
+    entry = checked_factors(read_as, weighs_ramp=older)
     if kind_of(entry) == "dynamic" and not entry.get("alpha"):
         # its base is computed for the unmultiplied length
         return {key: entry[key] for key in ("rope_theta", "partial_rotary_factor") if key in entry}
@@ -82,7 +82,8 @@ def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str)
     """Return the longest input that vLLM allows by default."""
     longest = int(positions.source.get("model_max_length") or positions.max_length)
     if kind_of(entry) == "longrope":
-        return int(positions.source.get(ORIGINAL) or longest)
+        copied = positions.model_type == "phimoe" and entry.get(ORIGINAL)  # by its config class
+        return int(positions.source.get(ORIGINAL) or copied or longest)
     if kind_of(entry) == "yarn" and version == "0.29.0" and "gemma3" not in positions.model_type:
         return int(entry["factor"] * (positions.source.get(ORIGINAL) or entry.get(ORIGINAL) or longest))
     factors = [
