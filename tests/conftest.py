@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 from packaging.version import Version
@@ -37,17 +36,28 @@ for part in CHECKED:
     place = Path(__file__).parents[1].joinpath("src", *part.split("."))
     assert place.is_dir() or place.with_suffix(".py").is_file(), f"{part} is no part of the library; mend CHECKED"
 
-if os.environ.get("POSENC_ANNOTATIONS") == "checked":
-    install_import_hook(CHECKED, "support.checking.checked")
-torch.set_num_threads(1)
-torch.set_deterministic_debug_mode("error")  # so that torch.empty is filled with NaN; does not load the compiler
-torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the native kernel if its sources have changed; without a compiler, its tests are skipped."""
-    if not hasattr(config, "workerinput") and not build_kernel.is_current():
+    """Prepare torch in every process that runs tests. In the others, compile the native kernel if its sources have
+    changed; without a compiler, its tests are skipped.
+    """
+    worker = hasattr(config, "workerinput")
+    if not worker and not build_kernel.is_current():
         subprocess.run([sys.executable, build_kernel.__file__], check=False)
+    if not worker and config.getoption("numprocesses"):
+        return
+    if os.environ.get("POSENC_ANNOTATIONS") == "checked":
+        install_import_hook(CHECKED, "support.checking.checked")
+    import torch
+
+    torch.set_num_threads(1)
+    torch.set_deterministic_debug_mode("error")  # so that torch.empty is filled with NaN; loads no compiler
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start long tests first, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def never_chosen(expression: str) -> list[str]:
@@ -96,6 +106,8 @@ def _seeded() -> None:
 
     ``torch.manual_seed`` would also queue the seed for accelerators, with the whole stack trace as a string.
     """
+    import torch
+
     torch.default_generator.manual_seed(0)
 
 

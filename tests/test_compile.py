@@ -13,6 +13,7 @@ from posenc.errors import InvalidArgument
 HERE = Path(__file__).parent
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "what", ["some", *(pytest.param(what, marks=pytest.mark.slow) for what in ("rest", "to the end", "squares"))]
 )

@@ -41,6 +41,7 @@ def test_annotations_hold(law: Law, case: Case) -> None:
     law(case)
 
 
+@pytest.mark.long
 def test_annotations_hold_for_an_encoding_of_each_way_of_acting() -> None:
     """In a process of its own, because the library is then imported with checks."""
     cases = [f"{__file__}::test_annotations_hold[{law}-{case}]" for law in ANNOTATED for case in FEW]

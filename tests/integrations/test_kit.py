@@ -93,6 +93,7 @@ def test_transformers_passes_under_llama_3s_scaling(tmp_path: Path, monkeypatch:
         tests["test_rotation"](case)
 
 
+@pytest.mark.long
 def test_another_library_passes_and_its_mistakes_do_not(tmp_path: Path) -> None:
     kit(read(COHERE), tmp_path)
     wrong = ("counts_from_one", "rounds_positions", "clamps_positions", "lengthens")

@@ -118,6 +118,7 @@ def test_a_model_that_forgets_the_factor_of_its_scores_is_found_out() -> None:
     )
 
 
+@pytest.mark.long
 def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> None:
     found = measured("qwen3_next")
     positions = read(found.config)

@@ -183,6 +183,7 @@ print("right")
 class TestNonsense:
     """What cannot be rotated is refused, and no memory outside of the tensors is read or written."""
 
+    @pytest.mark.long
     @pytest.mark.parametrize("draws", [1000, pytest.param(6000, marks=pytest.mark.slow)])
     def test_no_tables_and_no_tensors_end_the_process(self, draws: int) -> None:
         """Fuzzed in a process of its own, which a wrong address would end."""

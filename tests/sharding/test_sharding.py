@@ -12,6 +12,7 @@ JOBS += [("masks", kind, True) for kind in ("padding", "documents", "window", "c
 JOBS += [("refused", "", True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_ranks_give_what_the_whole_layer_gives(ranks: int) -> None:
     run(ranks, JOBS if ranks == 2 else [*JOBS, *OTHERS])

@@ -14,6 +14,7 @@ def test_the_page_is_up_to_date(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == PAGES[path](), WRITER
 
 
+@pytest.mark.long
 def test_what_ships_beside_the_labs_pages_is_what_the_library_says() -> None:
     for path, text in lab.files().items():
         assert unpacked(path.read_text(encoding="utf-8")) == unpacked(text), f"{path.name}: {WRITER}"

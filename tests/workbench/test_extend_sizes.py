@@ -202,6 +202,7 @@ def test_what_is_saved_opens_in_transformers_with_the_same_logits(family: str, t
     assert torch.allclose(losses, their_losses(told), rtol=0, atol=ROUNDED)
 
 
+@pytest.mark.long
 def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: Path) -> None:
     """Opened by transformers alone they lose what extend measured; gone or damaged, they are made again."""
     tiny_folders.save("gemma3_text", model := tmp_path / "model")

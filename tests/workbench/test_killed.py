@@ -60,6 +60,7 @@ class Killed(Typed):
         return len(kept)
 
 
+@pytest.mark.long
 def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> None:
     whole, broken = (Killed(tmp_path / name, 1, ("needle",)) for name in ("whole", "broken"))
     assert broken.kill(lambda: broken.rows() >= 1) >= 1
