@@ -779,6 +779,15 @@ def test_the_factor_of_phimoe_is_read_where_transformers_runs_it(program: Any) -
         assert only(table).attention_factor == 1.25
 
 
+@pytest.mark.parametrize("program", [vllm, sglang])
+def test_lists_of_factors_are_read_for_interleaved_pairs_of_llama_4_alone(program: Any) -> None:
+    """Llama 4's class rotates half pairs of sorted rows."""
+    llama = program.read({**rope(**LONG), "model_type": "llama4_text"})
+    assert [layer.pairing for layer in llama.layers.values() if layer.frequencies] == ["interleaved"]
+    with pytest.raises(InvalidArgument, match="lists of factors only for half pairs"):
+        program.read({**rope(**LONG), "model_type": "cohere"})
+
+
 @pytest.mark.parametrize("config", [{**OLDER, "rope_scaling": LLAMA3}, rope(**LLAMA3)], ids=["older", "newer"])
 def test_a_scaling_that_apertus_states_is_read_by_exllamav3(config: dict[str, Any]) -> None:
     layer = only(exllamav3.read({**config, "model_type": "apertus"}))
