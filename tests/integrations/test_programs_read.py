@@ -779,11 +779,11 @@ def test_the_factor_of_phimoe_is_read_where_transformers_runs_it(program: Any) -
         assert only(table).attention_factor == 1.25
 
 
-@pytest.mark.parametrize("program", [vllm, sglang])
-def test_lists_of_factors_are_read_for_interleaved_pairs_of_llama_4_alone(program: Any) -> None:
-    """Llama 4's class rotates half pairs of sorted rows."""
-    llama = program.read({**rope(**LONG), "model_type": "llama4_text"})
-    assert [layer.pairing for layer in llama.layers.values() if layer.frequencies] == ["interleaved"]
+@pytest.mark.parametrize(("program", "pairing"), [(vllm, "interleaved"), (sglang, "half")])
+def test_lists_of_factors_are_read_for_interleaved_pairs_of_llama_4_alone(program: Any, pairing: str) -> None:
+    """Both rotate half pairs, of rows that vLLM sorts on loading and SGLang does not."""
+    llama = program.read({**rope(**LONG), "model_type": "llama4_text", "head_dim": 16})
+    assert [layer.pairing for layer in llama.layers.values() if layer.frequencies] == [pairing]
     with pytest.raises(InvalidArgument, match="lists of factors only for half pairs"):
         program.read({**rope(**LONG), "model_type": "cohere"})
 
