@@ -19,19 +19,22 @@ from posenc.integrations.programs import exllamav3, mlx
 
 ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
 EXLLAMAV3 = (
-    *(
-        "apertus",
-        "arcee",
-        "cohere",
-        "ernie4_5",
-        "ernie4_5_moe",
-        "gemma2",
-        "glm4",
-        "hyperclovax",
-        "llama",
-        "mistral",
-    ),
-    *("mixtral", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3"),
+    "apertus",
+    "arcee",
+    "cohere",
+    "ernie4_5",
+    "ernie4_5_moe",
+    "gemma2",
+    "glm4",
+    "hyperclovax",
+    "llama",
+    "mistral",
+    "mixtral",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "smollm3",
 )
 """The families whose file only calls read_rope_settings_default with the family's pairs, or is llama's."""
 UNSCALED = ("cohere", "cohere2", "gemma", "gemma2", "glm4", "mixtral", "qwen2_moe", "qwen3_moe", "starcoder2")
@@ -103,9 +106,12 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
         keys, width = keys_of(name, family), family.head_dim == "head_dim"
         heads = {"head_dim": "head_dim" in fields} if width else {}
         keys += heads
-        table[name] = heads | {key: constants[key] for key in keys if constants.get(key) is not None}
-        table[name] |= {form: form in fields and name not in UNSCALED for form in BOTH_FORMS}
-        table[name] |= {"sliding_window": "sliding_window" in text}
+        table[name] = {
+            **heads,
+            **{key: constants[key] for key in keys if constants.get(key) is not None},
+            **{form: form in fields and name not in UNSCALED for form in BOTH_FORMS},
+            "sliding_window": "sliding_window" in text,
+        }
     return table
 
 
@@ -116,8 +122,11 @@ def of_exllamav3() -> dict[str, dict[str, Any]]:
     for name in EXLLAMAV3:
         files = [folder / "exllamav3" / "architecture" / f"{name}.py" for folder in folders]
         windows = any("sliding_window" in file.read_text() for file in files)
-        share = {ALL[name].partial: 1.0} if ALL[name].partial else {}
-        table[name] = {"rope_theta": 10000.0, **share, "sliding_window": windows}
+        table[name] = {
+            "rope_theta": 10000.0,
+            **{key: 1.0 for key in [ALL[name].partial] if key},
+            "sliding_window": windows,
+        }
     return table
 
 
