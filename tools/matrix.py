@@ -37,11 +37,11 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-The table shows whether releases compute the encoding that published configs specify. *equal*: yes (lengths are not
-compared). *cos …*: no; the number is the largest error of cos (times the attention factor) up to four times the
-trained length. *window* or another field: no; this field differs. *refused*: the release does not run the config.
-*not read*: posenc has no rules for this model. *not asked*: the program's model file was not run. `python -m
-tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
+Do releases compute what published configs specify? *equal*: yes (lengths are not compared). *cos …*: no; the number
+is the largest error of cos (times the attention factor) up to four times the trained length. *window* or another
+field: this field differs. *refused*: the release does not run it. *not read*: posenc has no rules for it. *not
+asked*: the program's model file was not run. `python -m tools.matrix` writes this page ([how releases are
+tested](one-config.md#programs)).
 
 """
 
@@ -98,7 +98,7 @@ def changes() -> list[str]:
     omitted because nothing changed: tests compare both releases' rope type of every architecture, and likelihoods.
     """
     lines = ["## Positions by release { #releases }", ""]
-    lines += ["| releases | families | what changed, in a config of the first |", "| --- | --- | --- |"]
+    lines += ["| releases | families | what changed, for the first |", "| --- | --- | --- |"]
     configs = [json.loads(line)["config"] for line in ASKED.read_text("utf-8").splitlines()]
     programs = [import_module(f"posenc.integrations.programs.{name}").PROGRAM for name in PROGRAMS[1:]]
     for program in (program for program in programs if len(program.releases.versions) > 1):
@@ -116,8 +116,9 @@ def changes() -> list[str]:
                 found = {refusing: f"{refusing} does not run it"}
             for what, text in found.items():
                 changed.setdefault(what, (text, []))[1].append(config["model_type"])
-        for text, types in changed.values():
-            lines.append(f"| {program.title} {older} → {newer} | {', '.join(dict.fromkeys(types))} | {text} |")
+        for i, (text, types) in enumerate(changed.values()):
+            releases = f"{program.title} {older} → {newer}" if i == 0 else ""
+            lines.append(f"| {releases} | {', '.join(dict.fromkeys(types))} | {text} |")
     return lines
 
 
