@@ -38,8 +38,9 @@ for part in CHECKED:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare torch in every process that runs tests. In the others, compile the native kernel if its sources have
-    changed; without a compiler, its tests are skipped.
+    """Compile the native kernel once if its sources have changed; without a compiler, its tests are skipped.
+
+    Prepare torch, except in a process that only hands tests to workers.
     """
     worker = hasattr(config, "workerinput")
     if not worker and not build_kernel.is_current():

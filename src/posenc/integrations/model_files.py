@@ -172,7 +172,7 @@ def rewritten(part: Mapping[str, Any], departing: Sequence[Departure], base: flo
         base: the program's default base.
     """
     defaults = {key: value for departure in departing for key, value in departure.default.items()}
-    for first in {departure.full_only for departure in departing} - {""}:
+    if first := next((departure.full_only for departure in departing if departure.full_only), ""):
         scaling = part.get("rope_scaling") or {}
         before, default = (scaling.get("rope_theta"), 10_000.0) if first == "inside" else (None, base)
         near = {"rope_theta": before or part.get("rope_theta") or default}

@@ -140,10 +140,7 @@ class ProgramReader:
         )
         table = model_files.applied(table, departing)
         return reader.finished(
-            replace(
-                table,
-                not_asked=model_files.unasked(self.module, version, config, has_windows(table)),
-            )
+            replace(table, not_asked=model_files.unasked(self.module, version, config, has_windows(table)))
         )
 
 

@@ -203,9 +203,16 @@ def test_channels_of_a_pair_may_have_different_tables() -> None:
     assert str(answer).startswith("every channel has its own frequency, but two should share one; ")
 
 
-def test_a_scaling_by_length_counts_positions_beyond_the_longest_input() -> None:
+@pytest.mark.parametrize(
+    ("exponent", "said"),
+    [
+        (128 / 126, "right; "),
+        (1.0, "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2); "),
+    ],
+)
+def test_a_scaling_by_length_counts_positions_beyond_the_longest_input(exponent: float, said: str) -> None:
     """In dynamic NTK, the base grows with the input."""
-    theta = inverse_frequencies(1e4 * (2 * (TEXT.max() + 1) / 2048 - 1) ** (128 / 126), 64, 128)
+    theta = inverse_frequencies(1e4 * (2 * (TEXT.max() + 1) / 2048 - 1) ** exponent, 64, 128)
     config = {
         "model_type": "llama",
         "head_dim": 128,
@@ -214,11 +221,27 @@ def test_a_scaling_by_length_counts_positions_beyond_the_longest_input() -> None
         "rope_scaling": {"rope_type": "dynamic", "factor": 2.0},
     }
     numbers = written_down("llama3_1", lambda x: models.Layer(128, theta, 64).rotate(x, TEXT))
-    assert str(diagnose(read(config), numbers)).startswith("right; ")
-    theta = inverse_frequencies(1e4 * (2 * (TEXT.max() + 1) / 2048 - 1), 64, 128)
-    numbers = written_down("llama3_1", lambda x: models.Layer(128, theta, 64).rotate(x, TEXT))
-    (cause,) = diagnose(read(config), numbers).causes
-    assert cause == "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2)"
+    answer = diagnose(read(config), numbers)
+    assert answer.text.startswith(said)
+    assert len(answer.causes) == (not answer.right)
+
+
+@pytest.mark.parametrize(
+    ("channels", "causes"),
+    [
+        (32, ("",)),
+        (64, ("its ramp is over twice as many channels as rotate",)),
+        (48, ("its ramp is over all channels of the head",)),
+    ],
+)
+def test_a_ramp_over_other_channels_is_named(channels: int, causes: tuple[str, ...]) -> None:
+    low, high = (channels * np.log(4096 / (turns * 2 * np.pi)) / (2 * np.log(1e4)) for turns in (32, 1))
+    ramp = np.clip((np.arange(16) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
+    plain = inverse_frequencies(1e4, 16, 32)
+    model = "rotary(base=10000, pairing=half, head_dim=48, rotary_dim=32, scaling=yarn(8, 4096))"
+    answer = diagnose(model, {"inv_freq": plain * (1 - ramp) + plain / 8 * ramp})
+    assert (answer.causes or ("",)) == causes
+    assert answer.right == (channels == 32)
 
 
 @pytest.mark.parametrize("shift", [1, -1])

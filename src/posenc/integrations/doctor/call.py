@@ -129,8 +129,8 @@ def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
             target,
             values(asked),
             errors,
-            lambda module: module.eval() if isinstance(module, torch.nn.Module) else module,  # without dropout
             overridden(asked),
+            lambda module: module.eval() if isinstance(module, torch.nn.Module) else module,  # without dropout
         )
         if inspect.isclass(target)
         else []
@@ -163,7 +163,7 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
         for function in (names[name], *makers.values())
         for key, each in parameters_of(function).items()
         for base in values(asked)["base"]
-        if meant(key, "base") and "base" in overridden(asked)
+        if meant(key, "base") and "base" not in asked.free
         if isinstance(each.default, int | float) and each.default != base
     }
     tables, notes = list[Tables](), "".join(sorted(replaced))
@@ -186,8 +186,8 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
                 called(maker, asked, errors),
                 values(asked, torch.zeros(*at.shape, HEAD_DIM)) | {"positions": [at, rows], "length": [rows]},
                 errors,
-                partial(tree_map, first_rows),
                 ("length", *overridden(asked)),
+                partial(tree_map, first_rows),
             )
         ]
         if made := list(filter(is_table, forms)):
@@ -225,7 +225,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected, *, whole: boo
             order = "".join(axis for axis in sizes if axis in layout)
             x = torch.einsum(f"{order}->{layout}", selected).contiguous()
             made = partial(results, asked, x, at, f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose)
-            for parts in first(target, values(asked, x, at, forms), errors, made, overridden(asked)):
+            for parts in first(target, values(asked, x, at, forms), errors, overridden(asked), made):
                 head = parts[0].rows[0]["y"][: len(NEAR)].tobytes()  # layouts differ only if axes are mistaken
                 worked.setdefault(head, ((layout, (forms, whose)), parts))
         return worked

@@ -81,9 +81,7 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
     "no exponent": (
         "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2)",
         NTK,
-        lambda port, theta, plain: replace(port, base=port.base * port.slower, scaling=Default(), series="").theta[
-            : port.turning
-        ],
+        lambda port, theta, plain: replace(port, base=port.base * port.slower, scaling=Default(), series="").theta,
     ),
     "blend reversed": (
         "its blend between low_freq_factor and high_freq_factor is reversed: smooth and 1 − smooth are exchanged",

@@ -113,8 +113,8 @@ def first(
     function: Callable[..., Any],
     known: Mapping[str, list[Any]],
     errors: list[Exception],
-    made: Callable[[Any], Any] = lambda result: result,
-    overriding: Sequence[str] = OVERRIDDEN,
+    overriding: Sequence[str],
+    made: Callable[[Any], Any],
 ) -> list[Any]:
     """Try combinations of possible arguments until a call of the function succeeds.
 
