@@ -1,5 +1,7 @@
 """Attention under what torch does to functions: vmap, tracing, second and forward derivatives, training."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -30,6 +32,12 @@ def qkv(*, requires_grad: bool = False, dtype: torch.dtype = torch.float64) -> t
     return q.requires_grad_(requires_grad), k.requires_grad_(requires_grad), v.requires_grad_(requires_grad)
 
 
+def layer(name: str, hiding: str = "nothing", dtype: torch.dtype = torch.float64) -> Callable[..., Tensor]:
+    """Causal attention under an encoding, as a function of q, k and v."""
+    placed, hidden = encoding(name).at(arange(LENGTH), dtype=dtype), masks(hiding, LENGTH)
+    return lambda q, k, v: attend(*placed.rotate(q, k), v, placed, causal=True, **hidden)
+
+
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch loops where it has no batched kernel
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("which", ["q", "kv", "qkv"])
@@ -37,13 +45,9 @@ def qkv(*, requires_grad: bool = False, dtype: torch.dtype = torch.float64) -> t
 @pytest.mark.parametrize("name", ["nope", "alibi"])
 def test_vmap_is_a_loop(name: str, hiding: str, which: str, recorded: bool) -> None:
     """vmap over some of q, k and v equals the calls one by one."""
-    placed, hidden = encoding(name).at(arange(LENGTH)), masks(hiding, LENGTH)
+    call = layer(name, hiding)
     given = [torch.stack([x + i for i in range(3)]) if c in which else x for c, x in zip("qkv", qkv(), strict=True)]
     axes = tuple(0 if c in which else None for c in "qkv")
-
-    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attend(q, k, v, placed, causal=True, **hidden)
-
     with torch.set_grad_enabled(recorded):
         got = torch.func.vmap(call, in_dims=axes)(*given)
     for i in range(3):
@@ -57,11 +61,7 @@ def test_vmap_is_a_loop(name: str, hiding: str, which: str, recorded: bool) -> N
 @pytest.mark.usefixtures("unchecked")
 def test_a_trace_gives_what_the_call_gives(name: str, called: bool) -> None:
     """An encoding that rotated before is traced too: nothing that it prepared for eager calls is used."""
-    placed = encoding(name).at(arange(LENGTH))
-
-    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attend(*placed.rotate(q, k), v, placed, causal=True)
-
+    call = layer(name, dtype=torch.float32)
     if called:
         call(*qkv(dtype=torch.float32))
     example, given = (qkv(dtype=torch.float32) for _ in range(2))
@@ -73,22 +73,17 @@ def test_a_trace_gives_what_the_call_gives(name: str, called: bool) -> None:
 @pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
 def test_second_derivatives_are_exact(name: str, hiding: str) -> None:
     """Gradient penalties and Hessian-vector products train through them."""
-    placed, hidden = encoding(name).at(arange(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
-
-    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attend(*placed.rotate(q, k), v, placed, causal=True, **hidden)
-
-    assert torch.autograd.gradgradcheck(call, qkv(requires_grad=True), fast_mode=True)
+    assert torch.autograd.gradgradcheck(layer(name, hiding), qkv(requires_grad=True), fast_mode=True)
 
 
 @pytest.mark.parametrize("hiding", HIDING)
 @pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
 def test_forward_derivatives_are_exact(name: str, hiding: str) -> None:
     """jvp, dual numbers and the backward pass give the same directional derivative."""
-    placed, hidden = encoding(name).at(arange(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
+    attending = layer(name, hiding)
 
-    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attend(*placed.rotate(q, k), v, placed, causal=True, **hidden).square().sum()
+    def call(*qkv: Tensor) -> Tensor:
+        return attending(*qkv).square().sum()
 
     given, along = qkv(requires_grad=True), qkv()
     gradients = torch.autograd.grad(call(*given), given)

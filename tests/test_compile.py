@@ -38,7 +38,6 @@ def test_the_operator_runs_no_other_text(text: str) -> None:
 
 
 def test_what_is_written_is_read_again() -> None:
-    mask = posenc.Mask(causal=True, window=3)
-    writing = Writing((mask, 0.5, {"softcap": None, "sinks": -2}, slice(1, 4)))
+    writing = Writing((posenc.Mask(causal=True, window=3), 0.5, {"softcap": None, "sinks": -2}, slice(1, 4)))
     assert not writing.unknown
     expression(writing.text)

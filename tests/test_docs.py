@@ -197,8 +197,7 @@ def test_on_the_site_a_stage_is_a_link_into_the_lab_beside_it() -> None:
     named = re.findall(STAGE, text)
     assert len(named) > 20
     for room, question in named:
-        link = f'<a href="lab/{room}.html#{question}">{find(question).heading}</a>'
-        assert link in made, question
+        assert f'<a href="lab/{room}.html#{question}">{find(question).heading}</a>' in made, question
 
 
 def test_only_pages_beside_the_lab_name_its_stages() -> None:
@@ -212,8 +211,7 @@ def test_every_study_that_pages_quote_is_whole() -> None:
         asked = {(task, canonical_text(encoding)) for task in preset.tasks for encoding in preset.encodings}
         assert {(row["task"], row["encoding"]) for row in results.rows(name)} == asked, name
     opened = posenc.workbench.open(DOCS / "standard").results
-    again = json.loads(as_json(list(of_results(opened.values()))))
-    assert again == results.rows("standard")
+    assert json.loads(as_json(list(of_results(opened.values())))) == results.rows("standard")
     assert set(build().STANDARD.values()) == set(opened)
 
 
@@ -259,8 +257,7 @@ def test_no_figure_of_a_study_is_typed_into_a_page(name: str) -> None:
 
 
 def test_models_are_whole_and_refuse_nonsense() -> None:
-    facts = tomllib.loads((DOCS / "models.toml").read_text())
-    models = [Model(n, **f) for n, f in facts.items()]
+    models = [Model(n, **f) for n, f in tomllib.loads((DOCS / "models.toml").read_text()).items()]
     assert {m.encoding for m in models} == {"sinusoidal", "learned", "rotary", "alibi"}
     assert table(models).count("\n") == len(models) + 2
     for width, encoding, message in (

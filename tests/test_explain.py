@@ -25,7 +25,6 @@ PADDED = Mask(causal=True, key_mask=torch.arange(80)[None] % 9 > 0)
 
 
 def given(name: str, T: int = 80, **settings: object) -> tuple[Tensor, Tensor, Tensor, posenc.Placed]:
-    torch.manual_seed(0)
     encoding = posenc.encoding(name, heads=4, head_dim=16, width=32, **settings)
     layer, _ = encoding.at(positions.arange(T))[0].with_content(torch.randn(1, T, 32))
     return *layer.rotate(*torch.randn(2, 1, 4, T, 16)), torch.randn(1, 4, T, 16), layer

@@ -18,11 +18,8 @@ Theirs = Any
 
 
 def config(**settings: Any) -> Any:
-    model = transformers.LlamaConfig(hidden_size=8, num_attention_heads=1, num_hidden_layers=1)
-    model._attn_implementation = "eager"
-    for name, value in settings.items():
-        setattr(model, name, value)
-    return model
+    sizes = {"hidden_size": 8, "num_attention_heads": 1, "num_hidden_layers": 1}
+    return transformers.LlamaConfig(**sizes, attn_implementation="eager", **settings)
 
 
 def theirs(make: Theirs, B: int, T: int, padding: Tensor | None = None, **more: Any) -> Tensor:
@@ -82,8 +79,7 @@ def test_chunks_are_attended_to_one_by_one_and_a_short_row_has_none() -> None:
     torch.testing.assert_close(attention(q, k, v, placed, mask), want)
     assert posenc.explain(q, k, v, placed, Mask(causal=True, chunk=128)).backend == "sdpa"
     step = NoPE().at(arange(1, offset=127), arange(128))
-    last = attention(q[:, :, 127:], k, v, step, mask)
-    torch.testing.assert_close(last, want[:, :, 127:])
+    torch.testing.assert_close(attention(q[:, :, 127:], k, v, step, mask), want[:, :, 127:])
 
 
 def test_layers_say_which_of_them_see_chunks() -> None:

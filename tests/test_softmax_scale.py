@@ -49,12 +49,8 @@ def test_attention_takes_the_scale_of_the_encoding_once(encoding: posenc.Encodin
 
 def test_a_stack_has_one_scale() -> None:
     t5, rotary = posenc.T5(2, softmax_scale=1.0), posenc.Rotary(8, pairing="half", softmax_factor=1.5)
-    for scaled, message in (
-        (lambda: posenc.Stack(t5, rotary).at(arange(4)), "build all encodings with the same settings"),
-        (lambda: posenc.T5(4, softmax_scale=0), "softmax_scale=0 must be a finite number above 0"),
-    ):
-        with pytest.raises(InvalidArgument, match=message):
-            scaled()
+    with pytest.raises(InvalidArgument, match="build all encodings with the same settings"):
+        posenc.Stack(t5, rotary).at(arange(4))
 
 
 def test_yarns_second_factor_is_applied_once_by_what_is_read() -> None:
@@ -69,8 +65,7 @@ def test_yarns_second_factor_is_applied_once_by_what_is_read() -> None:
     torch.testing.assert_close(inside[1], model(ids).logits, rtol=0, atol=0)
     assert inside[0] == attend.scaling
     for scaling in (None, YaRN(8.0, 64, mscale=1.0, mscale_all_dim=1.0), posenc.scaling.NTK(4.0)):
-        written = write(positions, scaling)
-        other = type(model)(type(model.config)(**written))
+        other = type(model)(type(model.config)(**write(positions, scaling)))
         again = positions if scaling is None else positions.with_scaling(scaling)
         carried = scale_of_scores(again.as_layers().at(at)[0], attend.qk_head_dim, None)
         assert other.model.layers[0].self_attn.scaling == pytest.approx(carried), scaling
@@ -122,14 +117,12 @@ def test_fox_of_more_queries_than_keys() -> None:
     fox = posenc.FoX(32, 4).double()
     x = torch.randn(1, 6, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     q, k, v = torch.randn(3, 1, 4, 6, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    placed = fox.at(arange(6), arange(4), dtype=torch.float64)
-    placed = placed.with_state(fox.gates(x[:, :4]))
+    placed = fox.at(arange(6), arange(4), dtype=torch.float64).with_state(fox.gates(x[:, :4]))
     with pytest.raises(InvalidArgument, match=r"more tokens \(6\) than k \(4\)"):
         posenc.attention(q, k[:, :, :4], v[:, :, :4], placed, causal=True)
     mask = posenc.Mask(causal=True, q_order=arange(6), k_order=arange(4))
     got = posenc.attention(q, k[:, :, :4], v[:, :, :4], placed, mask)
-    sums = fox.gates(x).cumsum(-1)
-    later = sums[..., :4].masked_fill(torch.zeros(4, dtype=torch.bool), 0.0)
+    later = fox.gates(x).cumsum(-1)[..., :4]
     upto = torch.cat((later, later[..., 3:].expand(-1, -1, 2)), -1)  # gates of tokens without a key count nothing
     dense = q @ k[:, :, :4].mT / math.sqrt(8) + upto[..., :, None] - later[..., None, :]
     hidden = torch.arange(4) > torch.arange(6)[:, None]

@@ -7,6 +7,7 @@ from torch import Tensor
 import posenc
 from posenc import Mask, attention, explain, scores
 from posenc.attend.blocks import WINDOW_ROWS
+from posenc.laws.effects import defined
 from posenc.positions import arange
 from support.attending import same_gradients
 from support.operators import Operators
@@ -29,7 +30,6 @@ BIASES = (
 
 def placed(name: str, S: int, T: int, dtype: torch.dtype) -> tuple[posenc.Placed, list[Tensor]]:
     """An encoding at the last T of S positions, with what it reads; and what gradients flow to."""
-    torch.manual_seed(0)
     encoding = posenc.encoding(name, width=8, heads=HEADS, head_dim=D, num_positions=S).to(dtype)
     x, at = torch.randn(1, S, 8, dtype=dtype), arange(S)
     here = encoding.at(at[S - T :], at, dtype=dtype)
@@ -76,15 +76,11 @@ def test_windows_are_those_of_scores(name: str, queries: int, causal: bool, wind
     S = 300
     here, parameters = placed(name, S, queries, torch.float64)
     causal = causal or here.causal
-    k, v = torch.randn(2, 2, 1, S, D, dtype=torch.float64)
-    leaves = [torch.randn(2, HEADS, queries, D, dtype=torch.float64), k, v]
-    for leaf in leaves:
-        leaf.requires_grad_()
+    shapes = (2, HEADS, queries, D), (2, 1, S, D), (2, 1, S, D)
+    leaves = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
     keys = torch.arange(S) >= torch.tensor([[4], [0]]) if padded else None
     mask = Mask(causal, window=window, key_mask=keys)
-    dense = scores(leaves[0], leaves[1], here, mask)
-    dead = (dense == -torch.inf).all(-1, keepdim=True)
-    want = dense.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0) @ leaves[2]
+    want, _ = defined(*leaves, here, mask)
     y = attention(*leaves, here, mask)
     torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
     with torch.no_grad():
@@ -111,7 +107,6 @@ def test_a_step_of_decoding_pads_no_cache() -> None:
 def test_gradients_of_keys_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bfloat16 the error of dk and dv does not grow with the count of blocks."""
     monkeypatch.setattr("posenc.attend.blocks.TRAINING_ROWS", 32)
-    torch.manual_seed(0)
     q, k, v, weight = torch.randn(4, 1, 1, 1024, 16).bfloat16()
     here, results = posenc.Kerple(1).requires_grad_(False).at(arange(1024)), []
     for dtype in (torch.float64, torch.bfloat16):
@@ -127,7 +122,6 @@ def test_gradients_of_keys_are_added_up_in_float32(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("S", "window"), [(333, 64), (333, 65), (333, 1), (400, 150), (200, 128)])
 def test_blocks_of_a_window_are_one_call(name: str, S: int, window: int) -> None:
     """All blocks that see keys under the same mask, whatever lies in memory beside heads that share keys."""
-    torch.manual_seed(0)
     encoding = posenc.encoding(name, width=32, heads=4, head_dim=8)
     here, mask, length = encoding.at(arange(S)[-200:], arange(S)), Mask(causal=True, window=window), 200
     q, k, v = torch.randn(2, length, 4, 8).transpose(1, 2), *torch.randn(2, 2, S, 2, 8).transpose(2, 3)

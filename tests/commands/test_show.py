@@ -85,8 +85,7 @@ def test_the_lesson_figure_takes_another_width_and_length() -> None:
     code, similarity, waves = three_panels(width=32, length=20).axes[:3]
     assert code.images[0].get_array().shape == (20, 32)
     assert similarity.images[0].get_array().shape == (20, 20)
-    named = waves.get_legend_handles_labels()[1]
-    assert named == [f"dimension {d}" for d in (0, 1, 10, 20)]  # no 50
+    assert waves.get_legend_handles_labels()[1] == [f"dimension {d}" for d in (0, 1, 10, 20)]  # no 50
 
 
 def test_show_alone_lists_the_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -303,6 +303,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: ALiBi(2, slopes=0.5), "must be a list of 2 finite numbers"),
     (lambda: ALiBi(2, slopes=(0.5, 0), max_exponent=4), "max_exponent=4 and slopes cannot be combined"),
     (lambda: T5(heads=0), "heads=0 must be at least 1"),
+    (lambda: T5(heads=4, softmax_scale=0), "softmax_scale=0 must be a finite number above 0"),
     (lambda: T5(heads=2, buckets=2), "buckets=2 must be even and at least 4; T5 has 32"),
     (lambda: T5(heads=2, buckets=31), "buckets=31 must be even and at least 4; T5 has 32"),
     (lambda: T5(heads=2, max_distance=16), "max_distance=16 must be above 16, because distances below 16 have"),

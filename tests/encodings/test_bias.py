@@ -54,8 +54,7 @@ class Classes(OffsetBias):
 def test_a_bias_of_ones_own_may_be_made_of_what_it_calls_a_table(at: Tensor) -> None:
     """Along a line, tabulated, at far positions and in a batch, and the table gets its gradient."""
     table = torch.randn(3, 3, requires_grad=True)
-    bias = Classes(3, at, at, table=table, low=torch.tensor(1), steps=torch.tensor(4))
-    got = bias.rows(0, 9, 9)
+    got = Classes(3, at, at, table=table, low=torch.tensor(1), steps=torch.tensor(4)).rows(0, 9, 9)
     apart = (at[..., None, :] - at[..., :, None]).abs()
     want = table[:, (apart >= 1).long() + (apart >= 4)]
     assert torch.equal(got, want.transpose(0, 1) if at.dim() == 2 else want[None])
@@ -98,8 +97,7 @@ def test_queries_near_and_far_of_one_block_see_what_stands_beside_them() -> None
     """Rows near and far in one call, keys on both sides, and a gradient that is finite."""
     q_positions, k_positions = torch.tensor([3, 2**30, 2**31 - 1]), torch.tensor([3, 5, 2**30, 2**31 - 1])
     q, k = torch.zeros(1, 2, 3, 4, requires_grad=True), torch.zeros(1, 2, 4, 4)
-    v = torch.eye(4).expand(1, 2, 4, 4)
-    weights = attend(q, k, v, ALiBi(2).at(q_positions, k_positions))
+    weights = attend(q, k, torch.eye(4).expand(1, 2, 4, 4), ALiBi(2).at(q_positions, k_positions))
     bias = reference.Slopes(reference.slopes(2)).bias(q_positions, k_positions)
     torch.testing.assert_close(weights[0].double(), bias.softmax(-1), rtol=0, atol=2**-22)
     (gradient,) = torch.autograd.grad(weights.square().sum(), q)
@@ -112,7 +110,6 @@ def test_queries_near_and_far_of_one_block_see_what_stands_beside_them() -> None
 def test_a_float64_model_has_float64_slopes(length: int, heads: int, masked: bool) -> None:
     """Twelve heads' slopes are no powers of two: in float32 they would be off by 1e-4 at such distances."""
     at = arange(length)
-    torch.manual_seed(0)
     q = torch.randn(1, heads, 3, 8, dtype=torch.float64)
     k, v = torch.randn(2, 1, heads, length, 8, dtype=torch.float64)
     placed = ALiBi(heads).at(at[-3:], at, dtype=torch.float64)

@@ -31,26 +31,24 @@ NAMES = (
 
 def bias_of(name: str, at: Tensor, B: int = 2) -> tuple[Bias, Tensor, Tensor]:
     """A bias that has met its queries and keys, and these."""
-    torch.manual_seed(0)
     encoding = posenc.encoding(name, width=12, heads=HEADS, head_dim=D)
     x, (q, k) = torch.randn(B, T, 12), torch.randn(2, B, HEADS, T, D)
     bias = encoding.at(at).with_content(x)[0].bias
     return bias.ordered(arange(T), arange(T)).meeting(q, k, 0.3), q, k
 
 
-def positions(name: str) -> Tensor:
-    if name == "consecutive":
-        return arange(T)
-    if name == "packed":
-        return packed([20, 28])[0]
-    return left_padded(torch.arange(T) >= torch.tensor([[5], [0]]))
+POSITIONS = {
+    "consecutive": arange(T),
+    "packed": packed([20, 28])[0],
+    "padded": left_padded(torch.arange(T) >= torch.tensor([[5], [0]])),
+}
 
 
-@pytest.mark.parametrize("where", ["consecutive", "packed", "padded"])
+@pytest.mark.parametrize("where", POSITIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_part_is_that_part_of_the_rows(name: str, where: str) -> None:
     """With every cut that attention makes: documents, a rank's heads, runs of rows; also after a pickle."""
-    bias, q, k = bias_of(name, positions(where))
+    bias, q, k = bias_of(name, POSITIONS[where])
     scores = q @ k.mT * 0.3 if bias.needs_scores else None
     scores = None if scores is None else scores.masked_fill(~torch.ones(T, T, dtype=torch.bool).tril(), -torch.inf)
     dense = bias.rows(0, T, T, scores).expand(2, -1, -1, -1)
@@ -76,7 +74,7 @@ def test_an_eighth_of_the_heads_costs_an_eighth(name: str) -> None:
     """Of what a block of rows computes; offsets, buckets and waves are the same for all heads."""
     counts = []
     for heads in (slice(0, HEADS), slice(3, 4)):
-        part = bias_of(name, positions("padded"))[0].cut(heads=heads)
+        part = bias_of(name, POSITIONS["padded"])[0].cut(heads=heads)
         with Operators() as operators, torch.no_grad():
             part.rows(0, T, T)
         counts.append(sum(operators.sizes))
@@ -88,7 +86,6 @@ def test_document_by_document_costs_what_documents_see(name: str, monkeypatch: p
     """Rows of other sequences, and keys of other documents, are not computed for one."""
     monkeypatch.setattr("posenc.attend.ways.SHORT_DOCUMENT", 4)
     at, segments = packed([T // 4] * 4)
-    torch.manual_seed(0)
     encoding = posenc.encoding(name, width=12, heads=2, head_dim=D)
     at = at if encoding.axes == 1 else torch.stack((at % 7, at // 7))
     placed = encoding.at(at).with_content(torch.randn(8, T, 12))[0]

@@ -36,8 +36,7 @@ def test_other_sizes_read_between_rows_as_sam_does() -> None:
     rows = torch.einsum("hyxd,ykd->hyxk", by_place, per_axis[0])[..., :, None]
     columns = torch.einsum("hyxd,xkd->hyxk", by_place, per_axis[1])[..., None, :]
     want = q[0] @ k[0].mT / 8**0.5 + (rows + columns).reshape(2, 28, 28)
-    got = posenc.scores(q, k, larger.at(grid(7, 4)))[0]
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
+    torch.testing.assert_close(posenc.scores(q, k, larger.at(grid(7, 4)))[0], want, rtol=0, atol=1e-5)
 
 
 def test_resized_tables_train_those_that_they_are_made_from() -> None:

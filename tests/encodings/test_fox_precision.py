@@ -18,8 +18,7 @@ def gates(keep: float, length: int, heads: int = 2) -> Tensor:
 
 
 def placed(log_gates: Tensor):
-    fox = FoX(4, log_gates.shape[1])
-    return fox.at(arange(log_gates.shape[-1])).with_state(log_gates)
+    return FoX(4, log_gates.shape[1]).at(arange(log_gates.shape[-1])).with_state(log_gates)
 
 
 def weights(log_gates: Tensor, q: Tensor, k: Tensor) -> Tensor:

@@ -22,6 +22,5 @@ def test_rows_are_added_and_trained() -> None:
 
 def test_rows_start_with_the_standard_deviation_asked_for() -> None:
     """400 000 draws: the standard error of their deviation is 0.0011 of it, and five of those pass."""
-    torch.manual_seed(0)
     assert Learned(1000, 400).weight.std().item() == pytest.approx(0.02, rel=0.006)
     assert Learned(1000, 400, std=0.5).weight.std().item() == pytest.approx(0.5, rel=0.006)

@@ -79,8 +79,7 @@ def test_values_and_gradients_are_those_of_the_formula(name: str, how: str) -> N
     if how == "packed":
         at, segments = packed([3, 7])
         mask, seen = Mask(causal=True, q_segments=segments), seen & (segments == segments[:, None])
-    placed = e.at(at, dtype=torch.float64)
-    y = attention(q, k, v, placed, mask)
+    y = attention(q, k, v, e.at(at, dtype=torch.float64), mask)
     want = reference.attention(q, k, v, written_out(e, q, k, seen, at), seen)
     torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
     same_gradients(y, want, [q, k, v, *e.parameters()], 1e-11)

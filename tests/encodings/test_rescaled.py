@@ -74,8 +74,7 @@ def test_composed_encodings_share_what_they_learnt() -> None:
 def test_near_layers_keep_their_own_scaling() -> None:
     local = posenc.Rotary(8, pairing="half", base=100.0)
     kinds = {"far": ROTARY, "near": local, "nope": posenc.NoPE()}
-    layers = posenc.Layers(kinds, ("near", "far", "nope"), windows={"near": 16})
-    made = layers.with_scaling(YaRN(4, 64))
+    made = posenc.Layers(kinds, ("near", "far", "nope"), windows={"near": 16}).with_scaling(YaRN(4, 64))
     assert made.layer(0) is local
     assert (made.layer(1).scaling, made.layer(4).scaling) == (YaRN(4, 64), YaRN(4, 64))
     assert made.layer(2) is kinds["nope"]

@@ -50,8 +50,7 @@ def test_no_type_moves_a_bucket(dtype: torch.dtype) -> None:
 def test_the_bias_is_the_table_never_below_float32(dtype: torch.dtype) -> None:
     t5 = T5(2).to(dtype)
     with torch.autocast("cpu"):
-        bias = t5.at(arange(200), dtype=torch.promote_types(dtype, torch.float32)).bias
-        rows = bias.rows(0, 200, 200)
+        rows = t5.at(arange(200), dtype=torch.promote_types(dtype, torch.float32)).bias.rows(0, 200, 200)
     assert rows.dtype == torch.promote_types(dtype, torch.float32)
     want = t5.weight[t5.bucket(arange(200) - arange(200)[:, None])].movedim(-1, 0)
     assert torch.equal(rows[0], want.to(rows.dtype))

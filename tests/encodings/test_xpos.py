@@ -34,8 +34,7 @@ def formula(
 def test_scores_by_complex_numbers(pairing: str) -> None:
     q, k = torch.randn(2, 1, 2, 6, 8, dtype=torch.float64)
     at = torch.tensor([0, 3, 100, 1000, 5000, 5001])
-    encoding = XPos(8, pairing=pairing)  # type: ignore[arg-type]
-    placed = encoding.at(at, dtype=torch.float64)
+    placed = XPos(8, pairing=pairing).at(at, dtype=torch.float64)
     got = scores(*placed.rotate(q, k), placed, causal=True, scale=1.0)
     past = at[:, None] >= at
     torch.testing.assert_close(got[..., past], formula(q, k, at, pairing)[..., past], rtol=0, atol=1e-11)

@@ -238,8 +238,7 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(FAMILIES, "cohere2", replace(FAMILIES["cohere2"], pairing="half"))
     run = CliRunner().invoke(app, ["diff", str(path), f"measured:{path}", "--positions", "0,3"])
     assert run.exit_code == 1
-    said = "layers 0 to 2, 4 to 6: pairs are half in ours, interleaved in theirs; cos off by"
-    assert said in run.output
+    assert "layers 0 to 2, 4 to 6: pairs are half in ours, interleaved in theirs; cos off by" in run.output
     assert "note on theirs: not asked: lengths, windows wider than" in run.output
 
 

@@ -60,8 +60,7 @@ def weights(source: Any) -> dict[str, Any]:
 
 def written(source: Any, weights: dict[str, Any], target: Path, fields: Fields) -> Path:
     """A GGUF file of these weights with these fields in place of the source's, and no tokenizer."""
-    gguf = pytest.importorskip("gguf")
-    writer = gguf.GGUFWriter(target, "llama")
+    writer = pytest.importorskip("gguf").GGUFWriter(target, "llama")
     kept = [name for name in source.fields if name.startswith("llama.") and name not in fields.values]
     for name in kept:
         value = BLOCKS if name == "llama.block_count" else source.fields[name].contents()

@@ -313,8 +313,7 @@ def test_queries_that_rotate_and_grow_are_told_together() -> None:
 def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
     """LiLT's positions are in its tokens: maps of its queries fit, in no order of pairs, and keep no angles."""
     at = (0, 1, 2, 5)
-    draw = torch.Generator().manual_seed(0)
-    tokens = torch.randn(16, 5, generator=draw, dtype=torch.float64)
+    tokens = torch.randn(16, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     cos, sin = torch.tensor(at).double().cos(), torch.tensor(at).double().sin()
     maps = torch.eye(5, dtype=torch.float64).repeat(len(at), 1, 1)
     for a, b in ((0, 1), (2, 4)):
@@ -366,8 +365,7 @@ def test_a_config_is_measured_as_a_dict_too() -> None:
 def test_a_model_in_training_is_measured_without_dropout_and_stays_in_training() -> None:
     model = small("roformer").train()
     model.encoder.layer[0].eval()
-    found = measure(model)
-    assert differences(found, read(model.config)) == []
+    assert differences(measure(model), read(model.config)) == []
     assert model.training
     assert model.encoder.layer[1].training
     assert not model.encoder.layer[0].training

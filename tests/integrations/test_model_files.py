@@ -491,8 +491,7 @@ def test_a_value_at_which_a_program_fails_is_refused_with_the_fix(program: Any, 
 
 def test_an_integer_factor_is_right_where_transformers_runs_the_model() -> None:
     config = {**config_of("olmo2, stated factor"), "rope_parameters": {"rope_type": "linear", "factor": 4}}
-    table = vllm.read({**config, "rope_theta": 5e5})
-    assert str(table.layers["all"].scaling) == "linear(factor=4)"
+    assert str(vllm.read({**config, "rope_theta": 5e5}).layers["all"].scaling) == "linear(factor=4)"
 
 
 SIZES = ("layers", "frequencies", "scale", "head_dim", "rotary_dim", "attention_factor", "latent", "window")

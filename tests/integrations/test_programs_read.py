@@ -790,5 +790,4 @@ def test_lists_of_factors_are_read_for_interleaved_pairs_of_llama_4_alone(progra
 
 @pytest.mark.parametrize("config", [{**OLDER, "rope_scaling": LLAMA3}, rope(**LLAMA3)], ids=["older", "newer"])
 def test_a_scaling_that_apertus_states_is_read_by_exllamav3(config: dict[str, Any]) -> None:
-    layer = only(exllamav3.read({**config, "model_type": "apertus"}))
-    assert str(layer.scaling).startswith("llama3(")
+    assert str(only(exllamav3.read({**config, "model_type": "apertus"})).scaling).startswith("llama3(")

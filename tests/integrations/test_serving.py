@@ -165,8 +165,7 @@ BY_PAIR = [
 @pytest.mark.parametrize("scaling", ["linear(2)", "llama3(4)", "yarn(4, attention_factor=1.0)"])
 def test_phi_3_in_mlx(scaling: str, tmp_path: Path) -> None:
     """Which reads the type as "type", and the original length beside the dictionary alone."""
-    answer = serving("mlx-lm", model(tmp_path, PUBLISHED["phi-4"]["config"]), scaling)
-    edits = answer["files"]["config.json"]
+    edits = serving("mlx-lm", model(tmp_path, PUBLISHED["phi-4"]["config"]), scaling)["files"]["config.json"]
     assert edits["rope_scaling"]["type"] == "longrope"
     assert edits["original_max_position_embeddings"] == edits["max_position_embeddings"]
 

@@ -113,7 +113,6 @@ ENCODINGS = {
 
 
 def given(name: str, T: int, kv_heads: int, dtype: torch.dtype = torch.float32) -> tuple:
-    torch.manual_seed(0)
     q, x = torch.randn(2, 4, T, 16, dtype=dtype), torch.randn(2, T, 8)
     k, v = torch.randn(2, 2, kv_heads, T, 16, dtype=dtype)
     here = ENCODINGS[name]().at(arange(T, offset=10**6))[0].with_content(x)[0]

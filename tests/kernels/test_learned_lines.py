@@ -57,8 +57,7 @@ def test_second_derivatives_go_through_the_line() -> None:
 @pytest.mark.parametrize("text", ["t5", "fire"])
 def test_layers_that_share_positions_are_differentiated_in_turn(text: str) -> None:
     """No layer's gradient takes away what the next one needs of a line that both share."""
-    encoding = posenc.encoding(text, heads=4, num_positions=64)
-    placed = encoding.at(arange(9))
+    placed = posenc.encoding(text, heads=4, num_positions=64).at(arange(9))
     for _ in range(2):
         y = attention(
             *(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)),

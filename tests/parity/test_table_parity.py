@@ -27,8 +27,7 @@ def test_m2m100(width: int) -> None:
     """Their position 0 is our 2: the table starts after a padding row and an offset."""
     from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
 
-    theirs = M2M100SinusoidalPositionalEmbedding(60, width, padding_idx=1)
-    embedded = theirs(torch.full((1, 50), 7))
+    embedded = M2M100SinusoidalPositionalEmbedding(60, width, padding_idx=1)(torch.full((1, 50), 7))
     ours = Sinusoidal(width, order="block", spacing="tensor2tensor").table(arange(50, offset=2))
     torch.testing.assert_close(ours, embedded[0], rtol=0, atol=64 * 2 * FLOAT32_ANGLE)
 

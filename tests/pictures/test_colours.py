@@ -39,13 +39,11 @@ def test_numbers_on_every_colour_can_be_read() -> None:
         for paper, colours in papers.items():
             assert len(colours) == 255
             for *colour, dark in colours:
-                ink = DARK_TEXT if dark else LIGHT_TEXT
-                assert contrast(colour, rgb(ink)) >= 4.5, (scale, paper, colour)
+                assert contrast(colour, rgb(DARK_TEXT if dark else LIGHT_TEXT)) >= 4.5, (scale, paper, colour)
 
 
 def test_dark_paper_says_its_colours_where_they_differ() -> None:
-    told = json.loads(tables())
-    assert {scale for scale, papers in told.items() if "dark" in papers} == {"signed"}
+    assert {scale for scale, papers in json.loads(tables()).items() if "dark" in papers} == {"signed"}
     assert steps("magnitude", DARK) == steps("magnitude", LIGHT)
 
 

@@ -35,9 +35,7 @@ def same_gradients(got: Tensor, want: Tensor, leaves: Sequence[Tensor], atol: fl
     A leaf without a gradient has one of zeros.
     """
     weight = torch.randn_like(want)
-    both = (
-        torch.autograd.grad((y * weight).sum(), leaves, allow_unused=True, retain_graph=True) for y in (got, want)
-    )
-    for leaf, *gradients in zip(leaves, *both, strict=True):
-        mine, theirs = (torch.zeros_like(leaf) if x is None else x for x in gradients)
+    settings = {"allow_unused": True, "materialize_grads": True, "retain_graph": True}
+    both = (torch.autograd.grad((y * weight).sum(), leaves, **settings) for y in (got, want))
+    for mine, theirs in zip(*both, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=atol + relative * float(theirs.abs().max()))

@@ -66,5 +66,4 @@ def carry_out(model: Path, folder: Path, documents: int, told: Connection) -> No
 
     reader = Telling(model, documents=documents)
     with Ledger(folder, write=True) as ledger:
-        found = reader.extend(ledger)
-        told.send(as_json(found))
+        told.send(as_json(reader.extend(ledger)))

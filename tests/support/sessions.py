@@ -12,8 +12,7 @@ import pytest
 
 from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.comparison import Comparison
-from support.studies import SHARED, inline, python_text
+from support.studies import SHARED, ran
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +48,7 @@ def ledgers() -> Iterator[Callable[[Path], Ledger]]:
 def shared_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the study ``SHARED`` with its page, for tests that only read this folder or change a copy."""
     folder = tmp_path_factory.mktemp("shared")
-    with Ledger(folder, write=True) as ledger:
-        write(
-            Comparison(SHARED, python_text(), ledger).run(inline), folder, "posenc compare --config <tiny>", SHARED
-        )
+    write(ran(SHARED, folder), folder, "posenc compare --config <tiny>", SHARED)
     return folder
 
 

@@ -106,8 +106,7 @@ def whole(name: str, kind: str) -> tuple[Tensor, list[Tensor]]:
     encoding, settings = made(name), settings_of(kind)
     x, q, k, v, weight = tensors()
     given = [t.requires_grad_() for t in (x, q, k, v)]
-    at = arange(LENGTH)
-    here, _ = encoding.at(at, dtype=torch.float64).with_content(x)
+    here, _ = encoding.at(arange(LENGTH), dtype=torch.float64).with_content(x)
     y = posenc.attention(*here.rotate(q, k), v, here, Mask(causal=True, **KINDS[kind]), **settings)
     return y.detach(), _gradients((y * weight).sum(), given, encoding, settings)
 

@@ -191,8 +191,7 @@ def shift(view: View, state: dict[str, str]) -> None:
     # Float64 sums of 8 products of numbers below 1; least squares over 32 rows loses a few digits more.
     assert float(view.readouts["error of 32 moved codes, at most"]) <= 1e-9
     assert told(view) == [float(state.get("by", 5))]
-    cos = math.cos(float(state.get("by", 5)))
-    assert float(rotation[0, 0]) == pytest.approx(cos, abs=1e-6)
+    assert float(rotation[0, 0]) == pytest.approx(math.cos(float(state.get("by", 5))), abs=1e-6)
 
 
 def counting(view: View, state: dict[str, str]) -> None:
@@ -234,8 +233,7 @@ def cat_sat(view: View, state: dict[str, str]) -> None:
     torch.testing.assert_close(weights, scores.exp() / scores.exp().sum(1, keepdim=True), atol=1e-5, rtol=0)
     torch.testing.assert_close(outputs, weights @ x, atol=1e-5, rtol=0)
     if state.get("swap") == "1":
-        before = maps(find("cat-sat").answer({}))[2]
-        torch.testing.assert_close(outputs, before.flip(0), atol=1e-6, rtol=0)
+        torch.testing.assert_close(outputs, maps(find("cat-sat").answer({}))[2].flip(0), atol=1e-6, rtol=0)
 
 
 def lookup(view: View, state: dict[str, str]) -> None:

@@ -76,8 +76,7 @@ def test_lists_are_the_same_in_a_file_and_on_the_command_line_and_one_value_is_n
 
 
 def test_two_counts_of_tokens_that_are_the_same_steps_are_one_run() -> None:
-    study = replace(TINY, tasks=("needle",), steps=None, tokens=(500, 501, 5000))
-    assert len(study.plans(None)) == 3 * 2
+    assert len(replace(TINY, tasks=("needle",), steps=None, tokens=(500, 501, 5000)).plans(None)) == 3 * 2
 
 
 def test_each_encoding_is_at_what_is_best_at_the_trained_length() -> None:
@@ -152,8 +151,7 @@ def rising(*rises: float) -> list[list[float]]:
 def test_more_encodings_widen_the_difference_to_the_best(others: tuple[str, ...]) -> None:
     """Bonferroni: of m encodings each difference has an interval of 1 − 0.05 / m."""
     noisy = [[1.0] * 8, [1.3 + 0.1 * (-1) ** block for block in range(8)]]
-    best = run("nope", rising(0.0))
-    result = summarise(LANGUAGE, [best, *(run(encoding, noisy) for encoding in others)])
+    result = summarise(LANGUAGE, [run("nope", rising(0.0)), *(run(encoding, noisy) for encoding in others)])
     gap = next(row.to_best for row in result.rows if row.encoding == "alibi")
     expected = paired(noisy[1], rising(0.0)[1], 1 - 0.05 / (1 + len(others)))
     assert (gap.low, gap.high) == pytest.approx((expected.low, expected.high))

@@ -46,8 +46,7 @@ def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None
         "undecided with YaRN; undecided with no scaling. To decide it, score at least 3 documents; score more "
         "--documents."
     )
-    page = write(few, tmp_path, "posenc extend x", None).read_text()
-    assert "undecided with no scaling" in page
+    assert "undecided with no scaling" in write(few, tmp_path, "posenc extend x", None).read_text()
     write(FOUND, tmp_path, "posenc extend x", None)
     read = json.loads((tmp_path / "extension.json").read_text())
     assert read["use"] == "yarn"

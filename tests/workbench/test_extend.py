@@ -53,8 +53,7 @@ class Counting(StudyModel):
 
 
 def small() -> Counting:
-    config = Model(width=32, heads=2)
-    model = Transformer(config, posenc.Rotary(16, pairing="half"), 256).initialise(0).eval()
+    model = Transformer(Model(width=32, heads=2), posenc.Rotary(16, pairing="half"), 256).initialise(0).eval()
     return Counting(model, "small", 16, "a small model")
 
 
@@ -69,8 +68,7 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: 
     assert (found.length, found.width, found.inside) == (64, 4, 4)
     tokens = model.encode(BYTES)[64 : 2 * 64 + 1]
     for curve, scaling in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
-        rotary = posenc.Rotary(16, pairing="half", scaling=scaling, phases="float32")
-        model.model.encoding = rotary
+        model.model.encoding = posenc.Rotary(16, pairing="half", scaling=scaling, phases="float32")
         losses = F.cross_entropy(model.model(tokens[None, :-1])[0], tokens[1:], reduction="none")
         alone = F.cross_entropy(model.model(tokens[None, -17:-1])[0], tokens[-16:], reduction="none")
         assert found.curves[curve].losses[1].tolist() == pytest.approx(
@@ -343,8 +341,7 @@ def test_the_config_patch_gives_the_measured_loss(
     assert sum(read) == pytest.approx(2 * 256 * (len(chosen) + 1))
     tokens = model.encode(data)[:257]
     for curve in found.curves:
-        patch = model.patch(curve.method.scaling, 256)
-        config = {**json.loads((llama / "config.json").read_text()), **patch}
+        config = {**json.loads((llama / "config.json").read_text()), **model.patch(curve.method.scaling, 256)}
         alone = transformers.LlamaForCausalLM.from_pretrained(llama, config=transformers.LlamaConfig(**config))
         losses = F.cross_entropy(alone(tokens[None, :-1]).logits[0], tokens[1:], reduction="none")
         assert curve.losses[0].tolist() == pytest.approx(losses.view(-1, 16).mean(1).tolist(), rel=1e-4)

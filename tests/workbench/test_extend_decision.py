@@ -332,8 +332,7 @@ def test_the_far_end_is_never_inside_the_trained_length() -> None:
 
 def test_a_trained_length_that_quarters_do_not_divide_is_not_the_length_of_the_means() -> None:
     """Of 18 positions, 16 are in whole buckets."""
-    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[3, 3, 2, 2, 2, 2], window=[4])
-    odd = replace(found, original_length=18)
+    odd = replace(made(none=[2, 2, 3, 5, 7, 7], yarn=[3, 3, 2, 2, 2, 2], window=[4]), original_length=18)
     assert "Loss on the first 16 tokens changes by" in answer(odd)
     assert caption(odd) == "nats per token on the last 16 before each length, lower is better; trained to 18"
 

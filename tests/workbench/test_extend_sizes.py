@@ -56,8 +56,7 @@ def test_models_of_mixed_layers_are_read_in_pieces_and_stretched_as_their_config
     assert torch.allclose(ours.losses(TOKENS, own), their_losses(model), rtol=0, atol=ROUNDED)
     config = json.loads((tmp_path / "config.json").read_text())
     patch = ours.patch(Linear(2.0), 128)
-    inner = config.get("text_config", config)
-    inner.update(patch)
+    config.get("text_config", config).update(patch)
     (tmp_path / "config.json").write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
     told = type(model).from_pretrained(tmp_path).eval()
     linear = ours.losses(TOKENS, ours.with_scaling(Linear(2.0), 128))
@@ -83,7 +82,6 @@ def test_logits_are_scaled_as_the_model_scales_them(
     monkeypatch.setattr(load, "PIECE", 24)
     small = shrunk(copy.deepcopy(CONFIG_MAPPING[model_type]().to_dict()))
     config = CONFIG_MAPPING[model_type].from_dict({**small, **scaling})
-    torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     torch.nn.init.normal_(model.get_output_embeddings().weight)
     model.save_pretrained(tmp_path)
@@ -156,8 +154,7 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
         ask("2x")
     with pytest.raises(InvalidArgument, match="is not far enough past"):
         ask(model.original_length)
-    grown = model.patch(Linear(8.0), 512)
-    assert grown["max_position_embeddings"] == 512
+    assert model.patch(Linear(8.0), 512)["max_position_embeddings"] == 512
 
 
 def test_shards_are_mapped_in_their_own_type_and_score_the_same(tmp_path: Path) -> None:

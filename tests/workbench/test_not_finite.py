@@ -127,8 +127,9 @@ def test_what_lost_its_loss_somewhere_in_some_seed_holds_nothing(
 
 
 def test_what_has_no_loss_at_the_trained_length_passed_no_gate() -> None:
-    at_once = summarise(LANGUAGE, [run("nope", NAN, NAN, NAN)])
-    assert answer([at_once]).startswith("At 4× the trained length, none passed the gate")
+    assert answer([summarise(LANGUAGE, [run("nope", NAN, NAN, NAN)])]).startswith(
+        "At 4× the trained length, none passed the gate"
+    )
 
 
 def test_statistics_carry_it() -> None:
@@ -168,8 +169,7 @@ def test_an_extension_never_recommends_it(where: slice) -> None:
     found = Extension("a model", "token", 16, 48, 8, curves, losses[:, :2] + 2, TEXT)
     assert found.chosen.method.name == "linear"
     assert headline(found).startswith("Use linear")
-    cut = replace(found, window=losses[:, :2])
-    assert headline(cut).startswith("Do not stretch")
+    assert headline(replace(found, window=losses[:, :2])).startswith("Do not stretch")
     nothing = replace(found, curves=(Candidate(none, broken), Candidate(yarn, broken)), window=broken[:, :2] * NAN)
     assert headline(nothing).startswith("No method reads 48 tokens with a finite loss")
     assert not nothing.decided

@@ -95,8 +95,7 @@ def test_a_model_of_other_numerics_is_not_built_with_defaults_of_today() -> None
 
 def test_the_example_is_known_by_the_ids_of_today() -> None:
     with Ledger(EXAMPLE) as ledger:
-        study = Study(tasks=("ordering", "needle"))
-        assert {plan.id for plan in study.plans(None)} < ledger.ids()
+        assert {plan.id for plan in Study(tasks=("ordering", "needle")).plans(None)} < ledger.ids()
         kept = [run.plan for run in ledger.runs() if run.plan.task == "language"]
     for plan in kept:
         assert path_of(EXAMPLE, plan).exists()

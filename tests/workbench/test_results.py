@@ -17,16 +17,16 @@ from posenc.workbench.tasks.text import load
 from support.studies import measured, plan_of
 
 
+def cell(length: int, share: float | None) -> Cell:
+    if share is None:
+        return Cell(length, "refused", math.nan, 0, note="no row")
+    right = (1.0,) * round(100 * share) + (0.0,) * round(100 * (1 - share))
+    return Cell(length, "accuracy", share, 100, right)
+
+
 def run(encoding: str, at_trained: float, at_longest: float | None, seed: int = 0) -> Run:
     plan = plan_of(encoding, seed=seed, lengths=(64, 512), test_count=100)
-    cells = []
-    for length, share in ((64, at_trained), (512, at_longest)):
-        if share is None:
-            cells.append(Cell(length, "refused", math.nan, 0, note="no row"))
-            continue
-        right = (1.0,) * round(100 * share) + (0.0,) * round(100 * (1 - share))
-        cells.append(Cell(length, "accuracy", share, 100, right))
-    return Run(plan, tuple(cells), 1.0, 10, 0.1)
+    return Run(plan, (cell(64, at_trained), cell(512, at_longest)), 1.0, 10, 0.1)
 
 
 NEEDLE = task("needle", load(), 512)

@@ -76,8 +76,7 @@ def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) 
     assert "train_length 16, learning_rate 0.01" in said_by("runs", tmp_path)
     view = over_steps("ordering", outcome.plans, outcome.curves)
     assert len({line.name for line in view.panels[0].lines}) == 4  # type: ignore[union-attr]
-    one = read_study(options={"tasks": "ordering"})
-    assert set(words.axes_in_words(one.plans(None)).values()) == {""}
+    assert set(words.axes_in_words(read_study(options={"tasks": "ordering"}).plans(None)).values()) == {""}
 
 
 @pytest.mark.parametrize(

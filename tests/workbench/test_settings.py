@@ -9,7 +9,6 @@ from rich.table import Table
 from posenc.commands import app as cli
 from posenc.commands.screen import screen
 from posenc.commands.verify import report
-from posenc.integrations.inspection import inspect
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Finding, Outcome
 from support.command_line import refusal, said
@@ -54,10 +53,6 @@ def test_a_setting_that_does_not_apply_is_refused(
     monkeypatch.chdir(tmp_path)
     assert message in refusal(*words.split())
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_base_that_the_config_lacks_is_taken() -> None:
-    assert "base 10,000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
 
 
 def test_posenc_alone_says_what_to_do_first() -> None:

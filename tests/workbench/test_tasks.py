@@ -172,10 +172,7 @@ def test_neighbours_asks_for_the_symbol_on_a_side_and_nothing_of_the_edge() -> N
 
 def test_neighbours_are_learnt_on_every_grid_that_fits_and_tested_on_the_squarest() -> None:
     made, generator = Neighbours(), torch.Generator().manual_seed(0)
-    shapes = set()
-    for _ in range(400):
-        positions = made.train_batch(generator, 1).positions
-        shapes.add(tuple((positions.amax(1) + 1).tolist()))
+    shapes = {tuple((made.train_batch(generator, 1).positions.amax(1) + 1).tolist()) for _ in range(400)}
     assert shapes == {(rows, columns) for rows in range(2, 9) for columns in range(2, 9)}
     assert [made.places(length) for length in (64, 128, 256, 512)] == [(8, 8), (11, 11), (16, 16), (22, 23)]
 
@@ -185,8 +182,7 @@ def test_places_stand_on_the_last_axes_and_one_axis_has_none() -> None:
     rows, columns = [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]
     assert batch.on_axes(1).positions is None
     for axes, before in ((2, []), (3, [[0] * 6]), (4, [[0] * 6] * 2)):
-        positions = batch.on_axes(axes).positions
-        assert positions.tolist() == [*before, rows, columns]
+        assert batch.on_axes(axes).positions.tolist() == [*before, rows, columns]
     text = drawn("needle")
     assert text.on_axes(3) is text
 

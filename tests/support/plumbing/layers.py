@@ -94,8 +94,7 @@ def windows_travel(subject: Subject) -> None:
     """
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)
-    encoding = subject.make().double()
-    layers = Layers({"near": encoding}, ("near",), layers=1, windows={"near": 3})
+    layers = Layers({"near": subject.make().double()}, ("near",), layers=1, windows={"near": 3})
     alone = layers.layer(0).at(subject.plain(S), dtype=torch.float64)
     here, bare = layers.at(subject.plain(S), dtype=torch.float64)[0].with_content(x)[0], alone.with_content(x)[0]
     q, k = bare.rotate(q, k)

@@ -54,8 +54,7 @@ def test_an_encoding_of_every_kind_acts_as_declared(monkeypatch: pytest.MonkeyPa
 
 
 def test_claims_that_train_can_be_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    little = replace(training.PLAN, steps=1, batch=1, test_count=1)
-    monkeypatch.setattr(training, "PLAN", little)
+    monkeypatch.setattr(training, "PLAN", replace(training.PLAN, steps=1, batch=1, test_count=1))
     for cached in (training.trained_model, training.stretched):
         monkeypatch.setattr(training, cached.__name__, cache(cached.__wrapped__))
     for name in ("flat-perplexity-is-no-proof", "remapping-beats-scaling", "remapped-is-not-used"):

@@ -51,8 +51,7 @@ class Visitor:
         """Wait until a stage has painted the answer to this query of its own parameters, and no refusal."""
         address = f"/api/{stage}" + (f"?{query}" if query else "")
         self.page.locator(f'#{stage}[data-answered="{address}"]').wait_for()
-        refused = self.page.locator(f"#{stage} .error").inner_text()
-        assert refused == "", (stage, query)
+        assert self.page.locator(f"#{stage} .error").inner_text() == "", (stage, query)
 
     def write(self, field: str, text: str) -> None:
         """Type a text into the field with this selector."""

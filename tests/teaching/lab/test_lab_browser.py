@@ -124,8 +124,7 @@ def test_the_address_restores_the_state(visitor: Any) -> None:
     assert page.locator("#shift-both-m").input_value() == "7"
     assert page.locator("#shift-both-turn-radian").is_checked()
     assert page.locator("#every-pair-base").input_value() == page.locator("#score-base").input_value() == "500000"
-    slider = page.get_by_role("slider", name="offset n − m to “man”, slider").first
-    slider.press("ArrowRight")
+    page.get_by_role("slider", name="offset n − m to “man”, slider").first.press("ArrowRight")
     visitor.answered("shift-both", "m=7&offset=3&turn=radian")
     assert "offset=3" in page.url
     before = visitor.readouts("shift-both")

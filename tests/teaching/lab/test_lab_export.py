@@ -39,8 +39,7 @@ def unpacked(pack: str) -> Any:
 
 
 def test_a_pack_holds_what_the_server_answers() -> None:
-    stage = rooms.find("scaling")
-    content = unpacked(export.packed(stage)[0])
+    content = unpacked(export.packed(rooms.find("scaling"))[0])
     for state in ("", "method=linear", "method=ntk"):
         answered = json.loads(reply("/api/scaling", state).body)
         probes = [panel.pop("probe") for panel in content[state]["panels"]]
@@ -89,8 +88,7 @@ def test_every_cell_that_is_pointed_at_is_held(name: str) -> None:
 
 
 def test_one_control_of_a_stage_with_cells_to_point_at_is_weighed_alone() -> None:
-    held = export.states(find("heatmap"), {"length": ["8"]}, tries=False)
-    assert {(), (("length", "8"),)} <= {*held}
+    assert {(), (("length", "8"),)} <= {*export.states(find("heatmap"), {"length": ["8"]}, tries=False)}
 
 
 def test_choices_that_a_page_does_not_hold_are_not_offered() -> None:
@@ -183,8 +181,7 @@ def test_every_card_leads_to_its_stage() -> None:
 
 
 def test_saved_cards_hold_the_numbers_that_live_ones_ask_for() -> None:
-    counted = sum(bool(card.number) for card in DECK)
-    assert page.cards(Site(saved=True)).count("data-number=") == counted > 0
+    assert page.cards(Site(saved=True)).count("data-number=") == sum(bool(card.number) for card in DECK) > 0
     assert "data-number=" not in page.cards()
 
 

@@ -104,8 +104,7 @@ def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it(fol
 def test_the_python_of_a_result_lists_what_the_ledger_holds(
     asked: str, study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    view = find(asked).answer({})
-    exec(view.python, {})
+    exec(find(asked).answer({}).python, {})
     printed = capsys.readouterr().out
     assert [name in printed for name in ("nope", "rotary", "learned(past_end=clamp)")] == [True] * 3
 
