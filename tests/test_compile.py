@@ -1,7 +1,5 @@
 """Every encoding compiles to one graph, forward and backward (compiling.py says how)."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +7,7 @@ import pytest
 import posenc
 from posenc.attend.operator import Writing, expression
 from posenc.errors import InvalidArgument
-
-HERE = Path(__file__).parent
+from support.processes import python
 
 
 @pytest.mark.long
@@ -19,14 +16,7 @@ HERE = Path(__file__).parent
 )
 def test_every_encoding_compiles_to_one_graph(what: str) -> None:
     """One interpreter meets all laws, as a compiler takes longer to load than most of them to be checked."""
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "support.compiling", what],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+    python("-W", "ignore", "-m", "support.compiling", what, cwd=Path(__file__).parent)
 
 
 @pytest.mark.parametrize(

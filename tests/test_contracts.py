@@ -1,8 +1,6 @@
 """Every law over the catalogue and its variants."""
 
 import os
-import subprocess
-import sys
 from operator import attrgetter
 
 import pytest
@@ -12,6 +10,7 @@ from posenc.laws import Law, paths
 from support.cases import BREADTH, CASES, TIERS, Case
 from support.checking import annotations_unchecked
 from support.contracts import HERE
+from support.processes import python
 
 ANNOTATED = {"whole_is_pieces", "paths_are_scores"}
 """Between them they open every door and pass every shape."""
@@ -45,14 +44,8 @@ def test_annotations_hold(law: Law, case: Case) -> None:
 def test_annotations_hold_for_an_encoding_of_each_way_of_acting() -> None:
     """In a process of its own, because the library is then imported with checks."""
     cases = [f"{__file__}::test_annotations_hold[{law}-{case}]" for law in ANNOTATED for case in FEW]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-v", "-m", "slow", *cases],
-        env=os.environ | {"POSENC_ANNOTATIONS": "checked"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert f"{len(cases)} passed in" in run.stdout, run.stdout
+    said = python("-m", "pytest", "-n", "0", "-v", "-m", "slow", *cases, POSENC_ANNOTATIONS="checked")
+    assert f"{len(cases)} passed in" in said, said
 
 
 def test_names_are_of_laws_and_cases() -> None:

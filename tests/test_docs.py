@@ -5,7 +5,6 @@ import inspect
 import json
 import math
 import re
-import subprocess
 import sys
 import tomllib
 from functools import cache
@@ -31,6 +30,7 @@ from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks.language import Language
 from support.pages import anchors
 from support.places import ROOT
+from support.processes import python
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -64,8 +64,7 @@ def test_every_block_of_python_runs(
             (tmp_path / block["title"]).write_text(block["code"])
     whole = "\n".join(block["code"] for block in blocks)
     if CHECKING in whole:  # its laws compile, and a compiler cannot trace annotations that are checked here
-        run = subprocess.run([sys.executable, "-W", "ignore", "-c", whole], capture_output=True, text=True)
-        assert run.returncode == 0, run.stdout + run.stderr
+        python("-W", "ignore", "-c", whole)
         return
     for block in blocks:
         try:

@@ -1,14 +1,12 @@
 """What is loaded when: a name of the face, help, completion and the lab's pages load only what they need."""
 
-import os
 import re
-import subprocess
-import sys
 from importlib import import_module
 
 import pytest
 
 import posenc
+from support.processes import python
 from test_house import HOMES
 
 HEAVY = {"torch", "numpy", "jaxtyping", "matplotlib", "scipy", "safetensors", "transformers", "triton", "ray"}
@@ -16,19 +14,10 @@ LAB = {"starlette", "uvicorn"}
 OPTIONAL = {*HOMES, "sympy", "x_transformers", "rotary_embedding_torch", "hypothesis", "pytest", "beartype"}
 
 
-def output(program: str, **environment: str) -> str:
-    """What a fresh Python prints."""
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
 def loaded_by(program: str) -> set[str]:
     """Top names of the modules that a fresh Python holds after the program."""
     program += "\nimport sys; print(); print(*{m.split('.')[0] for m in sys.modules})"
-    return set(output(program).splitlines()[-1].split())
+    return set(python("-c", program).splitlines()[-1].split())
 
 
 def test_importing_posenc_loads_no_torch() -> None:
@@ -56,7 +45,7 @@ for plan in study.plans(text):
     footprint(plan, task_of(plan, text), encoding(plan))
 print("torch._dynamo" in sys.modules)
 """
-    names, compiler = output(program).splitlines()
+    names, compiler = python("-c", program).splitlines()
     loaded = {name.split(".")[0] for name in names.split()}
     assert loaded & (HEAVY | LAB | OPTIONAL) == {"torch", "numpy", "jaxtyping"}
     assert not re.search(r"\bposenc\.(pictures|workbench|teaching|commands)\b", names)
@@ -120,7 +109,7 @@ main()
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split()) - 1),
     }
-    first, modules = output(program, **asked).splitlines()
+    first, modules = python("-c", program, **asked).splitlines()
     assert first == offered
     assert not {m.split(".")[0] for m in modules.split()} & HEAVY
 

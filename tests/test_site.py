@@ -1,9 +1,6 @@
 """The built site: search answers in its first three hits, the first picture moves, and every page can be read."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +8,7 @@ import pytest
 
 from support.aloud import RULES, WINDOWS, hindrances, violations
 from support.places import ROOT
+from support.processes import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -93,10 +91,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly."""
     pytest.importorskip("material", reason="needs the extra docs: make docs installs it")
     built = tmp_path_factory.mktemp("docs") / "site"
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(built)]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
+    environment = {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    python("-m", "mkdocs", "build", "--strict", "-q", "-d", built, cwd=ROOT, **environment)
     return built
 
 

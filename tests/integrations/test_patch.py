@@ -2,8 +2,6 @@
 
 import copy
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.patch import _layout
 from posenc.remap import ReRoPE
 from posenc.scaling import Linear
+from support.processes import python
 from support.small_models import answers, small
 from support.small_models import own as small_own
 from support.tiny_models import MODELS, TABLED, logits, tiny, tokens
@@ -258,7 +257,5 @@ def test_a_patched_model_is_exported(family: str) -> None:
 @pytest.mark.parametrize("family", ["cohere", "gemma3"])
 def test_a_patched_model_is_compiled_in_one_graph_and_exported(family: str) -> None:
     """In an interpreter of its own, since run-time checks of annotations cannot be traced."""
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, family]
     path = os.pathsep.join([str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[1])])
-    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
-    assert run.returncode == 0, run.stderr
+    python("-W", "ignore", "-c", PROGRAM, family, PYTHONPATH=path)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import version as installed
@@ -27,6 +26,7 @@ from posenc.integrations.words import has_windows
 from posenc.scaling import LongRoPE
 from support.files import finish
 from support.places import CONFIGS, ROOT
+from support.processes import python
 from support.served import (
     BASE,
     DEEPSEEK,
@@ -93,8 +93,7 @@ def only(table: PositionTable) -> Any:
 def told(tool: str, *words: str) -> Any:
     """What a tool is told by the programs that are here."""
     code = f"import json; from tools.{tool} import asked; print(json.dumps(asked(*{words})))"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    return json.loads(run.stdout)
+    return json.loads(python("-c", code, cwd=ROOT))
 
 
 def same(table: PositionTable, tables: list[list[float]], positions: tuple[int, ...]) -> None:

@@ -9,11 +9,12 @@ from torch import Tensor
 from torch._subclasses import FakeTensorMode
 
 import posenc
-from posenc import ALiBi, FoX, attention, scores
+from posenc import ALiBi, FoX, Mask, attention
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.bias import climbs
 from posenc.kernels.attention import low_rank
 from posenc.kernels.attention.low_rank import SPAN, exact, linear
+from posenc.laws.effects import defined
 from posenc.positions import arange
 from support.attending import same_gradients
 from support.operators import Operators
@@ -125,8 +126,7 @@ def test_channels_are_scores_forward_and_backward(name: str, kv_heads: int) -> N
     """float32 sums of 16 products and 40 keys."""
     (q, k, v), here = given(name, 40, kv_heads)
     y = attention(q, k, v, here, causal=True, backend="low_rank")
-    wide = v.repeat_interleave(4 // kv_heads, dim=1)
-    want = scores(q, k, here, causal=True).softmax(-1) @ wide
+    want, _ = defined(q, k, v, here, Mask(causal=True))
     rounding = 40 * 2.0**-23
     torch.testing.assert_close(y, want, rtol=0, atol=rounding * (1 + want.abs().max().item()))
     same_gradients(y, want, (q, k, v), rounding, rounding)

@@ -5,9 +5,10 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc import attention, scores
+from posenc import Mask, attention
 from posenc.attend import blocks
 from posenc.kernels.attention.diagonals import Diagonals
+from posenc.laws.effects import defined
 from posenc.positions import arange
 from support.attending import same_gradients
 
@@ -24,9 +25,8 @@ def both(text: str, T: int, S: int, groups: int, causal: bool) -> tuple[list[Ten
     encoding = posenc.encoding(text, heads=4, num_positions=64).double()
     q, k, v = given(T, S, 4, groups)
     placed = encoding.at(arange(T, offset=S - T), arange(S), dtype=torch.float64)
-    each = v.repeat_interleave(4 // groups, dim=1)
     y = attention(q, k, v, placed, causal=causal, backend="toeplitz")
-    return [q, k, v, *encoding.parameters()], y, scores(q, k, placed, causal=causal).softmax(-1) @ each
+    return [q, k, v, *encoding.parameters()], y, defined(q, k, v, placed, Mask(causal=causal))[0]
 
 
 @pytest.mark.parametrize("groups", [4, 2])

@@ -22,6 +22,7 @@ from posenc.kernels import native
 from posenc.kernels.backend import by_name
 from posenc.kernels.rotary import rotate
 from support.native_kernel import by_threads, forget_the_library, large
+from support.processes import python
 from tools import build_kernel
 
 
@@ -116,10 +117,7 @@ class TestLoading:
         assert f"expects an argument structure of {size - 8} bytes, but posenc passes {size}; " in native.lacking()
 
     def test_the_command_line_says_which_one_it_is(self) -> None:
-        run = subprocess.run(
-            [sys.executable, "-m", "posenc", "--version"], capture_output=True, text=True, check=True
-        )
-        assert (native.lacking() or native.level()) in run.stdout
+        assert (native.lacking() or native.level()) in python("-m", "posenc", "--version")
 
 
 FUZZED = """
@@ -187,9 +185,7 @@ class TestNonsense:
     @pytest.mark.parametrize("draws", [1000, pytest.param(6000, marks=pytest.mark.slow)])
     def test_no_tables_and_no_tensors_end_the_process(self, draws: int) -> None:
         """Fuzzed in a process of its own, which a wrong address would end."""
-        command = [sys.executable, "-W", "ignore", "-c", FUZZED, str(draws)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (run.returncode, run.stdout) == (0, "right\n"), run.stderr
+        assert python("-W", "ignore", "-c", FUZZED, draws) == "right\n"
 
     @pytest.mark.parametrize(
         ("field", "value"),
@@ -309,7 +305,4 @@ class TestThreads:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
     def test_a_child_that_was_forked_in_the_middle_of_a_call(self) -> None:
-        command = [sys.executable, "-W", "ignore", "-c", FORKED]
-        here = Path(__file__).parents[1]
-        run = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
-        assert run.stdout == "right\n", run.stderr
+        assert python("-W", "ignore", "-c", FORKED, cwd=Path(__file__).parents[1]) == "right\n"

@@ -1,7 +1,5 @@
 """The one entry to rotation: aliasing of ``out``, frozen keys, odd offsets, mapped positions, traced models."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import posenc
 from posenc import Rotary, positions
 from posenc.errors import InvalidArgument
+from support.processes import python
 
 PAIRINGS = ("half", "interleaved")
 BACKENDS = ("torch", "eager", "native")
@@ -154,8 +153,7 @@ print("right")
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compiled_models_take_odd_offsets_and_one_tensor_for_both(backend: str) -> None:
     """In an interpreter of its own: compilers cannot trace the checks that tests wrap around the library."""
-    done = subprocess.run([sys.executable, "-c", COMPILED, backend], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "right", done.stderr
+    assert python("-c", COMPILED, backend) == "right\n"
 
 
 def test_a_step_is_kept_for_decoding_and_none_is_made_while_gradients_are_recorded(native_built: None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import resume
+from support.processes import python
 
 TESTS = """
 import os, signal
@@ -46,9 +47,7 @@ def test_make_slow_writes_it_so_that_pytest_knows_it_before_its_root() -> None:
     """As ``--resume FILE`` it is taken for a path to test, where no other is given."""
     (line,) = [line for line in (resume.ROOT / "Makefile").read_text().splitlines() if "--resume" in line]
     words = line.split()
-    command = [sys.executable, *words[words.index("-m") :], "--markers"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=resume.ROOT)
-    assert ended.returncode == 0, ended.stderr
+    python(*words[words.index("-m") :], "--markers", cwd=resume.ROOT)
 
 
 def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 import copy
 import json
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from support import tiny_folders
 from support.command_line import said
 from support.extensions import words
 from support.pretrained import save_llama, save_tokenizer
+from support.processes import python
 
 transformers.logging.set_verbosity_error()
 TOKENS = torch.randint(3, 26, (129,), generator=torch.Generator().manual_seed(0))
@@ -259,8 +258,5 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, mode
 def test_32_thousand_tokens_take_no_more_memory_than_was_said(tmp_path: Path) -> None:
     """And what was said is no square of the length: a mask of 32k by 32k would be four gigabytes of numbers."""
     tiny_folders.save("gemma3_text", tmp_path)
-    line = [sys.executable, "-c", READ, str(tmp_path), "32768"]
-    done = subprocess.run(line, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    took, promised = map(int, done.stdout.split())
+    took, promised = map(int, python("-c", READ, tmp_path, 32768).split())
     assert took <= promised < 2**28

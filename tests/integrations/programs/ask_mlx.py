@@ -6,13 +6,14 @@ mlx alone is enough.
 
 import importlib
 import inspect
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import mlx.core as mx
+
+from support.answering import answer_lines
 
 package: Any = ModuleType("mlx_lm")
 package.__path__ = [str(Path(sys.argv[1]) / "mlx_lm")]
@@ -39,5 +40,4 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for cases in sys.stdin:
-        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
+    answer_lines(answer)

@@ -7,7 +7,6 @@ that a CPU and a plain torch are enough.
 
 import ast
 import copy
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
+from support.answering import answer_lines
 from support.released import Layer, functions, released, run, statements
 
 ROTARY = "vllm.model_executor.layers.rotary_embedding"
@@ -79,8 +79,7 @@ def main(folder: Path) -> None:
             "tables": [table[first + position].tolist() for position in case["positions"]],
         }
 
-    for cases in sys.stdin:
-        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
+    answer_lines(answer)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 ``model/config.py`` what reads a config into its settings.
 """
 
-import json
 import math
 import re
 import sys
@@ -24,6 +23,7 @@ from posenc.integrations.program_tables import defaults
 from posenc.integrations.programs import exllamav3
 from posenc.integrations.rope_dictionaries import ORIGINAL
 from posenc.scaling import Default, DynamicNTK, Linear, Llama3, LongRoPE, YaRN
+from support.answering import answer_lines
 from support.released import functions, released
 from support.served import LENGTH, PLAIN, PROGRAMS, YARN, Case, asked
 
@@ -127,8 +127,7 @@ def main(folder: Path) -> None:
         half = cos.shape[-1] // 2
         return torch.cat((cos[:, :half], sin[:, :half]), -1).tolist()
 
-    for cases in sys.stdin:
-        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
+    answer_lines(answer)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ load too much what lays overrides over a config, derives the length and hands a 
 
 import ast
 import copy
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +19,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.programs import sglang, vllm
 from posenc.scaling import Default, Linear, LongRoPE, YaRN
+from support.answering import answer_lines
 from support.released import Layer, functions, released, run, statements
 from support.served import DEEPSEEK, LENGTH, PARTS, PLAIN, PROGRAMS, SCALINGS, SECOND, STATED, YARN, Case, asked
 
@@ -168,8 +168,7 @@ def main(folder: Path) -> None:
             "tables": [table[first + position].tolist() for position in case["positions"]],
         }
 
-    for cases in sys.stdin:
-        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
+    answer_lines(answer)
 
 
 if __name__ == "__main__":

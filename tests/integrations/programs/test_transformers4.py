@@ -3,13 +3,14 @@
 `python test_transformers4.py FOLDER` asks it, a line of cases each.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from support.answering import answer_lines
 
 FOLDER = "transformers-4.57.6"
 
@@ -40,8 +41,7 @@ def main(folder: Path) -> None:
             "tables": torch.cat((cos[:, :pairs], sin[:, :pairs]), -1).tolist(),
         }
 
-    for cases in sys.stdin:
-        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
+    answer_lines(answer)
 
 
 if __name__ == "__main__":
