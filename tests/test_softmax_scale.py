@@ -105,8 +105,9 @@ def test_what_is_defined_for_causal_models_refuses_a_mask_of_both_sides(name: st
         with pytest.raises(InvalidArgument, match=r"defined only for causal models.*pass causal=True"):
             posenc.attention(q, k, v, placed, both_sides)
     whole = posenc.attention(q, k, v, placed, causal=True)
-    last = CAUSAL[name].at(arange(1, offset=5), arange(6))[0].with_content(torch.randn(1, 1, 32))[0]
-    last = last.with_state(state)
+    last = (
+        CAUSAL[name].at(arange(1, offset=5), arange(6))[0].with_content(torch.randn(1, 1, 32))[0].with_state(state)
+    )
     if name != "inkling":  # whose numbers come from the tokens of the queries
         step = posenc.attention(q[:, :, 5:], k, v, last)  # one query after all keys sees them all
         torch.testing.assert_close(step, whole[:, :, 5:], rtol=0, atol=1e-5)

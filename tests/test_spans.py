@@ -97,8 +97,7 @@ def test_a_mask_mapped_by_tree_map_is_looked_at_again(change: str) -> None:
         want = Mask(causal=True, **{name: CHANGES[change](x) for name, x in facts.items()})
         assert (mapped.document_lengths, mapped.left_padding) == (want.document_lengths, want.left_padding)
         assert mapped.document_lengths or mapped.left_padding
-        tensors = [x if change == "cut" else CHANGES[change](x) for x in (q, k, v)]
-        tensors = [x[:, :, : T - 5] if change == "cut" else x for x in tensors]
+        tensors = [x[:, :, : T - 5] if change == "cut" else CHANGES[change](x) for x in (q, k, v)]
         placed = ALiBi(4).at(arange(tensors[0].shape[2]))
         assert torch.equal(attention(*tensors, placed, mapped), attention(*tensors, placed, want))
 

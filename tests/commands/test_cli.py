@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from posenc.cli import main
 from posenc.commands.app import app
 from posenc.workbench.run.job import Job, Launcher, Requirements
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks.text import Source
-from support.command_line import refusal, said
+from support.command_line import exit_status, refusal, said
 
 
 def refused(status: int | str | None, out: str, err: str, message: str) -> None:
@@ -77,19 +76,12 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
     ],
 )
 def test_what_is_refused_is_one_line_and_status_2(
-    words: tuple[str, ...],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
     extra = ("--output", str(tmp_path)) if words[0] == "compare" else ()
-    typed = (word.format(file=tmp_path / "file") for word in words)
-    monkeypatch.setattr(sys, "argv", ["posenc", *typed, *extra])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    refused(ended.value.code, *capsys.readouterr(), message)
+    status = exit_status(*(word.format(file=tmp_path / "file") for word in words), *extra)
+    refused(status, *capsys.readouterr(), message)
 
 
 def test_a_current_folder_that_vanishes_is_one_line(
@@ -108,10 +100,7 @@ def test_a_current_folder_that_vanishes_is_one_line(
     monkeypatch.setattr(Source, "load", then)
     words = ["--encodings", "nope", "--tasks", "language", "--steps", "1", "--blocks", "2", "--lengths", "1"]
     words += ["--text", "text.txt", "--launcher", "in-process", "--output", str(tmp_path / "study")]
-    monkeypatch.setattr(sys, "argv", ["posenc", "compare", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
+    assert exit_status("compare", *words) == 2
     message = "error: the current folder no longer exists; change to another folder and run the same command again"
     assert capsys.readouterr().err == f"{message}\n"
 
@@ -134,10 +123,7 @@ def test_a_command_that_is_stopped_says_how_it_goes_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Ledger, "__init__", stopped)
-    monkeypatch.setattr(sys, "argv", ["posenc", *words, str(tmp_path)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 130
+    assert exit_status(*words, tmp_path) == 130
     assert capsys.readouterr().err == f"{said}\n"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from posenc.cli import main
+from support.command_line import exit_status
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 WITHOUT = """
@@ -79,10 +80,7 @@ def test_what_ctrl_c_breaks_half_imported_ends_in_one_line(
             raise AttributeError("module 'numpy' has no attribute 'minimum'") from None
 
     monkeypatch.setattr("posenc.commands.app.main", half_imported)
-    monkeypatch.setattr(sys, "argv", ["posenc", "verify"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert (ended.value.code, capsys.readouterr().err) == (130, "stopped\n")
+    assert (exit_status("verify"), capsys.readouterr().err) == (130, "stopped\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

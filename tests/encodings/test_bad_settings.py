@@ -421,6 +421,7 @@ NAMES: list[tuple[Callable[[], object], str]] = [
     (lambda: Sinusoidal(8, spacing="papers"), "unknown spacing 'papers'; did you mean 'paper'"),
     (lambda: TransformerXL(8, 2, 8, order="blocks"), "blocks"),
     (lambda: Rotary(8, pairing="halves"), "unknown pairing 'halves'; did you mean 'half'"),
+    (lambda: Rotary(8, pairing="half", backend="nativ"), "unknown backend 'nativ'; did you mean 'native'"),
     (lambda: Clock(Default().frequencies(8, 1e4), "float"), "unknown phases 'float'; did you mean 'float32'"),
 ]
 

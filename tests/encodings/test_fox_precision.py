@@ -47,8 +47,7 @@ def test_channels_are_the_rows_but_for_one_number_a_row(dtype: torch.dtype, leng
 
     Three pieces of 16-bit numbers hold what float32 holds, in float16 down to its smallest number.
     """
-    bias = placed(gates(keep, length)).bias
-    bias = bias.ordered(arange(1, offset=length - 1), arange(length))
+    bias = placed(gates(keep, length)).bias.ordered(arange(1, offset=length - 1), arange(length))
     q, k = bias.low_rank(dtype, 1.0) or ()
     for pieces in (q, k):
         assert torch.equal(pieces.to(dtype).float(), pieces), "every piece is held by the type"

@@ -29,11 +29,15 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[posenc.Enco
     return rotation
 
 
+def broken_laws(encoding: type[posenc.Encoding]) -> list[str]:
+    subject = Subject.of(encoding)
+    verdicts = [verdict(law, subject) for law in LAWS if not law.traces]  # compilers trace no checked annotations
+    return [str(v) for v in verdicts if v.outcome in ("broken", "error")]
+
+
 @pytest.mark.slow
 def test_the_example_keeps_every_law(example: type[posenc.Encoding]) -> None:
-    subject = Subject.of(example)
-    verdicts = [verdict(law, subject) for law in LAWS if not law.traces]  # compilers trace no checked annotations
-    assert not [str(v) for v in verdicts if v.outcome in ("broken", "error")]
+    assert broken_laws(example) == []
 
 
 def test_the_example_rotates_trains_and_moves_cached_keys(example: type[posenc.Encoding]) -> None:
@@ -113,9 +117,7 @@ def test_a_rotation_of_two_axes_turns_by_the_angles_of_each(at_once: bool, batch
 
 
 def test_a_rotation_of_two_axes_keeps_the_laws_and_does_not_take_axes_for_a_batch() -> None:
-    subject = Subject.of(OfPatches)
-    verdicts = [verdict(law, subject) for law in LAWS if not law.traces]
-    assert not [str(v) for v in verdicts if v.outcome in ("broken", "error")]
+    assert broken_laws(OfPatches) == []
 
     class Mistaken(OfPatches):
         def tables(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
@@ -170,8 +172,7 @@ def test_tables_of_another_form_are_refused_where_they_are_placed(wrong: str, ke
     late = Returns(lambda cos, sin: WRONG[wrong](cos, sin) if len(cos) == 5 else (cos, sin)).at(at[:1], at)
     with pytest.raises(InvalidArgument) as refused:
         late.rotate(None, k) if keys else Returns(WRONG[wrong]).at(at)
-    told = str(refused.value)
-    assert told.startswith(
+    assert str(refused.value).startswith(
         "Returns.tables() must return cos and sin, both torch.float32 on cpu, of shape (T, pairs) = (5, at most "
         "4), (B, T, pairs) or (#B, groups, T, pairs); got "
     )

@@ -17,9 +17,8 @@ SIZES = {"heads": 4, "kv_heads": 2, "head_dim": 16}
 
 
 def own(pairing: str, rotary_dim: int = 16) -> Transformer:
-    config = Model(width=64, heads=4, kv_heads=2)
     rotary = posenc.Rotary(16, pairing=pairing, rotary_dim=rotary_dim)
-    model = Transformer(config, rotary, 64).initialise(0).eval()
+    model = Transformer(Model(width=64, heads=4, kv_heads=2), rotary, 64).initialise(0).eval()
     with torch.no_grad():
         for block in model.layers:
             block.attention.qkv.bias.normal_(generator=torch.Generator().manual_seed(1))

@@ -4,6 +4,7 @@ tests/data/programs.json holds both, by program and version; test_programs.py an
 """
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,12 @@ GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positi
         (gguf, V3, None, "llama.cpp has only one field for both"),
         (gguf, V3, Linear(2), "llama.cpp has only one field for both"),
         (mlx, PLAIN, YaRN(1, LENGTH, attention_factor=1.5), "attention_factor=1.5 cannot be written as mscale"),
+        (  # it has no rows past the factor
+            partial(vllm, max_length=257),
+            PLAIN,
+            YaRN(4, LENGTH),
+            "max_length=257 must be at most factor=4 times original_length=64",
+        ),
         (vllm, GPTJ, None, "'gptj' has a hard-coded base"),
         (mlx, GPTJ, None, "'gptj' has a hard-coded base"),
     ],
@@ -260,11 +267,6 @@ def test_mlx_gets_the_only_dictionary_that_its_model_reads() -> None:
     stated = {"factor": 8.0, "llama_4_scaling_beta": 0.1, "original_max_position_embeddings": LENGTH}
     assert stated.items() <= config["rope_parameters"].items()
     assert read(config).scales == positions.scales
-
-
-def test_vllm_has_no_rows_past_the_factor() -> None:
-    with pytest.raises(InvalidArgument, match="max_length=257 must be at most factor=4 times original_length=64"):
-        vllm(LLAMA, YaRN(4, LENGTH), max_length=257)
 
 
 def test_another_key_of_the_length() -> None:

@@ -233,12 +233,6 @@ def test_servers_run_every_scaling_of_deepseek_as_a_yarn(program: Any, config: A
     assert str(only(program.read(config)).scaling).startswith("yarn(factor=4, original_length=64")
 
 
-def test_vllm_needs_the_original_length_for_every_scaling_of_deepseek() -> None:
-    """``get_rope`` reads ``original_max_position_embeddings``, which transformers does not fill in."""
-    with pytest.raises(InvalidArgument, match="rope_type 'linear' of a DeepSeek model as YaRN, and fails without"):
-        vllm.read(BY_A_CLASS_OF_ITS_OWN[1])
-
-
 @pytest.mark.parametrize("program", [vllm, sglang])
 @pytest.mark.parametrize("entry", [LLAMA3, {"rope_type": "linear", "factor": 4.0}], ids=["llama3", "linear"])
 def test_servers_rotate_scaled_sections_by_one_axis(program: Any, entry: dict[str, Any]) -> None:
@@ -570,6 +564,12 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
             "",
             "its model file reads rope_parameters, which has no default",
         ),
+        (  # ``get_rope`` reads ``original_max_position_embeddings``, which transformers does not fill in
+            vllm,
+            BY_A_CLASS_OF_ITS_OWN[1],
+            "",
+            "rope_type 'linear' of a DeepSeek model as YaRN, and fails without",
+        ),
         (llama_cpp, CONFIGS / "phi-3-mini-128k.json", "", "the conversion of model_type 'phi3' was not checked"),
         (llama_cpp, rope(**LONG), "", "writes no lists of factors for 'llama'"),
         (exllamav3, rope(rope_type="dynamic", factor=4.0), "", "has no rope_type 'dynamic'"),
@@ -748,6 +748,15 @@ READ = [
     (exllamav3, "1.6.5", {**OLDER, "rope_scaling": UNSTATED}, {"scaling": "llama3(factor=4)"}),
     (exllamav3, "1.6.5", {**OLDER, "model_type": "apertus", "rope_scaling": None}, {"scaling": "default()"}),
     *(
+        (
+            exllamav3,
+            "1.6.5",
+            {**stated, "model_type": "apertus"},
+            {"scaling": "llama3(factor=4, original_length=64)"},
+        )
+        for stated in ({**OLDER, "rope_scaling": LLAMA3}, rope(**LLAMA3))
+    ),
+    *(
         (mlx, version, {**OLDER, **PHIMOE, ORIGINAL: LENGTH}, {"attention_factor": 1.25})
         for version in mlx.RELEASES.versions
     ),
@@ -785,8 +794,3 @@ def test_lists_of_factors_are_read_for_interleaved_pairs_of_llama_4_alone(progra
     assert [layer.pairing for layer in llama.layers.values() if layer.frequencies] == [pairing]
     with pytest.raises(InvalidArgument, match="lists of factors only for half pairs"):
         program.read({**rope(**LONG), "model_type": "cohere"})
-
-
-@pytest.mark.parametrize("config", [{**OLDER, "rope_scaling": LLAMA3}, rope(**LLAMA3)], ids=["older", "newer"])
-def test_a_scaling_that_apertus_states_is_read_by_exllamav3(config: dict[str, Any]) -> None:
-    assert str(only(exllamav3.read({**config, "model_type": "apertus"})).scaling).startswith("llama3(")

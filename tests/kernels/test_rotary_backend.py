@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from posenc import Rotary, positions
-from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
+from posenc.errors import BackendUnavailable, InvalidArgument
 from posenc.kernels.backend import by_name, explained
 from posenc.kernels.rotary import Tables, rotate_both
 
@@ -125,11 +125,6 @@ class TestChoose:
     def test_what_cannot_be_served_is_an_error(self) -> None:
         with pytest.raises(BackendUnavailable, match="backend='native' runs on cpu, but the tensors are on mps"):
             by_name("native", "mps")
-
-    @pytest.mark.usefixtures("unchecked")
-    def test_an_unknown_name_lists_the_nearest(self) -> None:
-        with pytest.raises(UnknownName, match="unknown backend 'nativ'; did you mean 'native'"):
-            Rotary(16, pairing="half", backend="nativ")
 
     def test_tables_with_gradients_are_for_the_specification(self) -> None:
         q, k = qk()

@@ -64,6 +64,13 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
+def saved(page: Any, button: Any) -> Any:
+    """Return the download that a click on this button starts."""
+    with page.expect_download() as download:
+        button.click()
+    return download.value
+
+
 def settle(page: Any) -> None:
     """Wait until the current stage shows the result for the values of its controls."""
     page.locator(".stage.current:not([data-answered])").first.wait_for(state="detached")

@@ -321,11 +321,6 @@ def test_what_cannot_be_measured_is_refused(
         measure(small(), data, TEXT, asked, ledgers(tmp_path), in_process)
 
 
-def test_what_cannot_be_stretched_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
-        open_model(tmp_path / "none.gguf", None, "cpu", "float32")
-
-
 @torch.no_grad()
 def test_the_config_patch_gives_the_measured_loss(
     llama: Path, tmp_path: Path, ledgers: Callable[[Path], Ledger]
@@ -444,6 +439,8 @@ def test_bad_models_are_one_line(llama: Path, tmp_path: Path, monkeypatch: pytes
 
     from posenc.integrations.huggingface import load
 
+    with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
+        open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     broken = tmp_path / "broken"
     shutil.copytree(llama, broken)
     weights = broken / "model.safetensors"

@@ -320,13 +320,15 @@ def test_three_margins_are_seen_with_eight_documents() -> None:
     assert seen >= 900
 
 
+STRETCHED = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+
+
 def test_the_far_end_is_never_inside_the_trained_length() -> None:
-    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
-    short = tuple(Candidate(c.method, c.losses[:, :3]) for c in found.curves)
-    near = Extension("a model", "token", 16, 24, 8, short, found.window[:, :1], TEXT)
-    assert [near.far, found.far] == [1, 2]
+    short = tuple(Candidate(c.method, c.losses[:, :3]) for c in STRETCHED.curves)
+    near = Extension("a model", "token", 16, 24, 8, short, STRETCHED.window[:, :1], TEXT)
+    assert [near.far, STRETCHED.far] == [1, 2]
     assert near.loss(near.unchanged) == pytest.approx(3)
-    assert caption(found).startswith("nats per token on the last 16 before each length, lower")
+    assert caption(STRETCHED).startswith("nats per token on the last 16 before each length, lower")
     assert caption(near).startswith("nats per token on the last 16 before each length (8 before 24), lower")
 
 
@@ -338,9 +340,8 @@ def test_a_trained_length_that_quarters_do_not_divide_is_not_the_length_of_the_m
 
 
 def test_the_view_marks_the_trained_length_and_the_choice() -> None:
-    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
-    view = over_positions(found)
-    assert view.title == headline(found)
+    view = over_positions(STRETCHED)
+    assert view.title == headline(STRETCHED)
     panel = view.panels[0]
     assert panel.marks == ((16.0, "trained to here"),)
     assert [line.encoding for line in panel.lines] == ["nope", "rotary", ""]

@@ -117,9 +117,9 @@ def main(folder: Path) -> None:
     rotary = released(folder, "sglang.srt.layers.rotary_embedding", {**ready, "BaseFusedOp": Layer})
     inside = folder / "sglang" / "srt"
     common = inside / "utils" / "hf_transformers"
-    keys = ast.parse((common / "common.py").read_text()).body
-    keys = [node for node in keys if "CONTEXT_LENGTH_KEYS" in ast.unparse(node)][:1]
-    length = functions(common / "common.py", ("get_context_length",), run(keys, {}))["get_context_length"]
+    tree = ast.parse((common / "common.py").read_text())
+    keys = next(node for node in tree.body if "CONTEXT_LENGTH_KEYS" in ast.unparse(node))
+    length = functions(common / "common.py", ("get_context_length",), run([keys], {}))["get_context_length"]
     scaled = functions(
         inside / "configs" / "model_config.py",
         ("compute_mla_mscale_scaling",),

@@ -11,7 +11,7 @@ import pytest
 
 from posenc.pictures.numbers import readout
 from posenc.teaching.lab.rooms import ROOMS, Stage, find, stages
-from support.photographs import settle
+from support.photographs import saved, settle
 
 pytestmark = pytest.mark.browser
 
@@ -154,15 +154,15 @@ def test_a_state_is_linked_saved_and_undone(visitor: Any) -> None:
     page.locator("#weights .copy-python").click()
     page.locator("#weights .done", has_text="Python copied").wait_for()
     assert "ALiBi(12" in page.evaluate("() => navigator.clipboard.readText()")
-    saved = {}
-    for kind in ("png", "svg", "csv"):
-        with page.expect_download() as download:
-            page.locator("#weights .actions").get_by_text(kind.upper(), exact=True).click()
-        assert download.value.suggested_filename == f"posenc-weights.{kind}"
-        saved[kind] = download.value.path().read_bytes()
-    assert saved["png"].startswith(b"\x89PNG\r\n\x1a\n")
-    assert ElementTree.fromstring(saved["svg"]).tag.endswith("svg")
-    assert b"0.39346934028737157" in saved["csv"]
+    buttons = [page.locator("#weights .actions").get_by_text(kind, exact=True) for kind in ("PNG", "SVG", "CSV")]
+    files = [saved(page, button) for button in buttons]
+    assert [file.suggested_filename for file in files] == [
+        f"posenc-weights.{kind}" for kind in ("png", "svg", "csv")
+    ]
+    png, svg, csv = (file.path().read_bytes() for file in files)
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert b"0.39346934028737157" in csv
     page.locator("#weights .data summary").click()
     page.locator("#weights table", has_text="0.3935").wait_for()
 

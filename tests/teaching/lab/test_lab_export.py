@@ -23,7 +23,7 @@ from posenc.teaching.lab.rooms import Stage, find
 from posenc.teaching.lessons.card import DECK
 from posenc.teaching.lessons.example import EXAMPLE
 from support.lab import reply
-from support.photographs import reveal
+from support.photographs import reveal, saved
 
 EXPORTED = [stage for _, stage in rooms.stages().values()]
 
@@ -150,13 +150,12 @@ def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(offline: Any
     assert page.locator("#shift-both-m").input_value() == "16"
     assert page.locator("#shift-both .error").is_hidden()
     page.locator("#theme").click()
-    saved = {}
-    for kind in ("png", "svg"):
-        with page.expect_download() as download:
-            page.locator(f'#shift-both button[data-kind="{kind}"]').click()
-        saved[kind] = download.value.path().read_bytes()
-    assert saved["png"].startswith(b"\x89PNG")
-    picture = ElementTree.fromstring(saved["svg"])
+    png, svg = (
+        saved(page, page.locator(f'#shift-both button[data-kind="{kind}"]')).path().read_bytes()
+        for kind in ("png", "svg")
+    )
+    assert png.startswith(b"\x89PNG")
+    picture = ElementTree.fromstring(svg)
     assert picture.get("data-theme") == "dark", "a picture has the paper that its reader chose"
 
 

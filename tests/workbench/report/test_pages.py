@@ -22,6 +22,7 @@ from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks.tokens import trained_bpe
 from support.aloud import WINDOWS, hindrances, violations
 from support.extensions import made
+from support.photographs import saved
 from support.studies import SHARED, TINY, python_text
 
 PAINTED = """() => [...document.querySelectorAll("figure")].filter((figure) =>
@@ -114,9 +115,8 @@ def test_a_figure_tells_what_is_pointed_at_and_is_saved(pages: dict[str, Path], 
     assert figure.locator(".probe").inner_text().startswith(("test length", "position"))
     assert not figure.locator("details").get_attribute("open")
     for kind, begins in (("png", b"\x89PNG"), ("svg", b"<svg")):
-        with page.expect_download() as download:
-            figure.locator(f'button[data-kind="{kind}"]').click()
-        assert download.value.path().read_bytes().startswith(begins)
+        file = saved(page, figure.locator(f'button[data-kind="{kind}"]'))
+        assert file.path().read_bytes().startswith(begins)
 
 
 @pytest.mark.browser
