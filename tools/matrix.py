@@ -97,8 +97,12 @@ def changes() -> list[str]:
     transformers is omitted: its only change is that version 4 does not know ``rope_parameters``. llama.cpp is
     omitted because nothing changed: tests compare both releases' rope type of every architecture, and likelihoods.
     """
-    lines = ["## Positions by release { #releases }", ""]
-    lines += ["| releases | families | what changed, for the first |", "| --- | --- | --- |"]
+    lines = [
+        "## Positions by release { #releases }",
+        "",
+        "| releases | families | what changed, for the first |",
+        "| --- | --- | --- |",
+    ]
     configs = [json.loads(line)["config"] for line in ASKED.read_text("utf-8").splitlines()]
     programs = [import_module(f"posenc.integrations.programs.{name}").PROGRAM for name in PROGRAMS[1:]]
     for program in (program for program in programs if len(program.releases.versions) > 1):

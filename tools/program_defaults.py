@@ -103,12 +103,10 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
         constants = {
             key: ast.literal_eval(value) for key, value in fields.items() if isinstance(value, ast.Constant)
         }
-        keys, width = keys_of(name, family), family.head_dim == "head_dim"
-        heads = {"head_dim": "head_dim" in fields} if width else {}
-        keys += heads
+        heads = {"head_dim": "head_dim" in fields} if family.head_dim == "head_dim" else {}
         table[name] = {
             **heads,
-            **{key: constants[key] for key in keys if constants.get(key) is not None},
+            **{key: constants[key] for key in (*keys_of(name, family), *heads) if constants.get(key) is not None},
             **{form: form in fields and name not in UNSCALED for form in BOTH_FORMS},
             "sliding_window": "sliding_window" in text,
         }
@@ -118,30 +116,30 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
 def of_exllamav3() -> dict[str, dict[str, Any]]:
     """Return the default base by family, and whether a release's model file reads the key of windows."""
     folders = [ROOT / "build" / "programs" / f"exllamav3-{version}" for version in exllamav3.RELEASES.versions]
-    table = {}
-    for name in EXLLAMAV3:
-        files = [folder / "exllamav3" / "architecture" / f"{name}.py" for folder in folders]
-        windows = any("sliding_window" in file.read_text() for file in files)
-        table[name] = {
+    files = {
+        name: [folder / "exllamav3" / "architecture" / f"{name}.py" for folder in folders] for name in EXLLAMAV3
+    }
+    return {
+        name: {
             "rope_theta": 10000.0,
             **{key: 1.0 for key in [ALL[name].partial] if key},
-            "sliding_window": windows,
+            "sliding_window": any("sliding_window" in file.read_text() for file in files[name]),
         }
-    return table
+        for name in EXLLAMAV3
+    }
 
 
 def asked() -> dict[str, dict[str, dict[str, Any]]]:
     """Return the tables of the installed programs."""
     import transformers
 
-    every = {
+    folders = {f"mlx-lm {version}": f"mlx-lm-{version}" for version in mlx.RELEASES.versions}
+    return {
         "llama_cpp": {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")},  # of one architecture
         "exllamav3": of_exllamav3(),
         "transformers" + transformers.__version__[0]: of_transformers(),
+        **{release: of_mlx(ROOT / "build" / "programs" / folder) for release, folder in folders.items()},
     }
-    for version in mlx.RELEASES.versions:
-        every[f"mlx-lm {version}"] = of_mlx(ROOT / "build" / "programs" / f"mlx-lm-{version}")
-    return every
 
 
 def main() -> None:

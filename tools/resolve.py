@@ -33,8 +33,11 @@ def main(pythons: list[str]) -> int:
 
 def resolves(python: str, named: str, pins: str, project: str) -> bool:
     """Return whether pip finds a version of every requirement under these pins, and print the result."""
-    plain = {key: value for key, value in os.environ.items() if not key.startswith("PIP_")}
-    plain |= {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    plain = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("PIP_")},
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
     with tempfile.TemporaryDirectory() as room:
         subprocess.run([python, "-m", "venv", room], check=True)
         own = str(Path(room, "bin", "python"))

@@ -91,11 +91,13 @@ def changes(older: Walk, newer: Walk) -> list[str]:
     came, went = sorted({*newer.names} - {*older.names}), sorted({*older.names} - {*newer.names})
     both = [(older.found[name], newer.found[name]) for name in sorted({*older.found} & {*newer.found})]
     other = [(a, b) for a, b in both if _said(a) != _said(b)]
-    lines = ["", f"## From transformers {older.version} to {newer.version}", ""]
-    lines.append(
+    lines = [
+        "",
+        f"## From transformers {older.version} to {newer.version}",
+        "",
         f"{len(came)} types were added and {len(went)} removed; of {len(both)} measured in both versions, "
-        f"{len(other)} are measured or read differently."
-    )
+        f"{len(other)} are measured or read differently.",
+    ]
     for how, names in (("Added", came), ("Removed", went)):
         if names:
             lines += ["", f"{how}: {', '.join(f'`{name}`' for name in names)}."]

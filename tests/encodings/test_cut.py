@@ -53,8 +53,12 @@ def test_a_part_is_that_part_of_the_rows(name: str, where: str) -> None:
     scores = None if scores is None else scores.masked_fill(~torch.ones(T, T, dtype=torch.bool).tril(), -torch.inf)
     dense = bias.rows(0, T, T, scores).expand(2, -1, -1, -1)
     tokens, heads = slice(20, 41), slice(2, 6)
-    cuts: list[dict] = [{"heads": heads}, {"queries": tokens}, {"row": 1, "queries": tokens, "keys": tokens}]
-    cuts += [{"row": 0, "heads": heads, "queries": tokens, "keys": tokens}]
+    cuts: list[dict] = [
+        {"heads": heads},
+        {"queries": tokens},
+        {"row": 1, "queries": tokens, "keys": tokens},
+        {"row": 0, "heads": heads, "queries": tokens, "keys": tokens},
+    ]
     for places in cuts:
         row, h, i, j = (places.get(name) for name in ("row", "heads", "queries", "keys"))
         rows, every = (slice(0, 2) if row is None else slice(row, row + 1)), slice(None)

@@ -350,10 +350,15 @@ def test_a_norm_after_rotation_divides_an_attention_factor_out(kind: str, own: d
 
 @pytest.mark.parametrize("kind", ["Phimoe", "Phi3"])
 def test_a_class_that_keeps_the_short_list_for_long_inputs_is_named(kind: str) -> None:
-    lists = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
-    lists |= {"short_mscale": 1.0, "long_mscale": 1.0} if kind == "Phimoe" else {}
     outside = {"original_max_position_embeddings": 16} if kind == "Phi3" else {}
-    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 16, **lists}
+    rope = {
+        "rope_type": "longrope",
+        "rope_theta": 1e4,
+        "original_max_position_embeddings": 16,
+        "short_factor": [1.0] * 8,
+        "long_factor": [4.0] * 8,
+        **({"short_mscale": 1.0, "long_mscale": 1.0} if kind == "Phimoe" else {}),
+    }
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 64}
     made = getattr(transformers, f"{kind}Config")(**sizes, **outside, rope_parameters=rope, pad_token_id=0)
     code = import_module(f"transformers.models.{kind.lower()}.modeling_{kind.lower()}")
@@ -376,8 +381,11 @@ def test_numbers_that_json_lacks_are_read_as_transformers_writes_them(tmp_path: 
 def test_an_original_length_around_the_rope_dictionary_wins_as_in_the_models_own_module(as_object: bool) -> None:
     """transformers' rotary module takes the one beside the dictionary, whatever the config object still holds."""
     yarn = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
-    config = {**CONFIG_MAPPING["gpt_oss"]().to_dict(), "rope_parameters": {**yarn, "rope_theta": 150_000.0}}
-    config["original_max_position_embeddings"] = 2880
+    config = {
+        **CONFIG_MAPPING["gpt_oss"]().to_dict(),
+        "rope_parameters": {**yarn, "rope_theta": 150_000.0},
+        "original_max_position_embeddings": 2880,
+    }
     made = CONFIG_MAPPING["gpt_oss"].from_dict(copy.deepcopy(config))
     positions = read(copy.deepcopy(made) if as_object else config)
     assert positions.rotary.get("scaling").original_length == 2880

@@ -119,8 +119,15 @@ def test_a_base_that_is_stated_is_told() -> None:
 
 
 def test_the_trained_length_of_qwen3_is_doubted() -> None:
-    config = {"model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
-    config |= {"head_dim": 128, "max_position_embeddings": 40960, "rope_theta": 1e6}
+    config = {
+        "model_type": "qwen3",
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 36,
+        "head_dim": 128,
+        "max_position_embeddings": 40960,
+        "rope_theta": 1e6,
+    }
     assert "trained length in doubt: Qwen3's model card says 32,768;" in inspect(config).text()
     assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
 

@@ -399,8 +399,11 @@ def test_gemma_4_keeps_a_last_layer_with_a_window_in_mlx() -> None:
         "rope_parameters": bases,
         "sliding_window": 8,
         "rope_theta": None,
+        "head_dim": 16,
+        "global_head_dim": 32,
+        "num_hidden_layers": 3,
+        "layer_types": [near, full, near],
     }
-    config |= {"head_dim": 16, "global_head_dim": 32, "num_hidden_layers": 3, "layer_types": [near, full, near]}
     assert read(config).layer_types == (near, full, full)
     table = mlx.read(config)
     assert (table.layer_types, table.layers[near].window) == ((near, full, near), 8)

@@ -95,17 +95,22 @@ def test_models_generate_with_a_ring(family: str) -> None:
     """What ``generate`` writes, far past the ring, is what keys that are moved write token by token."""
     model = tiny(family)
     prompt, positions = IDS[:1, :20], read(model.config).as_layers()
-    settings: dict[str, Any] = {"max_new_tokens": 30, "min_new_tokens": 30, "do_sample": False}
-    settings |= {"return_dict_in_generate": True, "output_logits": True}
-    out = model.generate(prompt, **{CACHE: RingCache(positions, slots=24, sinks=3)}, **settings)
+    out = model.generate(
+        prompt,
+        **{CACHE: RingCache(positions, slots=24, sinks=3)},
+        max_new_tokens=30,
+        min_new_tokens=30,
+        do_sample=False,
+        return_dict_in_generate=True,
+        output_logits=True,
+    )
     moved, logits = MovableCache(positions), []
     for token in (prompt, *out.sequences[:, 20:49].split(1, dim=1)):
         if (held := moved.get_seq_length()) >= 24:
             moved.select(torch.cat((torch.arange(3), torch.arange(4, held))))
         logits.append(fed(model, moved, token)[:, -1])
     expected = torch.stack(logits)
-    close_to = 1e-4 * expected.abs().max().item()
-    torch.testing.assert_close(torch.stack(out.logits), expected, rtol=0, atol=close_to)
+    torch.testing.assert_close(torch.stack(out.logits), expected, rtol=0, atol=1e-4 * expected.abs().max().item())
 
 
 def test_a_shift_and_a_passage_put_elsewhere() -> None:

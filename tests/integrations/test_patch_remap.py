@@ -66,8 +66,14 @@ def test_a_llama_is_its_formula_at_these_distances(encoding: Remap, used: Callab
             then = model(IDS[:, 20:], **cached(first)).logits
             torch.testing.assert_close(then, want[:, 20:], rtol=0, atol=1e-6)
             for cache in ("dynamic", "static"):
-                settings: dict[str, Any] = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False}
-                settings |= {"cache_implementation": cache, "return_dict_in_generate": True, "output_logits": True}
+                settings: dict[str, Any] = {
+                    "max_new_tokens": 4,
+                    "min_new_tokens": 4,
+                    "do_sample": False,
+                    "cache_implementation": cache,
+                    "return_dict_in_generate": True,
+                    "output_logits": True,
+                }
                 out = model.generate(IDS, **settings)
                 steps = torch.stack(out.logits, 1).double()
                 torch.testing.assert_close(steps, by_hand(model, out.sequences, used)[:, -5:-1], rtol=0, atol=1e-5)

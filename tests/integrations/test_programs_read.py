@@ -684,8 +684,16 @@ def test_the_older_name_of_a_factor_is_read() -> None:
 
 
 def test_glm_4_has_no_difference_to_its_file(tmp_path: Path) -> None:
-    config = {"model_type": "glm4", "hidden_size": 1280, "num_attention_heads": 20, "num_hidden_layers": 2}
-    config |= {"head_dim": 64, "partial_rotary_factor": 1.0, "rope_theta": 1e4, "max_position_embeddings": 2048}
+    config = {
+        "model_type": "glm4",
+        "hidden_size": 1280,
+        "num_attention_heads": 20,
+        "num_hidden_layers": 2,
+        "head_dim": 64,
+        "partial_rotary_factor": 1.0,
+        "rope_theta": 1e4,
+        "max_position_embeddings": 2048,
+    }
     table = llama_cpp.read(gguf_file(tmp_path, "glm4", rope_freq_base=1e4))
     assert [str(one) for one in differences(of(read(config)), table)] == []
 

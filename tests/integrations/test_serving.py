@@ -88,9 +88,8 @@ def test_a_server_computes_by_what_is_typed(program: str, flags: tuple[str, str]
     cases, questions = [], []
     for case, answer in answered(program, tmp_path, CASES):
         overrides, length = typed(answer, *flags)
-        question = {**case.vllm(), "overrides": overrides, "served": length, "max_model_len": length}
         cases.append(case)
-        questions.append(question)
+        questions.append({**case.vllm(), "overrides": overrides, "served": length, "max_model_len": length})
     assert len(cases) > 15
     name, _, version = program.partition("@")
     answers = (

@@ -57,9 +57,8 @@ def test_a_tower_read_wrongly_is_found_out(
 @pytest.mark.parametrize("family", ["qwen-vl-vision", "pixtral", "sam2"])
 def test_rows_and_columns_are_told_apart(family: str) -> None:
     rope = posenc.encoding(LAYOUTS[family].encoding(16), head_dim=16)
-    at = LAYOUTS[family].positions(3, 4)
     eye = torch.eye(16)[None, :, None].expand(1, 16, 12, 16)
-    maps = rope.at(at).rotate(eye, eye)[0][0].permute(1, 2, 0).double()
+    maps = rope.at(LAYOUTS[family].positions(3, 4)).rotate(eye, eye)[0][0].permute(1, 2, 0).double()
     found = over_a_grid(maps, (3, 4))
     assert found.axes == rope.axis_map.axis_of_pair
     assert found.pairing == rope.pairing

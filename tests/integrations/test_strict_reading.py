@@ -396,6 +396,5 @@ def test_a_share_that_transformers_does_not_read_is_a_note(model_type: str) -> N
     positions = read(config)
     assert positions.rotary.get("rotary_dim") == 2 * len(rotary(config).inv_freq) == 128
     assert any("partial_rotary_factor=0.25" in note for note in positions.assumed)
-    scaled = {**config.to_dict(), "rope_parameters": {**rope, "rope_type": "linear", "factor": 2.0}}
     with pytest.raises(InvalidArgument, match="rotates every channel; remove partial_rotary_factor"):
-        read(scaled)
+        read({**config.to_dict(), "rope_parameters": {**rope, "rope_type": "linear", "factor": 2.0}})

@@ -41,8 +41,15 @@ LISTS = {
     "long_factor": [1.0 + i / 4 for i in range(64)],
     "original_max_position_embeddings": 4096,
 }
-PHI = {"model_type": "phi3", "hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2}
-PHI |= {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096, "partial_rotary_factor": 1.0}
+PHI = {
+    "model_type": "phi3",
+    "hidden_size": 512,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 131072,
+    "original_max_position_embeddings": 4096,
+    "partial_rotary_factor": 1.0,
+}
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,14 @@ def test_a_stranger_with_the_base_pairing_or_factor_changed_fails(scaling: Any) 
     expected = vectors(read(llama()).with_scaling(scaling), total_length=16384)
     layer = expected.header["layers"]["all"]
     rope = layer["parameters"]
-    wrong: list[dict[str, Any]] = [{"rope_theta": rope["rope_theta"] / 2}, {"pairing": "interleaved"}]
-    wrong += [{"factor": 2 * rope["factor"]}] if rope.get("factor", 1.0) > 1 and "long_factor" not in rope else []
-    wrong += [{"attention_factor": 0.9 * layer["attention_factor"]}] if layer["attention_factor"] != 1 else []
-    wrong += [{"beta_fast": 24.0, "beta_slow": 4.0}] if rope["rope_type"] == "yarn" else []
+    factor, attention_factor = rope.get("factor", 1.0), layer["attention_factor"]
+    wrong: list[dict[str, Any]] = [
+        {"rope_theta": rope["rope_theta"] / 2},
+        {"pairing": "interleaved"},
+        *([{"factor": 2 * factor}] if factor > 1 and "long_factor" not in rope else []),
+        *([{"attention_factor": 0.9 * attention_factor}] if attention_factor != 1 else []),
+        *([{"beta_fast": 24.0, "beta_slow": 4.0}] if rope["rope_type"] == "yarn" else []),
+    ]
     for instead in wrong:
         with pytest.raises(AssertionError, match="is off by"):
             assert_vectors(Engine(layer, **instead).rotate, expected)
@@ -148,9 +152,8 @@ def test_a_port_that_rotates_by_one_axis_is_named() -> None:
     expected = vectors(read({"model_type": "qwen3_vl_text", **SIZES, "head_dim": 64, "rope_parameters": sections}))
     assert expected.arrays["all.positions"].shape[0] == 3
     assert_vectors(Engine(expected.header["layers"]["all"]).rotate, expected)
-    text = Engine(expected.header["layers"]["all"], axes=[0] * 32)
     with pytest.raises(AssertionError, match="its pairs use one axis instead of 3 axes"):
-        assert_vectors(text.rotate, expected)
+        assert_vectors(Engine(expected.header["layers"]["all"], axes=[0] * 32).rotate, expected)
 
 
 def test_transformers_own_tables_pass_and_float32_is_bit_for_bit() -> None:

@@ -39,19 +39,14 @@ def test_v_jepa2_turns_as_trained(head_dim: int) -> None:
     torch.testing.assert_close(mine, want, rtol=0, atol=24 * 11 * 2**-23 * 5)
 
 
-def hunyuan():
+def test_hunyuan_vl_turns_as_in_transformers() -> None:
     from transformers.models.hunyuan_vl import modeling_hunyuan_vl as home
 
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [16] * 4}
     config = SimpleNamespace(rope_parameters=rope, head_dim=128, max_position_embeddings=1000)
-    return home.HunYuanVLRotaryEmbedding(config), home
-
-
-def test_hunyuan_vl_turns_as_in_transformers() -> None:
-    embedding, home = hunyuan()
     ids = torch.randint(1000, (4, 2, 50))
     q, k = torch.randn(2, 2, 3, 50, 128)
-    want = home.apply_rotary_pos_emb(q, k, *embedding(torch.zeros(1), ids))
+    want = home.apply_rotary_pos_emb(q, k, *home.HunYuanVLRotaryEmbedding(config)(torch.zeros(1), ids))
     rotary = ChannelRotary(128, layout="hunyuan-vl", phases="float32")
     torch.testing.assert_close(rotary.at(ids).rotate(q, k), want, rtol=0, atol=2**-22 * 6)
 

@@ -57,8 +57,11 @@ def test_every_view_is_decided_and_json_holds_it_within_its_axes(name: str) -> N
             assert all(any(map(math.isfinite, curve.values)) for curve in panel.curves)
             assert math.inf not in [abs(value) for curve in panel.curves for value in curve.values]
             assert {len(line["y"]) for line in drawn["lines"]} == {len(drawn["x"]["at"])}
-            places = [*drawn["x"]["at"], *(v for line in drawn["lines"] for v in line["y"])]
-            places += [axis.place(t) for axis in (panel.x, panel.y) for t, _ in axis.ticks]
+            places = [
+                *drawn["x"]["at"],
+                *(v for line in drawn["lines"] for v in line["y"]),
+                *(axis.place(t) for axis in (panel.x, panel.y) for t, _ in axis.ticks),
+            ]
         else:
             assert all(vector.colour in LINES for vector in panel.vectors)
             places = [arrow["length"] for arrow in drawn["arrows"]]

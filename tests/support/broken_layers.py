@@ -63,8 +63,7 @@ class TableOfAllLayers(Biased):
         self.shaw = Shaw(8, 4, behind=3, ahead=1, shared=True, std=1.0)
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        table = self.shaw.weight.double().T[None]
-        return CutOff(table, self.shaw.row, 4, q_positions, k_positions)
+        return CutOff(self.shaw.weight.double().T[None], self.shaw.row, 4, q_positions, k_positions)
 
 
 class GoesOn(Placed):

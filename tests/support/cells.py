@@ -96,13 +96,12 @@ SGLANG = programs.sglang.RELEASES.versions[-1]
 def of_transformers(case: Case, spelling: Any) -> dict[str, Any]:
     """Return the question for transformers, as JSON."""
     positions = case.read
-    deepseek = positions.model_type == "deepseek_v3"
     return {
         "config": write(positions, case.scaling, max_length=case.max_length, spelling=spelling),
         "positions": case.positions,
         "served": case.served,
         "axes": 3 if positions.rotary.get("axes") else 0,
-        "head_dim": 2 * 16 if deepseek else positions.rotary.get("head_dim"),
+        "head_dim": 2 * 16 if positions.model_type == "deepseek_v3" else positions.rotary.get("head_dim"),
     }
 
 
@@ -153,10 +152,10 @@ def run(program: str) -> dict[str, dict[str, str]]:
         except AssertionError as error:
             raise AssertionError(f"{cell}: {error}") from error
         outcomes[cell] = "run"
-    table: dict[str, dict[str, str]] = {}
-    for cell, outcome in outcomes.items():
-        table.setdefault(cell.scaling, {})[cell.model] = outcome
-    return table
+    return {
+        scaling: {cell.model: outcome for cell, outcome in outcomes.items() if cell.scaling == scaling}
+        for scaling in SCALINGS
+    }
 
 
 def recorded() -> dict[str, dict[str, dict[str, str]]]:

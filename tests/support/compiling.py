@@ -7,7 +7,7 @@ case that breaks a law. Its exit status is 1 if any case breaks a law.
 import math
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,19 +33,27 @@ from support.contracts import LAWS
 from support.plumbing.tracing import Attends
 
 
+def results_and_gradients(
+    call: Callable[..., Any], x_to_v: tuple[torch.Tensor, ...], *rest: Any, parameters: Sequence[torch.Tensor] = ()
+) -> list[torch.Tensor]:
+    """Return the results of a call, and the gradients of x, q, k, v and the parameters."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in x_to_v]
+    outputs = call(*leaves, *rest)
+    loss = sum(y.square().sum() for y in outputs)
+    return [
+        *outputs,
+        *torch.autograd.grad(loss, [*leaves, *parameters], allow_unused=True, materialize_grads=True),
+    ]
+
+
 def compiles_with_inductor(case: Case) -> None:
     """One graph, forward and backward, gives the results of eager mode; new positions compile no new graph."""
     whole = Whole(case, case.build())
     compiled = torch.compile(whole, fullgraph=True, backend="inductor", dynamic=False)
     for offset in (0, 40):
-        results = []
-        for call in (whole, compiled):
-            x, q, k, v, *rest = given(case, 9, offset)
-            leaves = [tensor.requires_grad_() for tensor in (x, q, k, v)]
-            outputs = call(*leaves, *rest)
-            sum(y.square().sum() for y in outputs).backward()
-            results.append([*outputs, *(t.grad for t in leaves if t.grad is not None)])
-        for got, want in zip(results[1], results[0], strict=True):
+        x, q, k, v, *rest = given(case, 9, offset)
+        wants, found = (results_and_gradients(call, (x, q, k, v), *rest) for call in (whole, compiled))
+        for got, want in zip(found, wants, strict=True):
             near(got, want, SINGLE * (1 + want.abs().max()))
 
 
@@ -53,11 +61,8 @@ def refuses_far_positions_when_compiled(backend: str) -> None:
     """A compiled graph does not read positions, but fails for a position without a row in the table."""
     case = next(case for case in CASES if case.name == "learned")
     compiled = torch.compile(Whole(case, case.build()), fullgraph=True, backend=backend)
-    try:
-        compiled(*given(case, 9, 60))
-    except (RuntimeError, IndexError):
-        return
-    raise AssertionError("position 68 of 64 passed")
+    with pytest.raises((RuntimeError, IndexError)):
+        compiled(*given(case, 9, 60))  # position 68 of 64
 
 
 def alibi_over_blocks(backend: str) -> None:
@@ -183,17 +188,15 @@ def nothing_is_square(case: Case) -> None:
 
     torch._dynamo.reset_code(attend.__code__)  # all cases share this code
     backend = aot_autograd(fw_compiler=watching, bw_compiler=watching)
-    parameters, results = [p for p in encoding.parameters() if p.requires_grad], []
-    for call in (attend, torch.compile(attend, backend=backend, fullgraph=True)):
-        leaves = [tensor.detach().clone().requires_grad_() for tensor in (x, q, k, v)]
-        outputs = call(*leaves)
-        loss = sum(y.square().sum() for y in outputs)
-        grads = torch.autograd.grad(loss, leaves + parameters, allow_unused=True, materialize_grads=True)
-        results.append([*outputs, *grads])
+    parameters = [p for p in encoding.parameters() if p.requires_grad]
+    wants, found = (
+        results_and_gradients(call, (x, q, k, v), parameters=parameters)
+        for call in (attend, torch.compile(attend, backend=backend, fullgraph=True))
+    )
     # Every score under every mask depends on a parameter, and their rounding errors add up like a random walk.
     walk = 4 * 2.0**-24 * math.sqrt(len(masks) * q.shape[0] * q.shape[1] * length**2)
-    for i, (got, want) in enumerate(zip(results[1], results[0], strict=True)):
-        of_parameter = i >= len(results[0]) - len(parameters)
+    for i, (got, want) in enumerate(zip(found, wants, strict=True)):
+        of_parameter = i >= len(wants) - len(parameters)
         near(got, want, (walk if of_parameter else SINGLE) * (1 + want.abs().max()))
     assert not squares, squares
 

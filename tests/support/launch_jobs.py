@@ -83,12 +83,11 @@ def seen(job: Counting) -> dict[str, object]:
 
     import posenc
 
-    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     assert job.source
     text = job.source.load()
     return {
         "module": one_of_my_own.VALUE,
-        "devices": devices,
+        "devices": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
         "threads": torch.get_num_threads(),
         "text": len(text.train) + len(text.validation),
         "folder": str(job.folder),

@@ -172,11 +172,10 @@ class Case:
         heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
         given = {**heads, **mlx(positions, self.scaling, max_length=self.max_length)}
         given["rope_scaling"] = {**(given["rope_scaling"] or {}), **self.change} or None
-        deepseek = positions.model_type == "deepseek_v3"
         recipe = positions.rotary
         return {
             "given": given,
-            "head_dim": 2 * DIM if deepseek else recipe.get("head_dim"),
+            "head_dim": 2 * DIM if positions.model_type == "deepseek_v3" else recipe.get("head_dim"),
             "rotary_dim": recipe.get("rotary_dim"),
             "positions": self.positions,
         }
@@ -262,20 +261,20 @@ def by_mlx(scaling: Any) -> bool:
 
 def record() -> dict[str, Any]:
     """Return each program's input, and its cos and sin at position 1, by program and scaling."""
-    cases = [Case(PLAIN, scaling, 4 * LENGTH, (1,)) for scaling in SCALINGS]
-    records: dict[str, Any] = {}
-    for version in VLLM:
-        answers = zip(cases, of_vllm(version, cases), strict=True)
-        records[f"vllm {version}"] = {
+    every = [Case(PLAIN, scaling, 4 * LENGTH, (1,)) for scaling in SCALINGS]
+    some = [case for case in every if by_mlx(case.scaling)]
+    records = {
+        f"vllm {version}": {
             str(case.scaling): {"given": case.vllm()["overrides"], "table": answer["tables"][0]}
-            for case, answer in answers
+            for case, answer in zip(every, of_vllm(version, every), strict=True)
         }
-    cases = [case for case in cases if by_mlx(case.scaling)]
-    records[f"mlx-lm {MLX}"] = {
-        str(case.scaling): {"given": case.mlx()["given"], "table": answer["tables"][0]}
-        for case, answer in zip(cases, of_mlx(cases), strict=True)
+        for version in VLLM
     }
-    return records
+    of_mlx_lm = {
+        str(case.scaling): {"given": case.mlx()["given"], "table": answer["tables"][0]}
+        for case, answer in zip(some, of_mlx(some), strict=True)
+    }
+    return {**records, f"mlx-lm {MLX}": of_mlx_lm}
 
 
 @cache

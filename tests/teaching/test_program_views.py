@@ -12,8 +12,14 @@ from posenc.teaching.lab.rooms import find
 from posenc.teaching.views.remapped import distances
 from support.views import only
 
-LLAMA = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 1}
-LLAMA |= {"max_position_embeddings": 4096, "rope_theta": 500_000.0}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 1,
+    "max_position_embeddings": 4096,
+    "rope_theta": 500_000.0,
+}
 
 
 @pytest.mark.parametrize("distance", [1, 30, 900])

@@ -153,8 +153,8 @@ def test_two_seeds_are_shown_as_two_values_and_judged_by_their_interval(tmp_path
         read("alibi", SPREAD),
         read("alibi", [x + 0.1 for x in SPREAD], 1),
         read("nope", [x + 1 for x in SPREAD]),
+        read("nope", [x + 1.05 for x in SPREAD], 1, far=[x + 2.05 for x in SPREAD]),
     ]
-    runs.append(read("nope", [x + 1.05 for x in SPREAD], 1, far=[x + 2.05 for x in SPREAD]))
     result = summarise(LANGUAGE, runs)
     row, other = result.rows
     values = [math.exp(fmean(run.cells[0].detail)) for run in row.runs]

@@ -94,10 +94,9 @@ def build(spec: Spec, heads: int, head_dim: int) -> posenc.Encoding:
     """Return the library's module for a spec."""
     if spec.kind == "Stack":
         return posenc.Stack(*(build(part, heads, head_dim) for part in spec.parts))
-    settings = spec.options
-    settings |= {} if spec.kind in HEADLESS else {"heads": heads}
-    settings |= {"head_dim": head_dim} if spec.kind in DIMMED else {}
-    module: posenc.Encoding = getattr(posenc, spec.kind)(**settings)
+    of_heads = {} if spec.kind in HEADLESS else {"heads": heads}
+    of_channels = {"head_dim": head_dim} if spec.kind in DIMMED else {}
+    module: posenc.Encoding = getattr(posenc, spec.kind)(**spec.options, **of_heads, **of_channels)
     return module
 
 

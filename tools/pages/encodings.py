@@ -57,13 +57,8 @@ def methods(encoding: posenc.Encoding) -> tuple[str, ...]:
     """Return the extension methods that change the encoding's frequencies."""
     if encoding.scaling is None:
         return ()
-    before = encoding.scaling
-    names = []
-    for name in METHODS:
-        scaling = planned(method(name, 4.0, LENGTH), 4 * LENGTH)
-        if name != "none" and encoding.with_scaling(scaling).scaling != before:
-            names.append(name)
-    return tuple(names)
+    plans = {name: planned(method(name, 4.0, LENGTH), 4 * LENGTH) for name in METHODS if name != "none"}
+    return tuple(name for name, plan in plans.items() if encoding.with_scaling(plan).scaling != encoding.scaling)
 
 
 def table(shipped: Mapping[str, Sequence[str]]) -> str:

@@ -27,9 +27,17 @@ def authors(chunk: int, local: int) -> Any:
     package = released(FOLDER, ROTARY.rpartition(".")[0], {"CustomOp": Layer})
     layer: Any = object.__new__(package.dual_chunk_rope.DualChunkRotaryEmbedding)
     torch.nn.Module.__init__(layer)
-    settings = {"head_size": 16, "rotary_dim": 16, "base": 1e4, "is_neox_style": True, "dtype": torch.float32}
-    settings |= {"chunk_size": chunk + local, "local_size": local, "max_position_embeddings": 64}
-    vars(layer).update(settings, device=torch.device("cpu"))
+    vars(layer).update(
+        head_size=16,
+        rotary_dim=16,
+        base=1e4,
+        is_neox_style=True,
+        dtype=torch.float32,
+        chunk_size=chunk + local,
+        local_size=local,
+        max_position_embeddings=64,
+        device=torch.device("cpu"),
+    )
     names = ("q", "qc", "k", "qc_no_clamp", "q_inter")
     vars(layer).update(
         {f"cos_sin_{n}_cache": x for n, x in zip(names, layer._compute_cos_sin_cache(), strict=True)}

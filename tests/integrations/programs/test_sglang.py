@@ -111,10 +111,15 @@ def main(folder: Path) -> None:
     """Answer every case."""
     from transformers import AutoConfig, PretrainedConfig
 
-    ready: dict[str, Any] = {name: lambda: False for name in ("is_cuda", "is_hip", "is_npu", "is_xpu", "is_musa")}
-    ready |= {"is_mps": lambda: False, "is_cpu": lambda: True, "cpu_has_amx_support": lambda: False}
-    ready |= {"get_bool_env_var": lambda *_: False, "get_device": lambda: "cpu", "publish_role": lambda: None}
-    rotary = released(folder, "sglang.srt.layers.rotary_embedding", {**ready, "BaseFusedOp": Layer})
+    ready: dict[str, Any] = {
+        **dict.fromkeys(("is_cuda", "is_hip", "is_npu", "is_xpu", "is_musa", "is_mps"), lambda: False),
+        **dict.fromkeys(("cpu_has_amx_support", "get_bool_env_var"), lambda *_: False),
+        "is_cpu": lambda: True,
+        "get_device": lambda: "cpu",
+        "publish_role": lambda: None,
+        "BaseFusedOp": Layer,
+    }
+    rotary = released(folder, "sglang.srt.layers.rotary_embedding", ready)
     inside = folder / "sglang" / "srt"
     common = inside / "utils" / "hf_transformers"
     tree = ast.parse((common / "common.py").read_text())

@@ -6,9 +6,14 @@ from support.field.case import Case, config, refusal, said
 
 def gguf_type() -> str:
     """Return the family whose rules apply to a GGUF file of Qwen 2."""
-    values = {"embedding_length": 512, "attention.head_count": 4, "block_count": 2, "context_length": 32768}
-    values |= {"rope.freq_base": 1e6}
-    fields = {"general.architecture": "qwen2", **{f"qwen2.{key}": value for key, value in values.items()}}
+    fields = {
+        "general.architecture": "qwen2",
+        "qwen2.embedding_length": 512,
+        "qwen2.attention.head_count": 4,
+        "qwen2.block_count": 2,
+        "qwen2.context_length": 32768,
+        "qwen2.rope.freq_base": 1e6,
+    }
     return llama_cpp.positions_of(llama_cpp.Fields(fields)).model_type
 
 

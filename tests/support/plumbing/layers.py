@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -57,16 +58,10 @@ def _derivatives(subject: Subject, S: int, attend: Attend, mask: Mask) -> list[T
         for _ in range(2):
             y = attend(turned_q + pad(y, (0, turned_q.shape[-1] - y.shape[-1])), turned_k, v, here, mask)
         total = total + y.sin().sum()
-    plain = torch.autograd.grad(total, leaves, retain_graph=True, allow_unused=True)
-    graphed = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
-    again = torch.stack([g.cos().sum() for g in graphed if g is not None]).sum()
-    second = torch.autograd.grad(again, leaves, allow_unused=True)
-    return [_joined(grads, leaves) for grads in (plain, graphed, second)]
-
-
-def _joined(grads: tuple[Tensor | None, ...], leaves: list[Tensor]) -> Tensor:
-    pairs = zip(grads, leaves, strict=True)
-    return torch.cat([(torch.zeros_like(x) if g is None else g.detach()).flatten() for g, x in pairs])
+    derivatives = partial(torch.autograd.grad, inputs=leaves, allow_unused=True, materialize_grads=True)
+    plain, graphed = derivatives(total, retain_graph=True), derivatives(total, create_graph=True)
+    second = derivatives(torch.stack([g.cos().sum() for g in graphed]).sum())
+    return [torch.cat([g.detach().flatten() for g in grads]) for grads in (plain, graphed, second)]
 
 
 def _defined(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tensor:

@@ -144,8 +144,15 @@ def test_the_check_of_snippets_can_fail() -> None:
 
 
 def test_the_python_of_a_config_reads_that_config(capsys: pytest.CaptureFixture[str]) -> None:
-    config = {"model_type": "llama", "_name_or_path": "it's \"\"\" ''' \\ ü {x}", "num_hidden_layers": 2}
-    config |= {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 128, "rope_theta": 1e4}
+    config = {
+        "model_type": "llama",
+        "_name_or_path": "it's \"\"\" ''' \\ ü {x}",
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 128,
+        "rope_theta": 1e4,
+    }
     exec(layers(json.dumps(config)).python, {})
     want = huggingface.read(config)
     assert capsys.readouterr().out == f"{want.recipes} {want.layer_types} {want.windows}\n"

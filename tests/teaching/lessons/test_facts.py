@@ -54,9 +54,11 @@ def test_every_row_is_one_click_from_the_page() -> None:
 
 def told(made: Entry) -> list[str]:
     """The texts where a row leads: the first screens of stages, claims, cards and pages."""
-    texts = [(DOCS / page).read_text() for page in (*made.pages, *made.exercises)]
-    texts += [f"{name} {CLAIMS[name].statement} {CLAIMS[name].precise}" for name in made.claims]
-    texts += [f"{card.prompt} {card.answer}" for card in made.cards]
+    texts = [
+        *((DOCS / page).read_text() for page in (*made.pages, *made.exercises)),
+        *(f"{name} {CLAIMS[name].statement} {CLAIMS[name].precise}" for name in made.claims),
+        *(f"{card.prompt} {card.answer}" for card in made.cards),
+    ]
     for stage in map(find, (stage.partition("/")[2] for stage in made.stages)):
         shown = wire.view(stage.answer({}))
         tries = " ".join(each.words for each in stage.tries)

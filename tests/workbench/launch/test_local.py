@@ -32,9 +32,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def heard(folder: Path) -> Heard:
     """All jobs by one worker that is replaced each time, as starting processes is what costs."""
     closed = replace(counting(folder, "closed"), source=lambda: None)
-    jobs = [counting(folder, "dies", fails="once"), counting(folder, "asserts", fails="raises poison")]
-    jobs += [counting(folder, "lives"), closed, *failing(folder), seeing(folder, folder, "sees")]
-    jobs.append(counting(folder, "dies twice", fails="always"))
+    jobs = [
+        counting(folder, "dies", fails="once"),
+        counting(folder, "asserts", fails="raises poison"),
+        counting(folder, "lives"),
+        closed,
+        *failing(folder),
+        seeing(folder, folder, "sees"),
+        counting(folder, "dies twice", fails="always"),
+    ]
     launcher, heard = Local(1, Requirements(cpus=2)), Heard()
     launcher.devices = [MIG[5]]
     with pytest.MonkeyPatch.context() as patch:
