@@ -218,8 +218,7 @@ def test_gradients_of_a_patched_model_are_the_same_with_checkpoints() -> None:
             torch.manual_seed(0)  # of dropout
             model(ids, use_cache=False).logits.square().mean().backward()
             gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
-    assert gradients[0].keys() == gradients[1].keys()
-    assert all(torch.equal(gradients[1][name], value) for name, value in gradients[0].items())
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=0)
 
 
 PROGRAM = """
