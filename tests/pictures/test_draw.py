@@ -19,9 +19,9 @@ from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
 LENGTHS = Axis("test length", (128.0, 256.0, 512.0), "tokens", log=True)
 RISING, LOW, HIGH = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.9, 1.5, 2.0]), torch.tensor([1.1, 2.5, 4.0])
 CURVES = (
-    Line("", RISING, "sinusoidal", LOW, HIGH),
-    Line("", RISING + 1, "learned", hollow=True),
-    Line("", RISING * 2, "my_module:Mine"),
+    Line("sinusoidal", RISING, "sinusoidal", LOW, HIGH),
+    Line("learned", RISING + 1, "learned", hollow=True),
+    Line("my_module:Mine", RISING * 2, "my_module:Mine"),
 )
 CHART = Lines("loss", CURVES, LENGTHS, "loss", marks=((128.0, "trained to here"),), levels=((1.5, "gate"),))
 SHARES = torch.tensor([[0.1, 0.5], [math.nan, 1.0]])
