@@ -25,7 +25,7 @@ def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has(name: st
 def test_sliders_stay_within_them(name: str) -> None:
     stage = find(name)
     for control in (control for control in stage.controls if control.kind == "number"):
-        limit = bounds(stage.function)[control.argument or control.name]
+        limit = bounds(stage.function)[control.argument]
         first, last = (float(control.settable[end]) for end in (0, -1))
         assert limit.low <= first < last <= limit.high, control.name
 

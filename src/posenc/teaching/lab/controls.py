@@ -21,7 +21,7 @@ class Control:
     """A control of a stage: its name in the URL, its label, and its default value as a string.
 
     Args:
-        argument: the argument of the view that the control sets, if its name differs.
+        argument: the argument of the view that the control sets; in the files of rooms, by default the name.
         rest: whether the control is under *More settings*.
         stops: for a number, the stops of the slider, or a range such as ``"0..16"``; other values can be typed.
         below: for a number, the name of a control; the number is kept below that control's value.
