@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from posenc.errors import InvalidArgument
@@ -32,16 +33,14 @@ def tables(answer: View) -> list[dict[str, Any]]:
 
 def as_csv(answer: View) -> str:
     """Return the numbers of every panel with all digits, then the readouts, as CSV."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([answer.title])
+    lines: list[Sequence[str | float]] = [[answer.title]]
     for panel in answer.panels:
         head, rows = _content(panel)
-        writer.writerows([[], [panel.name], head])
-        writer.writerows([[cell if isinstance(cell, str) else repr(cell) for cell in row] for row in rows])
+        lines += [[], [panel.name], head, *rows]
     if answer.readouts:
-        writer.writerow([])
-        writer.writerows([[name, value] for name, value in answer.readouts.items()])
+        lines += [[], *answer.readouts.items()]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
 
 

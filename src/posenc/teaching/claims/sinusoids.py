@@ -8,9 +8,9 @@ import torch
 
 import posenc
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, refusal, same
+from posenc.teaching.claims.order import VASWANI
 from posenc.teaching.views.sinusoidal import falloff, rotation_matrix, table, wavelength_by_pair
 
-VASWANI = "Vaswani et al. 2017, section 3.5"
 BASE = 10_000.0
 
 

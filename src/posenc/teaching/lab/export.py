@@ -68,11 +68,10 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
     """
     torch.set_num_threads(1)  # answers are small: a second thread would save no time
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    packs: dict[str, str] = {}
-    stops: dict[tuple[str, str], Sequence[str]] = {}
-    for stage in track([stage for room in ROOMS for stage in room.stages]):
-        packs[stage.question], slider_stops = packed(stage)
-        stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
+    computed = {
+        stage.question: packed(stage) for stage in track([stage for room in ROOMS for stage in room.stages])
+    }
+    stops = {name: stops for name, (_, stops) in computed.items()}
     docs = "../index.html" if (folder.resolve().parent / "index.html").is_file() else ""
     site = replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops, docs=docs)
     pages = {
@@ -80,12 +79,15 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
         page.CARDS: page.cards(site),
         page.PATHS: page.paths(site),
         page.CLAIMS: page.claims(site),
+        **{room.name: page.room_page(room, {}, site) for room in ROOMS},
     }
-    pages |= {each.name: page.room_page(each, {}, site) for each in ROOMS}
     licence = next(path for path in files("posenc") or () if path.name == "LICENSE")
-    texts = {folder / f"{name}.html": text for name, text in pages.items()}
-    texts |= {folder / "data" / f"{name}.js": script_of(name, text) for name, text in packs.items()}
-    texts |= {folder / "README.md": CARD, folder / "LICENSE": licence.read_text("utf-8")}
+    texts = {
+        **{folder / f"{name}.html": text for name, text in pages.items()},
+        **{folder / "data" / f"{name}.js": script_of(name, text) for name, (text, _) in computed.items()},
+        folder / "README.md": CARD,
+        folder / "LICENSE": licence.read_text("utf-8"),
+    }
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
     return [*texts]

@@ -120,31 +120,29 @@ def looks(
         text, own, length: as in ``reading``.
         layer, head: counted from 1.
     """
+    attended = {style(name).label: both for name, both in _attended(text, own, length, layer - 1).items()}
+    far = {label: round(float(shares[head - 1]), 4) for label, (_, shares) in attended.items()}
     width = length // MAP
-    panels: list[Heatmap] = []
-    far: dict[str, float] = {}
-    for encoding, (parts, shares) in _attended(text, own, length, layer - 1).items():
-        starts = tuple(float(length - MAP * width + width * i) for i in range(MAP))
-        axes = Axis("query", starts, "byte"), Axis("key", starts, "byte")
-        label = style(encoding).label
-        far[label] = round(float(shares[head - 1]), 4)
-        panels.append(
-            Heatmap(
-                f"{label}: {far[label]:.0%}",
-                parts[head - 1].masked_fill(torch.ones(MAP, MAP).triu(1).bool(), math.nan),
-                *axes,
-                "magnitude",
-                "share",
-                limit=BRIGHT,
-                marked_rows=(TRAINED // width,) if length > TRAINED else (),
-            )
+    starts = tuple(float(length - MAP * width + width * i) for i in range(MAP))
+    panels = tuple(
+        Heatmap(
+            f"{label}: {far[label]:.0%}",
+            parts[head - 1].masked_fill(torch.ones(MAP, MAP).triu(1).bool(), math.nan),
+            Axis("query", starts, "byte"),
+            Axis("key", starts, "byte"),
+            "magnitude",
+            "share",
+            limit=BRIGHT,
+            marked_rows=(TRAINED // width,) if length > TRAINED else (),
         )
+        for label, (parts, _) in attended.items()
+    )
     least, most = min(far, key=lambda name: far[name]), max(far, key=lambda name: far[name])
     ends = f"{far[least]:.0%} with {least}, {far[most]:.0%} with {most}"
     return View(
         f"Layer {layer}, head {head}: attention from the last {SCORED} bytes to untrained distances is "
         + (ends if far[most] else "none"),
-        tuple(panels),
+        panels,
         {f"{name}, beyond {TRAINED} bytes": far[name] for name in ("RoPE", "ALiBi")},
         LOOKS_PYTHON.format(
             text=text, own=own, length=length, layer=layer - 1, head=head - 1, trained=TRAINED, scored=SCORED

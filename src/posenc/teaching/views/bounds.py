@@ -40,9 +40,12 @@ Seed = Annotated[int, Bounds(0, FAR)]
 
 def bounds(view: Callable[..., View]) -> dict[str, Bounds]:
     """Return the bounds of a view's settings by name; settings that are not numbers have no bounds."""
-    hints = get_type_hints(view, include_extras=True)
-    notes = {name: getattr(hint, "__metadata__", (None,))[0] for name, hint in hints.items()}
-    return {name: note for name, note in notes.items() if isinstance(note, Bounds)}
+    return {
+        name: note
+        for name, hint in get_type_hints(view, include_extras=True).items()
+        for note in getattr(hint, "__metadata__", ())
+        if isinstance(note, Bounds)
+    }
 
 
 def bounded(view: Callable[P, View]) -> Callable[P, View]:
@@ -62,12 +65,10 @@ def bounded(view: Callable[P, View]) -> Callable[P, View]:
 def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
     """Raise an error if a setting is outside its bounds."""
     for setting, limit in limits.items():
-        given = settings[setting]
-        for value in given if isinstance(given, tuple) else (given,):
-            if not isinstance(value, int | float):
-                continue
-            other = settings.get(limit.below)
-            high = min(limit.high, other - 1) if isinstance(other, int) else limit.high
+        given, other = settings[setting], settings.get(limit.below)
+        high = min(limit.high, other - 1) if isinstance(other, int) else limit.high
+        values = given if isinstance(given, tuple) else (given,)
+        for value in (value for value in values if isinstance(value, int | float)):
             within(setting, value, limit.low, high, f"; {limit.below} is {other}" if high < limit.high else "")
 
 

@@ -21,10 +21,9 @@ dog, man = torch.randn(2, {WIDTH}, generator=torch.Generator().manual_seed(0), d
 """
 
 
-def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
-    """Return two words as random vectors with a fixed seed."""
-    dog, man = torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return dog, man
+def words() -> Float[Tensor, "2 C"]:
+    """Return two words, dog and man, as random vectors with a fixed seed."""
+    return torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
 @bounded

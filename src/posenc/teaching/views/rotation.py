@@ -120,9 +120,8 @@ def every_pair(
     """Show how far each channel pair rotates, in a random q at position m and a random k at m + offset."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
-    placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
-    after = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
-    before = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
+    turned = rope.at(torch.tensor([m]), torch.tensor([m + offset])).rotate(q, k)
+    before, after = ([x.flatten().unflatten(0, (-1, 2)) for x in vectors] for vectors in ((q, k), turned))
     longest = float(torch.stack([x.norm(dim=-1) for x in before]).max())
     limit = math.ceil(10 * longest + 0.1) / 10
     shares = (after[0] * after[1]).sum(-1)

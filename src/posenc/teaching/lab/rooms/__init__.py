@@ -99,8 +99,7 @@ class Stage:
     @property
     def function(self) -> Callable[..., "View"]:
         """The function that computes the view, imported on first use."""
-        view: Callable[..., View] = resolve_name(f"posenc.teaching.{self.view}")
-        return view
+        return resolve_name(f"posenc.teaching.{self.view}")
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,10 @@ class Room:
 
 
 def _stage(entry: dict[str, Any]) -> Stage:
-    controls = [Control(**{"argument": control["name"]} | control) for control in entry.get("controls", ())]
+    controls = [
+        Control(**{"label": control["name"], "argument": control["name"]} | control)
+        for control in entry.get("controls", ())
+    ]
     tries = [Try(*words_and_state) for words_and_state in entry.get("tries", ())]
     guess = Guess(**entry["guess"]) if "guess" in entry else None
     return Stage(**entry | {"controls": controls, "tries": tries, "guess": guess})
