@@ -77,6 +77,7 @@ def test_one_setting_may_end_where_another_does() -> None:
         ("heatmap", {"base": "nan"}, "base=nan must be between"),
         ("heatmap", {"length": "64", "first": "64"}, "first=64 must be between 0 and 63; length is 64"),
         ("bias", {"causal": "yes"}, "causal='yes' must be true or false"),
+        ("shift-both", {"turn": "quarter"}, "unknown turn 'quarter'; known: eighth, radian"),
     ],
 )
 def test_a_text_of_another_kind_or_past_its_bounds_is_refused(

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, Any, ParamSpec, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, get_args, get_origin, get_type_hints
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
@@ -49,14 +49,17 @@ def bounds(view: Callable[..., View]) -> dict[str, Bounds]:
 
 
 def bounded(view: Callable[P, View]) -> Callable[P, View]:
-    """Make a view refuse settings outside their bounds."""
+    """Make a view refuse settings outside their bounds, and words that are not in a setting's ``Literal``."""
     signature, limits = inspect.signature(view), bounds(view)
+    choices = {name: get_args(hint) for name, hint in get_type_hints(view).items() if get_origin(hint) is Literal}
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> View:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         check(limits, given.arguments)
+        for name, known in choices.items():
+            one_of(name, given.arguments[name], known)
         return view(*args, **kwargs)
 
     return checked
