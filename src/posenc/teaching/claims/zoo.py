@@ -14,8 +14,8 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
     asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
     text = asked.source.load()
     runs = [train_and_test(plan, text)[1] for plan in asked.plans(text)]
-    longest = (run.cell(run.plan.lengths[-1], "accuracy") for run in runs)
-    return tuple(cell.value for cell in longest if cell)
+    by_length = [{c.length: c.value for c in run.cells if c.measure == "accuracy"} for run in runs]
+    return tuple(accuracy[max(accuracy)] for accuracy in by_length)
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:

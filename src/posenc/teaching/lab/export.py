@@ -155,8 +155,7 @@ def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> 
 
 
 def _state(stage: Stage, texts: Mapping[str, str]) -> Texts:
-    given = ((c.name, texts.get(c.name, c.default), c.default) for c in stage.controls)
-    return tuple((name, text) for name, text, default in given if text != default)
+    return tuple((c.name, texts[c.name]) for c in stage.controls if texts.get(c.name, c.default) != c.default)
 
 
 def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:

@@ -58,12 +58,11 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
     first = length - POINTS * width
     at = tuple(first + width * (i + 0.5) for i in range(POINTS))
     curves = {name: each[first:].unflatten(0, (POINTS, width)).mean(1) for name, each in losses[""].items()}
-    names = tuple(curves)
-    last = torch.stack([torch.stack([each[name][-SCORED:].mean() for each in losses.values()]) for name in names])
-    best, rope = min(range(len(names)), key=lambda i: float(last[i, 0])), names.index("rotary")
-    ends = f"{last[best, 0]:.2f} nats per byte" + ("" if best == rope else f", RoPE {last[rope, 0]:.2f}")
+    last = {name: [float(each[name][-SCORED:].mean()) for each in losses.values()] for name in curves}
+    best = min(last, key=lambda name: last[name][0])
+    ends = f"{last[best][0]:.2f} nats per byte" + ("" if best == "rotary" else f", RoPE {last['rotary'][0]:.2f}")
     return View(
-        f"After {length} bytes {style(names[best]).label} reads the last {SCORED} best: {ends}",
+        f"After {length} bytes {style(best).label} reads the last {SCORED} best: {ends}",
         (
             Lines(
                 "loss by position",
@@ -76,19 +75,19 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
             ),
             Heatmap(
                 f"loss of the last {SCORED} bytes, nats per byte",
-                last,
-                labelled("", (style(name).label for name in names)),
+                torch.tensor([*last.values()], dtype=torch.float64),
+                labelled("", (style(name).label for name in last)),
                 labelled("trained on", ("128 bytes", "256 bytes")),
                 "magnitude",
                 "nats per byte",
                 limit=math.log(256),
-                words=tuple(tuple(f"{v:.2f}" for v in row) for row in last.tolist()),
+                words=tuple(tuple(f"{v:.2f}" for v in row) for row in last.values()),
             ),
         ),
         {
-            f"RoPE, nats of the last {SCORED}": float(last[rope, 0]),
-            "RoPE trained on 256": float(last[rope, 1]),
-            "ALiBi": float(last[names.index("alibi"), 0]),
+            f"RoPE, nats of the last {SCORED}": last["rotary"][0],
+            "RoPE trained on 256": last["rotary"][1],
+            "ALiBi": last["alibi"][0],
         },
         PYTHON.format(text=text, own=own, length=length, scored=SCORED),
     )
