@@ -56,6 +56,11 @@ def test_cells_without_a_value_are_paper_and_others_have_their_number() -> None:
     assert [text.get_text() for text in ax.texts] == ["0.1000", "0.5000", "", "1.0000"]
 
 
+def test_a_matrix_without_values_is_drawn_blank() -> None:
+    empty = Heatmap("none", torch.full((1, 2), math.nan), counted("row", 1), counted("column", 2), "magnitude")
+    assert [text.get_text() for text in draw.draw(View("Nothing", (empty,))).axes[0].texts] == ["", ""]
+
+
 def test_a_format_that_is_not_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"a.gif' must end in \.svg, \.png, \.pdf"):
         draw.write(draw.draw(LOSS), tmp_path / "a.gif")

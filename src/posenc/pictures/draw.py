@@ -113,7 +113,7 @@ def _map(panel: Map, ax: Axes, paper: Paper) -> None:
         ax.axvspan(column - 0.5, column + 0.5, fill=False, edgecolor=paper.ink)
     for row in heatmap.marked_rows:
         ax.axhspan(row - 0.5, row + 0.5, fill=False, edgecolor=paper.ink)
-    longest = max((len(text) for row in panel.texts for text in row), default=1)
+    longest = max([1, *(len(text) for row in panel.texts for text in row)])
     size = min(8.0, 80 * ax.bbox.width / ax.figure.dpi / columns / longest)
     shades = (255 * image.to_rgba(heatmap.values.double().numpy())).tolist()
     for row, texts in enumerate(panel.texts if size >= LEAST else ()):
