@@ -29,7 +29,7 @@ def thumbnails() -> dict[str, str]:
         room.name: wrapped(defaults[room.stages[0].question][0]) for room in ROOMS if not room.stages[0].fresh
     }
     for name, stage in stages.items():
-        tried = [panels_of(stage, t.state) for t in stage.tries]
+        tried = [panels_of(stage, state) for _, state in stage.tries]
         drawings |= {f"{name}-{i}": first_change(panels, defaults[name]) for i, panels in enumerate(tried, 1)}
     curves = "".join(curve([0.3 * i * share for i in range(5)], name) for share, name in LINES)
     return drawings | {"results": wrapped(curves), "check": wrapped(QUESTION), "pictures": wrapped(patched())}

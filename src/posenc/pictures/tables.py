@@ -16,19 +16,16 @@ ROWS, COLUMNS = 64, 16
 
 def tables(answer: View) -> list[dict[str, Any]]:
     """Return one table per panel: caption, head and rows as strings, and a note about omitted rows and columns."""
-    contents = []
-    for panel in answer.panels:
-        head, rows = _content(panel)
-        words = [
-            [cell if isinstance(cell, str) else fixed(cell, 4) for cell in row[:COLUMNS]] for row in rows[:ROWS]
-        ]
-        left_out = len(rows) > ROWS or len(head) > COLUMNS
-        shown = min(len(head), COLUMNS) - 1
-        note = f"The first {len(words)} of {len(rows)} rows and {shown} of {len(head) - 1} columns."
-        contents.append(
-            {"caption": panel.name, "head": head[:COLUMNS], "rows": words, "note": note if left_out else ""}
-        )
-    return contents
+    return [_table(panel) for panel in answer.panels]
+
+
+def _table(panel: Heatmap | Lines | Plane) -> dict[str, Any]:
+    head, rows = _content(panel)
+    words = [[cell if isinstance(cell, str) else fixed(cell, 4) for cell in row[:COLUMNS]] for row in rows[:ROWS]]
+    shown = min(len(head), COLUMNS) - 1
+    note = f"The first {len(words)} of {len(rows)} rows and {shown} of {len(head) - 1} columns."
+    left_out = len(rows) > ROWS or len(head) > COLUMNS
+    return {"caption": panel.name, "head": head[:COLUMNS], "rows": words, "note": note if left_out else ""}
 
 
 def as_csv(answer: View) -> str:

@@ -59,7 +59,7 @@ def told(made: Entry) -> list[str]:
     texts += [f"{card.prompt} {card.answer}" for card in made.cards]
     for stage in map(find, (stage.partition("/")[2] for stage in made.stages)):
         shown = wire.view(stage.answer({}))
-        tries = " ".join(each.words for each in stage.tries)
+        tries = " ".join(words for words, _ in stage.tries)
         texts.append(f"{stage.heading} {stage.words} {tries} {stage.guess} {stage.controls} {shown}")
     return texts
 

@@ -136,7 +136,7 @@ def _reached(stage: Stage, control: Control) -> Sequence[str]:
     if not control.below:
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)
-    asked = [{}, *(t.state for t in stage.tries if control.name in t.state)]
+    asked = [{}, *(state for _, state in stage.tries if control.name in state)]
     end = max(float(state.get(over.name, over.default)) for state in asked)
     return [stop for stop in control.settable if float(stop) < end]
 
@@ -144,7 +144,7 @@ def _reached(stage: Stage, control: Control) -> Sequence[str]:
 def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> list[Texts]:
     """Return the states of a page: suggested ones, those with one control changed, and all if there are few."""
     moving = {name: each for name, each in stops.items() if each}
-    tried = [dict(t.state) for t in stage.tries]
+    tried = [dict(state) for _, state in stage.tries]
     asked = [*tried, *map(dict, [stage.guess.before, stage.guess.after] if stage.guess else [])]
     for grid in (moving, {name: moving.get(name, []) for name in stage.picks}):
         if stage.question == page.HERO or math.prod(map(len, grid.values())) <= WHOLE:

@@ -105,9 +105,9 @@ def _growth(near: float, *far: float) -> float:
 
 
 def spearman(values: Tensor) -> float:
-    """Return the rank correlation of values with their index; equal values share their mean rank."""
+    """Return the rank correlation of values with their index, or 0 if all are equal. Equal values share their mean
+    rank.
+    """
     low, high = (torch.searchsorted(values.sort().values, values, right=right) for right in (False, True))
     both = torch.stack(((low + high).double(), torch.arange(len(values), dtype=torch.float64)))
-    centred = both - both.mean(1, keepdim=True)
-    norms = centred.norm(dim=1)
-    return float(centred[0] @ centred[1] / norms.prod()) if norms[0] else 0.0
+    return float(torch.corrcoef(both)[0, 1].nan_to_num())  # NaN if all values are equal

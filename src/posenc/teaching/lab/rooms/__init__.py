@@ -19,14 +19,6 @@ ORDER = ("order", "count", "clock", "table", "rotation", "bias", "longer", "pict
 
 
 @dataclass(frozen=True)
-class Try:
-    """A suggestion of what to look for, and the state of the stage that shows it."""
-
-    words: str
-    state: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class Guess:
     """A question that the reader answers before the picture shows the answer.
 
@@ -59,6 +51,7 @@ class Stage:
         number: the readout that matters most, shown first and largest.
         picks: the controls that are set in turn by touching a column or row of the picture.
         fresh: whether the answer for the same values may change, as with a growing ledger.
+        tries: suggestions of what to look for, each with the state of the stage that shows it.
     """
 
     question: str
@@ -71,7 +64,7 @@ class Stage:
     number: str = ""
     picks: Sequence[str] = ()
     fresh: bool = False
-    tries: Sequence[Try] = ()
+    tries: Sequence[tuple[str, Mapping[str, str]]] = ()
     controls: Sequence[Control] = ()
 
     def answer(self, texts: Mapping[str, str]) -> "View":
@@ -119,9 +112,8 @@ def _stage(entry: dict[str, Any]) -> Stage:
         Control(**{"label": control["name"], "argument": control["name"]} | control)
         for control in entry.get("controls", ())
     ]
-    tries = [Try(*words_and_state) for words_and_state in entry.get("tries", ())]
     guess = Guess(**entry["guess"]) if "guess" in entry else None
-    return Stage(**entry | {"controls": controls, "tries": tries, "guess": guess})
+    return Stage(**entry | {"controls": controls, "guess": guess})
 
 
 def _room(text: str) -> Room:
