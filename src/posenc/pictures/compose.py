@@ -193,11 +193,8 @@ def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
     if len(values) <= most + 2:
         return list(range(len(values)))
     wanted = round_steps(min(values), max(values), most)
-    at = {value: i for i, value in enumerate(values)}
-    indices = [at[value] for value in wanted if value in at]
-    if len(indices) >= 3:
-        return indices
-    return list(range(0, len(values), math.ceil(len(values) / most)))
+    indices = [i for i, value in enumerate(values) if value in wanted]
+    return indices if len(indices) >= 3 else list(range(0, len(values), math.ceil(len(values) / most)))
 
 
 def linear_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:

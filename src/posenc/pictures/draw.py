@@ -179,7 +179,7 @@ PAINTERS: dict[type, Callable[[Any, Axes, Paper], None]] = {Map: _map, Chart: _c
 
 
 def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: str, y_label: str) -> None:
-    """Draw the scene's ticks and axis names. Column names that would touch are drawn vertically."""
+    """Draw ticks and axis names. Column names that would touch are drawn vertically."""
     crowded = sum(len(text) + 1.5 for _, text in across) * 0.07 > ax.bbox.width / ax.figure.dpi
     ax.set_xticks([at for at, _ in across], [text for _, text in across], rotation=90 if crowded else 0)
     ax.set_yticks([at for at, _ in up], [text for _, text in up])

@@ -127,10 +127,10 @@ def claims(site: Site = LIVE) -> str:
     """
     kept = json.loads((files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8"))
     topics = dict.fromkeys(claim["topic"] for claim in kept.values())
-    filters = {
-        "topic": [(topic, topic.lower()) for topic in topics],
-        "lesson": [(str(number), lesson.title) for number, lesson in enumerate(LESSONS)],
-    }
+    filters = [
+        ("topic", "topic", [(topic, topic.lower()) for topic in topics]),
+        ("lesson", "lesson", [(str(number), lesson.title) for number, lesson in enumerate(LESSONS)]),
+    ]
     return _rendered("claims.html", site, title="Claims", current=CLAIMS, claims=kept, filters=filters)
 
 
