@@ -13,7 +13,7 @@ WRITTEN_CELLS = 160
 APART = 0.04
 """The distance between the end of an axis and a mark that would lie on the end, as a share of the axis."""
 TICKED = 8
-"""The largest number of points on a logarithmic axis for which every point has a tick."""
+"""The largest number of points on a logarithmic axis, and of cells, for which each has a tick."""
 DEEPEST = 6
 """The number of powers of ten below the top of a logarithmic axis; there are more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
@@ -188,13 +188,13 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
     return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
-def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
+def tick_indices(values: Sequence[float]) -> list[int]:
     """Return the indices of ticks on an ascending axis, at round values or evenly spaced."""
-    if len(values) <= most + 2:
+    if len(values) <= TICKED:
         return list(range(len(values)))
-    wanted = round_steps(min(values), max(values), most)
+    wanted = round_steps(min(values), max(values))
     indices = [i for i, value in enumerate(values) if value in wanted]
-    return indices if len(indices) >= 3 else list(range(0, len(values), math.ceil(len(values) / most)))
+    return indices if len(indices) >= 3 else list(range(0, len(values), math.ceil(len(values) / 6)))
 
 
 def linear_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:

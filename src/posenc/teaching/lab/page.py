@@ -12,7 +12,6 @@ from posenc.errors import MissingExtra
 from posenc.names import ALIASES
 from posenc.pictures.colours import tables
 from posenc.pictures.templates import templates
-from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.rooms import ORDER, ROOMS, Room, Stage, find, place
 from posenc.teaching.lessons import deck
 from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS
@@ -63,9 +62,6 @@ LIVE = Site()
 
 
 def _rendered(template: str, site: Site, **given: object) -> str:
-    def stops(stage: str, control: Control) -> Sequence[str]:
-        return site.stops.get(stage, {}).get(control.name, control.settable)
-
     environment = templates("posenc.teaching.lab")
     environment.globals |= {
         "about": ABOUT,
@@ -83,7 +79,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
         "tones": tables(),
         "icon": base64.b64encode((STATIC / "icon.svg").read_bytes()).decode(),
     }
-    return environment.get_template(template).render(site=site, stops=stops, **given)
+    return environment.get_template(template).render(site=site, **given)
 
 
 def home(site: Site = LIVE) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
+from posenc.encodings.rotary import half_from_interleaved, rotate
 from posenc.pictures.numbers import fixed, plain
 from posenc.pictures.view import Arrow, Grip, Heatmap, Plane, View, counted, labelled
 from posenc.scaling.scaling import TWO_PI
@@ -154,9 +154,10 @@ def every_pair(
 def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6) -> View:
     """Show a vector rotated with each pairing, and the permuted vector rotated with the pairing "half"."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
-    order = half_from_interleaved(head_dim)
-    half, inter = _rotated(x, position, "half"), _rotated(x, position, "interleaved")
-    permuted = _rotated(x[..., order], position, "half")
+    at, order = torch.tensor([position]), half_from_interleaved(head_dim)
+    rope = posenc.Rotary(head_dim, pairing="half")
+    half, inter = rope.rotate_keys(x, at), posenc.Rotary(head_dim, pairing="interleaved").rotate_keys(x, at)
+    permuted = rope.rotate_keys(x[..., order], at)
     rows = (
         ("x", x),
         ("interleaved", inter),
@@ -175,7 +176,3 @@ def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6
         },
         python=PAIRINGS_PYTHON.format(head_dim=head_dim, position=position),
     )
-
-
-def _rotated(x: Tensor, position: int, pairing: Pairing) -> Tensor:
-    return posenc.Rotary(x.shape[-1], pairing=pairing).at(torch.tensor([position])).rotate(x, x)[0]
