@@ -125,12 +125,13 @@ SMOOTH, FEW = 7, 130
 
 def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tuple[float, ...], Tensor]:
     """Return the code at the positions and at points between the positions."""
+    exact = table(width, positions, base)
     count = (len(positions) - 1) * (between + 1) + 1
     fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
     frequencies = 2 * math.pi / torch.tensor(wavelength_by_pair(width, base), dtype=torch.float64)
     angles = fine[:, None] * frequencies
     values = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
-    values[:: between + 1] = table(width, positions, base)
+    values[:: between + 1] = exact
     return tuple(fine.tolist()), values
 
 
