@@ -112,14 +112,9 @@ def of_section(section: Section) -> list[tuple[Fact, Entry]]:
     return [(BY_ROW[row], entry(BY_ROW[row])) for row in section.rows]
 
 
-def teaching(*rows: str) -> list[tuple[Lesson, Section]]:
-    """Return every section that contains one of these rows, with its lesson."""
-    return [(lesson, section) for lesson in LESSONS for section in lesson.sections if {*rows} & {*section.rows}]
-
-
-def teaching_claim(name: str) -> list[tuple[Lesson, Section]]:
-    """Return every section that contains a row settled by this claim, with its lesson."""
-    return teaching(*(fact.row for fact in FACTS if name in entry(fact).claims))
+def teaching(row: str) -> list[tuple[Lesson, Section]]:
+    """Return every section that contains this row, with its lesson."""
+    return [(lesson, section) for lesson in LESSONS for section in lesson.sections if row in section.rows]
 
 
 def sections(stage: str) -> tuple[Fact, ...]:
