@@ -57,11 +57,9 @@ class Four:
 def four(name: str) -> Four:
     """Measure the four properties of an encoding in the catalogue for 512 trained positions."""
     encoding = _build(name)
-    generator = torch.Generator().manual_seed(0)
-    words = torch.randn(WORDS, 1, WIDTH, generator=generator, dtype=torch.float64)
+    words = torch.randn(WORDS, 1, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     limit = encoding.position_limit
-    length = min(LENGTH, limit)
-    trained, longer = (posenc.positions.arange(n) for n in (length, min(LONGER * LENGTH, limit)))
+    trained, longer = (posenc.positions.arange(min(n, limit)) for n in (LENGTH, LONGER * LENGTH))
     row, long = (_row(encoding, words, at) for at in (trained, longer))
     plain = _row(posenc.NoPE(), words, torch.tensor([0]))
     far = _row(encoding, words, trained.index_fill(0, trained[-1:], min(FAR, limit - 1)))

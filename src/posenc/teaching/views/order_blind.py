@@ -110,7 +110,8 @@ def shuffle(
             f"from 0 to {len(words) - 1} once"
         )
     encoding = "nope" if remove else canonical_text(encoding)
-    layer_encoding, moved = make(encoding), [words[i] for i in order]
+    layer_encoding = make(encoding)
+    moved = [words[i] for i in order]
     y, shuffled = (attend(tokens, layer_encoding, causal=causal) for tokens in (words, moved))
     differences = (shuffled - y[list(order)]).abs()
     changed = int((differences >= FOLLOWS).sum())
