@@ -19,9 +19,9 @@ from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
 LENGTHS = Axis("test length", (128.0, 256.0, 512.0), "tokens", log=True)
 RISING, LOW, HIGH = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.9, 1.5, 2.0]), torch.tensor([1.1, 2.5, 4.0])
 CURVES = (
-    Line("", RISING, "sinusoidal", LOW, HIGH),
-    Line("", RISING + 1, "learned", hollow=True),
-    Line("", RISING * 2, "my_module:Mine"),
+    Line("sinusoidal", RISING, "sinusoidal", LOW, HIGH),
+    Line("learned", RISING + 1, "learned", hollow=True),
+    Line("my_module:Mine", RISING * 2, "my_module:Mine"),
 )
 CHART = Lines("loss", CURVES, LENGTHS, "loss", marks=((128.0, "trained to here"),), levels=((1.5, "gate"),))
 SHARES = torch.tensor([[0.1, 0.5], [math.nan, 1.0]])
@@ -54,6 +54,11 @@ def test_cells_without_a_value_are_paper_and_others_have_their_number() -> None:
     ax = draw.draw(LOSS).axes[1]
     assert ax.get_images()[0].get_array().mask.tolist() == [[False, False], [True, False]]  # type: ignore[union-attr]
     assert [text.get_text() for text in ax.texts] == ["0.1000", "0.5000", "", "1.0000"]
+
+
+def test_a_matrix_without_values_is_drawn_blank() -> None:
+    empty = Heatmap("none", torch.full((1, 2), math.nan), counted("row", 1), counted("column", 2), "magnitude")
+    assert [text.get_text() for text in draw.draw(View("Nothing", (empty,))).axes[0].texts] == ["", ""]
 
 
 def test_a_format_that_is_not_one(tmp_path: Path) -> None:

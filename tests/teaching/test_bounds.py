@@ -25,7 +25,7 @@ def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has(name: st
 def test_sliders_stay_within_them(name: str) -> None:
     stage = find(name)
     for control in (control for control in stage.controls if control.kind == "number"):
-        limit = bounds(stage.function)[control.argument or control.name]
+        limit = bounds(stage.function)[control.argument]
         first, last = (float(control.settable[end]) for end in (0, -1))
         assert limit.low <= first < last <= limit.high, control.name
 
@@ -77,6 +77,7 @@ def test_one_setting_may_end_where_another_does() -> None:
         ("heatmap", {"base": "nan"}, "base=nan must be between"),
         ("heatmap", {"length": "64", "first": "64"}, "first=64 must be between 0 and 63; length is 64"),
         ("bias", {"causal": "yes"}, "causal='yes' must be true or false"),
+        ("shift-both", {"turn": "quarter"}, "unknown turn 'quarter'; known: eighth, radian"),
     ],
 )
 def test_a_text_of_another_kind_or_past_its_bounds_is_refused(

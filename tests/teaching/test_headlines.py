@@ -431,7 +431,7 @@ def moved(question: str, every: bool) -> Iterator[dict[str, str]]:
     """The state that a stage opens in, those to try, and a control's other choices; of sliders 3 or all stops."""
     stage = find(question)
     yield {}
-    yield from (dict(each.state) for each in stage.tries)
+    yield from (dict(state) for _, state in stage.tries)
     for control in stage.controls:
         held = control.settable
         few = {held[0], held[len(held) // 2], held[-1]} if control.kind == "number" and not every else held

@@ -39,4 +39,4 @@ def test_the_picture_is_painted_whole_and_its_patches_are_what_is_pointed_at() -
     eye, sky = painted()[round(0.485 * SIDE), round(0.345 * SIDE)], painted()[0, 0]
     assert float(eye) == 10.0
     assert 0 <= float(sky) < 0.01
-    assert compose(view).bars[0].legend == ()
+    assert compose(view)[0].bar.legend == ()  # type: ignore[union-attr]

@@ -53,7 +53,7 @@ def test_distances_are_those_of_the_papers() -> None:
 def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> None:
     """Gemma 3 sees everything in every sixth layer, by its own base and scaling; SmolLM3 has no positions there."""
     stage = find("layers")
-    gemma, smol = (stage.answer(dict(tried.state)) for tried in stage.tries[:2])
+    gemma, smol = (stage.answer(dict(state)) for _, state in stage.tries[:2])
     said = str(gemma.readouts["in words"])
     assert "5 layers with base 1\u202f000\u202f000, every frequency divided by 8" in said
     assert "29 layers with base 10\u202f000, no scaling" in said

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Claim
-from posenc.teaching.lessons.facts import LESSONS, teaching_claim
+from posenc.teaching.lessons.facts import LESSONS, of_section
 
 HEAD = """# Claims
 
@@ -42,7 +42,11 @@ def kept() -> str:
             "precise": claim.precise,
             "source": claim.source,
             "slow": claim.slow,
-            "lessons": sorted({LESSONS.index(lesson) for lesson, _ in teaching_claim(claim.name)}),
+            "lessons": [
+                number
+                for number, lesson in enumerate(LESSONS)
+                if any(claim.name in entry.claims for part in lesson.sections for _, entry in of_section(part))
+            ],
         }
         for claim in CLAIMS.values()
     }

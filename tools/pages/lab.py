@@ -3,11 +3,10 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from posenc.pictures.compose import compose
 from posenc.pictures.palette import PICTURE
-from posenc.pictures.scene import Bar, Chart, Disc, Map
+from posenc.pictures.scene import Chart, Disc, Map
 from posenc.teaching.lab import export, page
 from posenc.teaching.lab.rooms import ROOMS, Stage, find
 
@@ -30,7 +29,7 @@ def thumbnails() -> dict[str, str]:
         room.name: wrapped(defaults[room.stages[0].question][0]) for room in ROOMS if not room.stages[0].fresh
     }
     for name, stage in stages.items():
-        tried = [panels_of(stage, t.state) for t in stage.tries]
+        tried = [panels_of(stage, state) for _, state in stage.tries]
         drawings |= {f"{name}-{i}": first_change(panels, defaults[name]) for i, panels in enumerate(tried, 1)}
     curves = "".join(curve([0.3 * i * share for i in range(5)], name) for share, name in LINES)
     return drawings | {"results": wrapped(curves), "check": wrapped(QUESTION), "pictures": wrapped(patched())}
@@ -70,13 +69,12 @@ def first_change(panels: Sequence[str], defaults: Sequence[str]) -> str:
 
 
 def panels_of(stage: Stage, state: Mapping[str, str]) -> list[str]:
-    picture = compose(stage.answer(dict(state)))
-    return [shapes(panel, picture.bars) for panel in picture.panels]
+    return [shapes(panel) for panel in compose(stage.answer(dict(state)))]
 
 
-def shapes(panel: Any, bars: Sequence[Bar]) -> str:
+def shapes(panel: Map | Chart | Disc) -> str:
     if isinstance(panel, Map):
-        return cells(panel, bars[panel.bar])
+        return cells(panel)
     return chart(panel) if isinstance(panel, Chart) else disc(panel)
 
 
@@ -84,15 +82,16 @@ def wrapped(inside: str) -> str:
     return f'<svg class="thumbnail" viewBox="0 0 {WIDE} {TALL}" aria-hidden="true">{inside}</svg>\n'
 
 
-def cells(panel: Map, bar: Bar) -> str:
-    rows, columns = (min(most, n) for most, n in zip((12, 32), panel.values.shape, strict=True))
+def cells(panel: Map) -> str:
+    values, bar = panel.heatmap.values, panel.bar
+    rows, columns = (min(most, n) for most, n in zip((12, 32), values.shape, strict=True))
     wide, tall = WIDE / columns, TALL / rows
     outlines = defaultdict[tuple[str, float], str](str)
     for r in range(rows):
         for c in range(columns):
-            value = float(panel.values[r * panel.values.shape[0] // rows, c * panel.values.shape[1] // columns])
+            value = float(values[r * values.shape[0] // rows, c * values.shape[1] // columns])
             share = round(abs(value) / bar.high if bar.high > 0 else abs(value / bar.low), 1)
-            kind = "much" if bar.scale == "magnitude" else "plus" if value > 0 else "minus"
+            kind = "much" if panel.heatmap.scale == "magnitude" else "plus" if value > 0 else "minus"
             if share > 0:
                 outlines[kind, min(1.0, share)] += f"M{c * wide:g} {r * tall:.3g}h{wide:g}v{tall:.3g}h{-wide:g}z"
     return "".join(
@@ -107,10 +106,10 @@ def curve(values: list[float], name: str, joint: str = "L") -> str:
 
 def chart(panel: Chart) -> str:
     shapes = []
-    for line in panel.curves:
-        every = max(1, len(line.values) // 60)
-        shares = [share for v in line.values[::every] if (share := panel.y.place(v)) is not None]
-        shapes.append(curve(shares, line.colour, "h0M" if panel.apart else "L"))
+    for drawn in panel.curves:
+        values = drawn.line.values.tolist()
+        shares = [share for v in values[:: max(1, len(values) // 60)] if (share := panel.y.place(v)) is not None]
+        shapes.append(curve(shares, drawn.colour, "h0M" if panel.lines.apart else "L"))
     return "".join(shapes)
 
 
@@ -118,7 +117,7 @@ def disc(panel: Disc) -> str:
     shapes = []
     for vector in panel.vectors:
         if not vector.arrow.ghost:
-            x, y = (34 * v / panel.limit for v in (vector.arrow.x, vector.arrow.y))
+            x, y = (34 * v / panel.plane.limit for v in (vector.arrow.x, vector.arrow.y))
             shapes.append(f'<path class="stroke {vector.colour}" d="M80 40L{80 + x:.1f} {40 - y:.1f}"/>')
     return '<circle cx="80" cy="40" r="27" class="orbit"/>' + "".join(shapes)
 

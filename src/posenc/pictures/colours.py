@@ -97,7 +97,7 @@ def dark_text(colour: Sequence[int]) -> bool:
 
 
 @lru_cache
-def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
+def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, ...], ...]:
     """Return the colours of a scale for the codes 0 … 254, from the low end of the scale to the high end."""
     names = {
         "magnitude": palette.MAGNITUDE,
@@ -109,12 +109,11 @@ def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
     return tuple(_between(anchors, place) for place in places)
 
 
-def _between(anchors: Sequence[tuple[int, int, int]], place: float) -> tuple[int, int, int]:
+def _between(anchors: Sequence[Sequence[int]], place: float) -> tuple[int, ...]:
     """Interpolate a row of colours at a position; the first colour is at 0, and the next colour at 1."""
     left = min(int(place), len(anchors) - 2)
     ends = zip(anchors[left], anchors[left + 1], strict=True)
-    red, green, blue = (round(x + (y - x) * (place - left)) for x, y in ends)
-    return red, green, blue
+    return tuple(round(x + (y - x) * (place - left)) for x, y in ends)
 
 
 def rgb(colour: str) -> tuple[int, int, int]:

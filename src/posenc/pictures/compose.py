@@ -1,11 +1,11 @@
-"""How a view becomes a scene: limits, shared colour bars, ticks, colours and labels for all renderers."""
+"""The drawing decisions for a view: limits, shared colour bars, ticks, colours and labels for all renderers."""
 
 import math
 from collections.abc import Sequence
 
-from posenc.pictures.numbers import fixed, plain, power, readout, short, with_unit
+from posenc.pictures.numbers import fixed, plain, power, short, with_unit
 from posenc.pictures.palette import DASHES, SERIES, style, token
-from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene, Tick, Vector
+from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Tick, Vector
 from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
@@ -13,7 +13,7 @@ WRITTEN_CELLS = 160
 APART = 0.04
 """The distance between the end of an axis and a mark that would lie on the end, as a share of the axis."""
 TICKED = 8
-"""The largest number of points on a logarithmic axis for which every point has a tick."""
+"""The largest number of points on a logarithmic axis, and of cells, for which each has a tick."""
 DEEPEST = 6
 """The number of powers of ten below the top of a logarithmic axis; there are more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
@@ -22,35 +22,27 @@ ENOUGH, MOST = 4, 7
 """The smallest and the largest number of ticks on a logarithmic axis, if its length allows."""
 
 
-def compose(answer: View) -> Scene:
-    """Return the scene of a view, with all drawing decisions made."""
-    compared: dict[tuple[str, str], list[Heatmap]] = {}
-    for heatmap in (panel for panel in answer.panels if isinstance(panel, Heatmap)):
-        compared.setdefault((heatmap.scale, heatmap.unit), []).append(heatmap)
+def compose(answer: View) -> tuple[Map | Chart | Disc, ...]:
+    """Return the panels of a view with all drawing decisions made. Heatmaps with the same colour scale and unit are
+    compared and share a bar.
+    """
+    heatmaps = [panel for panel in answer.panels if isinstance(panel, Heatmap)]
+    kinds = {(panel.scale, panel.unit) for panel in heatmaps}
+    compared = {kind: [panel for panel in heatmaps if (panel.scale, panel.unit) == kind] for kind in kinds}
+    bars = {kind: _bar(panels) for kind, panels in compared.items()}
 
-    def panel(given: Heatmap | Lines | Plane) -> Map | Chart | Disc:
-        if isinstance(given, Heatmap):
-            kind = given.scale, given.unit
-            return _map(given, list(compared).index(kind), compared[kind])
-        return _chart(given) if isinstance(given, Lines) else _disc(given)
+    def composed(panel: Heatmap | Lines | Plane) -> Map | Chart | Disc:
+        if isinstance(panel, Heatmap):
+            kind = panel.scale, panel.unit
+            return _map(panel, bars[kind], compared[kind])
+        return _chart(panel) if isinstance(panel, Lines) else _disc(panel)
 
-    return Scene(
-        answer.title,
-        tuple(panel(given) for given in answer.panels),
-        tuple(map(_bar, compared.values())),
-        tuple((name, readout(value)) for name, value in answer.readouts.items()),
-        answer.python,
-    )
+    return tuple(map(composed, answer.panels))
 
 
 def limits(panel: Heatmap) -> tuple[float, float]:
     """Return the values at the ends of the colour scale for this matrix alone."""
-    if panel.scale == "picture":
-        return 0.0, panel.limit or 1.0
-    low = float(panel.values.nan_to_num(math.inf).min())
-    high = float(panel.values.nan_to_num(-math.inf).max())
-    if low > high:  # no values
-        low, high = 0.0, 0.0
+    low, high = _extremes(panel)
     if panel.scale == "signed":
         end = panel.limit or max(-low, high) or 1.0
         return -end, end
@@ -63,13 +55,19 @@ def _bar(panels: Sequence[Heatmap]) -> Bar:
     """Return one colour scale that covers the scales of all compared panels."""
     ends = [limits(panel) for panel in panels]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
-    values = [v for p in panels for v in (float(p.values.nan_to_num().min()), float(p.values.nan_to_num().max()))]
+    values = [value for panel in panels for value in _extremes(panel)]
     one_sided = panels[0].scale == "signed" and (min(values) >= 0 or max(values) <= 0) and any(values)
     shown = (low, high) if not one_sided else (0.0, high) if max(values) > 0 else (low, 0.0)
     unit = panels[0].unit
     label = with_unit(panels[0].name, unit) if len(panels) == 1 else unit
     legend = () if panels[0].scale == "picture" else _legend(*shown)
-    return Bar(panels[0].scale, low, high, shown, label, unit, with_texts(round_steps(*shown, most=5)), legend)
+    return Bar(low, high, shown, label, with_texts(round_steps(*shown, most=5)), legend)
+
+
+def _extremes(panel: Heatmap) -> tuple[float, float]:
+    """Return the smallest and the largest value of a matrix; 0 and 0 if all values are NaN."""
+    known = panel.values[~panel.values.isnan()]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
 
 
 def _legend(low: float, high: float) -> tuple[Tick, ...]:
@@ -77,18 +75,15 @@ def _legend(low: float, high: float) -> tuple[Tick, ...]:
     return tuple((value, short(float(f"{value:.3g}"))) for value in (low, *zero, high))
 
 
-def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
+def _map(panel: Heatmap, bar: Bar, compared: Sequence[Heatmap]) -> Map:
     rows, columns = panel.values.shape
     few = rows * columns <= WRITTEN_CELLS and panel.picture is None
     return Map(
-        panel.name,
-        panel.values,
+        panel,
         panel.values if panel.picture is None else panel.picture,
         _cells(panel.rows),
         _cells(panel.columns),
         bar,
-        panel.marked_rows,
-        panel.marked_columns,
         panel.words or (_texts(panel, compared) if few else ()),
         tuple(tick_text(panel.rows, i) for i in range(rows)) if few else (),
     )
@@ -122,7 +117,7 @@ def _chart(panel: Lines) -> Chart:
         bands.append([min(v for band in bands for v in band if v > 0) / 2])
     low, high, ticks = (log_limits if panel.y_log else linear_limits)(bands)
     return Chart(
-        panel.name,
+        panel,
         _across(panel.x, panel.marks),
         AxisScale(
             with_unit(panel.y_name, panel.y_unit, "log scale" if panel.y_log else ""),
@@ -131,11 +126,7 @@ def _chart(panel: Lines) -> Chart:
             with_texts(ticks, log=panel.y_log),
             panel.y_log,
         ),
-        panel.x.values,
         tuple(_curve(panel, i) for i in range(len(panel.lines))),
-        panel.marks,
-        panel.levels,
-        panel.apart,
     )
 
 
@@ -161,23 +152,15 @@ def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
 
 
 def _curve(panel: Lines, index: int) -> Curve:
-    line = panel.lines[index]
-    values, low, high = (
-        () if given is None else tuple(given.detach().cpu().double().tolist())
-        for given in (line.values, line.low, line.high)
-    )
-    look = _look([other.encoding for other in panel.lines], index)
-    return Curve(line.name or style(line.encoding).label, *look, values, low, high, line.hollow, panel.between)
-
-
-def _look(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
-    """Return the colour, dash and marker of a line: those of its encoding or, if the line shows no encoding, those
-    for its index.
+    """Return a line with the colour, dash and marker of its encoding, or with those for its index if it shows no
+    encoding.
     """
-    if encodings[index]:
-        look = style(encodings[index], encodings)
-        return token(encodings[index], encodings), look.dash, look.marker
-    return f"series-{index % len(SERIES)}", DASHES[index % len(DASHES)], "o"
+    line = panel.lines[index]
+    if not line.encoding:
+        return Curve(line, f"series-{index % len(SERIES)}", DASHES[index % len(DASHES)], "o")
+    encodings = [other.encoding for other in panel.lines]
+    look = style(line.encoding, encodings)
+    return Curve(line, token(line.encoding, encodings), look.dash, look.marker)
 
 
 def _disc(panel: Plane) -> Disc:
@@ -190,7 +173,7 @@ def _disc(panel: Plane) -> Disc:
         )
         for i, arrow in enumerate(panel.arrows)
     )
-    return Disc(panel.name, vectors, panel.limit, with_texts((-panel.limit, 0.0, panel.limit)), panel.arcs)
+    return Disc(panel, vectors, with_texts((-panel.limit, 0.0, panel.limit)))
 
 
 def round_steps(low: float, high: float, most: int = 6) -> list[float]:
@@ -205,16 +188,13 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
     return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
-def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
+def tick_indices(values: Sequence[float]) -> list[int]:
     """Return the indices of ticks on an ascending axis, at round values or evenly spaced."""
-    if len(values) <= most + 2:
+    if len(values) <= TICKED:
         return list(range(len(values)))
-    wanted = round_steps(min(values), max(values), most)
-    at = {value: i for i, value in enumerate(values)}
-    indices = [at[value] for value in wanted if value in at]
-    if len(indices) >= 3:
-        return indices
-    return list(range(0, len(values), math.ceil(len(values) / most)))
+    wanted = round_steps(min(values), max(values))
+    indices = [i for i, value in enumerate(values) if value in wanted]
+    return indices if len(indices) >= 3 else list(range(0, len(values), math.ceil(len(values) / 6)))
 
 
 def linear_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:

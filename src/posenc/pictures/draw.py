@@ -7,16 +7,18 @@ gives identical bytes: figures use matplotlib's bundled font, no date, and a fix
 import io
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from posenc.errors import InvalidArgument, MissingExtra, UnknownName
 from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text, line, steps
 from posenc.pictures.compose import compose
+from posenc.pictures.numbers import readout
 from posenc.pictures.palette import LIGHT, Paper
-from posenc.pictures.scene import Bar, Chart, Disc, Map, Scene, Tick
+from posenc.pictures.scene import Chart, Disc, Map, Tick
 from posenc.pictures.view import View
 
 try:
@@ -68,43 +70,36 @@ def styled(paper: Paper = LIGHT) -> Iterator[None]:
 
 def draw(view: View, paper: Paper = LIGHT, *, column: bool = False) -> Figure:
     """Draw a view as a figure: title, panels side by side, and readouts below."""
-    scene = compose(view)
-    across = 1 if column else min(len(scene.panels), ACROSS)
-    down = -(-len(scene.panels) // across)
+    panels = compose(view)
+    across = 1 if column else min(len(panels), ACROSS)
+    down = -(-len(panels) // across)
     width = COLUMN if column else PAGE if across == 1 else 1.4 * PAGE
-    names = max((len(panel.rows.ticks) for panel in scene.panels if isinstance(panel, Map)), default=0)
-    readouts = "\n".join(textwrap.fill(f"{name}: {text}", int(17 * width)) for name, text in scene.readouts)
+    names = max((len(panel.rows.ticks) for panel in panels if isinstance(panel, Map)), default=0)
+    texts = (f"{name}: {readout(value)}" for name, value in view.readouts.items())
+    readouts = "\n".join(textwrap.fill(text, int(17 * width)) for text in texts)
     height = 1.2 + down * max(2.4, 0.16 * names) + 0.14 * readouts.count("\n")
     with styled(paper):
         figure = Figure((width, height), layout="constrained")
         axes = list(figure.subplots(down, across, squeeze=False).flat)
-        for panel, ax in zip(scene.panels, axes, strict=False):
-            _paint(panel, scene, ax, paper)
-            if len(scene.panels) > 1:
-                ax.set_title(textwrap.fill(panel.name, int(14 * width / across)))
-        for spare in axes[len(scene.panels) :]:
+        for panel, given, ax in zip(panels, view.panels, axes, strict=False):
+            PAINTERS[type(panel)](panel, ax, paper)
+            if len(panels) > 1:
+                ax.set_title(textwrap.fill(given.name, int(14 * width / across)))
+        for spare in axes[len(panels) :]:
             spare.set_visible(False)
+        if isinstance(panels[0], Disc):
+            axes[0].legend(loc="upper left", bbox_to_anchor=(0, -0.15))
         if not column:
-            figure.suptitle(textwrap.fill(scene.title, int(13 * width)), x=0.01, ha="left", fontsize=10)
+            figure.suptitle(textwrap.fill(view.title, int(13 * width)), x=0.01, ha="left", fontsize=10)
         figure.supxlabel(readouts, x=0.01, ha="left", fontsize=8)
     return figure
 
 
-def _paint(panel: Map | Chart | Disc, scene: Scene, ax: Axes, paper: Paper) -> None:
-    if isinstance(panel, Map):
-        _map(panel, scene.bars[panel.bar], ax, paper)
-    elif isinstance(panel, Chart):
-        _chart(panel, ax, paper)
-    else:
-        _disc(panel, ax, paper)
-        if panel is scene.panels[0]:
-            ax.legend(loc="upper left", bbox_to_anchor=(0, -0.15))
-
-
-def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
+def _map(panel: Map, ax: Axes, paper: Paper) -> None:
     """Draw a matrix with its colour bar, and its numbers if they fit. Cells without a value are blank."""
-    rows, columns = panel.values.shape
-    colours = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)])
+    heatmap, bar = panel.heatmap, panel.bar
+    rows, columns = heatmap.values.shape
+    colours = ListedColormap([tuple(v / 255 for v in step) for step in steps(heatmap.scale, paper)])
     image = ax.imshow(
         panel.painted.detach().cpu().double().numpy(),
         cmap=colours.with_extremes(bad="none"),
@@ -114,13 +109,13 @@ def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
         extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
     )
     _ticks(ax, panel.columns.ticks, panel.rows.ticks, panel.columns.label, panel.rows.label)
-    for column in panel.marked_columns:
+    for column in heatmap.marked_columns:
         ax.axvspan(column - 0.5, column + 0.5, fill=False, edgecolor=paper.ink)
-    for row in panel.marked_rows:
+    for row in heatmap.marked_rows:
         ax.axhspan(row - 0.5, row + 0.5, fill=False, edgecolor=paper.ink)
-    longest = max((len(text) for row in panel.texts for text in row), default=1)
+    longest = max([1, *(len(text) for row in panel.texts for text in row)])
     size = min(8.0, 80 * ax.bbox.width / ax.figure.dpi / columns / longest)
-    shades = (255 * image.to_rgba(panel.values.double().numpy())).tolist()
+    shades = (255 * image.to_rgba(heatmap.values.double().numpy())).tolist()
     for row, texts in enumerate(panel.texts if size >= LEAST else ()):
         for column, text in enumerate(texts):
             ink = DARK_TEXT if dark_text(shades[row][column][:3]) else LIGHT_TEXT
@@ -133,24 +128,26 @@ def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
 
 def _chart(panel: Chart, ax: Axes, paper: Paper) -> None:
     """Draw curves with bands, levels and marks, and a legend that names them."""
+    lines, at = panel.lines, panel.lines.x.values
     for curve in panel.curves:
-        colour, every = line(curve.colour, paper), curve.between + 1
+        colour, every, hollow = line(curve.colour, paper), lines.between + 1, curve.line.hollow
         ax.plot(
-            panel.at,
-            curve.values,
+            at,
+            curve.line.values.tolist(),
             color=colour,
-            linestyle="none" if panel.apart else (0, curve.dash) if curve.dash else "-",
-            linewidth=0.8 if curve.hollow else 1.5,
-            marker=curve.marker if panel.apart or len(panel.at) // every <= MARKED else "",
+            linestyle="none" if lines.apart else (0, curve.dash) if curve.dash else "-",
+            linewidth=0.8 if hollow else 1.5,
+            marker=curve.marker if lines.apart or len(at) // every <= MARKED else "",
             markevery=every,
-            markerfacecolor=paper.paper if curve.hollow else colour,
-            label=curve.name,
+            markerfacecolor=paper.paper if hollow else colour,
+            label=curve.line.name,
         )
-        if curve.low:
-            ax.fill_between(panel.at, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
-    for value, words in panel.levels:
+        if curve.line.low is not None and curve.line.high is not None:
+            low, high = curve.line.low.tolist(), curve.line.high.tolist()
+            ax.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
+    for value, words in lines.levels:
         ax.axhline(value, color=paper.quiet, linewidth=0.8, linestyle="--", label=words)
-    for value, words in panel.marks:
+    for value, words in lines.marks:
         ax.axvline(value, color=paper.ink, linewidth=0.8, label=words)
     ax.set(xscale="log" if panel.x.log else "linear", yscale="log" if panel.y.log else "linear")
     ax.set(xlim=(panel.x.low, panel.x.high), ylim=(panel.y.low, panel.y.high))
@@ -172,12 +169,17 @@ def _disc(panel: Disc, ax: Axes, paper: Paper) -> None:
             alpha=0.4 if arrow.ghost else 1.0,
             label=arrow.name,
         )
-    ax.set(xlim=(-panel.limit, panel.limit), ylim=(-panel.limit, panel.limit), aspect="equal")
+    limits = -panel.plane.limit, panel.plane.limit
+    ax.set(xlim=limits, ylim=limits, aspect="equal")
     _ticks(ax, panel.ticks, panel.ticks, "", "")
 
 
+PAINTERS: dict[type, Callable[[Any, Axes, Paper], None]] = {Map: _map, Chart: _chart, Disc: _disc}
+"""The functions that draw each kind of panel."""
+
+
 def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: str, y_label: str) -> None:
-    """Draw the scene's ticks and axis names. Column names that would touch are drawn vertically."""
+    """Draw ticks and axis names. Column names that would touch are drawn vertically."""
     crowded = sum(len(text) + 1.5 for _, text in across) * 0.07 > ax.bbox.width / ax.figure.dpi
     ax.set_xticks([at for at, _ in across], [text for _, text in across], rotation=90 if crowded else 0)
     ax.set_yticks([at for at, _ in up], [text for _, text in up])
@@ -187,8 +189,6 @@ def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: st
 
 def rendered(figure: Figure, kind: str = "svg") -> bytes:
     """Return a figure as the bytes of an ``"svg"``, ``"png"`` or ``"pdf"`` file."""
-    if kind not in UNDATED:
-        raise InvalidArgument(f"format={kind!r} must be one of {', '.join(UNDATED)}")
     out = io.BytesIO()
     with styled():
         figure.savefig(out, format=kind, metadata=UNDATED[kind])

@@ -1,4 +1,4 @@
-"""Scenes, which are views with all drawing decisions made, so that renderers only draw."""
+"""The panels of a view with all drawing decisions made, so that renderers only draw."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.pictures.palette import Scale
-from posenc.pictures.view import Arrow
+from posenc.pictures.view import Arrow, Heatmap, Line, Lines, Plane
 
 Tick = tuple[float, str]
 """A value on an axis and its label."""
@@ -45,37 +44,31 @@ class Bar:
         legend: the labels of a bar without room for ticks: at both ends, and at 0 if 0 is far from both.
     """
 
-    scale: Scale
     low: float
     high: float
     shown: tuple[float, float]
     label: str
-    unit: str
     ticks: tuple[Tick, ...]
     legend: tuple[Tick, ...]
 
 
 @dataclass(frozen=True)
 class Map:
-    """A matrix, rows × columns, with row 0 at the top. NaN cells are blank.
+    """A matrix with its axes and its colour scale.
 
     Args:
-        bar: the index of the matrix's colour scale in the scene.
         painted: what is drawn: the values, or a picture instead of the cells.
         texts: the number in every cell; empty if there are too many cells to show numbers.
         keys: the names of the rows, shown next to the numbers in ``texts``.
     """
 
-    name: str
-    values: Float[Tensor, "rows columns"]
+    heatmap: Heatmap
     painted: Float[Tensor, "down across"]
     rows: AxisScale
     columns: AxisScale
-    bar: int
-    marked_rows: tuple[int, ...] = ()
-    marked_columns: tuple[int, ...] = ()
-    texts: tuple[tuple[str, ...], ...] = ()
-    keys: tuple[str, ...] = ()
+    bar: Bar
+    texts: tuple[tuple[str, ...], ...]
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -86,39 +79,22 @@ class Curve:
         colour: a name in ``colours.LINES``, which has a line colour and a text colour for each theme.
         dash: the lengths of dashes and gaps in line widths; empty for a solid line.
         marker: a matplotlib marker.
-        low, high: the band around the curve, or empty.
-        hollow: whether markers are hollow, which means that the study does not rank the line's encoding, because
-            not all of its training runs learned the task.
-        between: the number of values interpolated between two computed values, to make the curve smooth.
     """
 
-    name: str
+    line: Line
     colour: str
     dash: tuple[float, ...]
     marker: str
-    values: tuple[float, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    hollow: bool = False
-    between: int = 0
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over an axis; ``at`` holds the positions of points on the axis.
+    """Curves with their axes."""
 
-    ``marks`` are vertical lines with captions, and ``levels`` horizontal lines. If ``apart`` is true, points are
-    not joined.
-    """
-
-    name: str
+    lines: Lines
     x: AxisScale
     y: AxisScale
-    at: tuple[float, ...]
     curves: tuple[Curve, ...]
-    marks: tuple[Tick, ...] = ()
-    levels: tuple[Tick, ...] = ()
-    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,21 +109,8 @@ class Vector:
 
 @dataclass(frozen=True)
 class Disc:
-    """Vectors in a plane with both axes from −limit to limit; the angles in ``arcs`` are marked."""
+    """Vectors in a plane; both axes have the same ticks."""
 
-    name: str
+    plane: Plane
     vectors: tuple[Vector, ...]
-    limit: float
     ticks: tuple[Tick, ...]
-    arcs: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class Scene:
-    """A view with all drawing decisions made; ``readouts`` are pairs of a name and a formatted value."""
-
-    title: str
-    panels: tuple[Map | Chart | Disc, ...]
-    bars: tuple[Bar, ...]
-    readouts: tuple[tuple[str, str], ...]
-    python: str

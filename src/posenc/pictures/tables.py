@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from posenc.errors import InvalidArgument
@@ -15,33 +16,28 @@ ROWS, COLUMNS = 64, 16
 
 def tables(answer: View) -> list[dict[str, Any]]:
     """Return one table per panel: caption, head and rows as strings, and a note about omitted rows and columns."""
-    contents = []
-    for panel in answer.panels:
-        head, rows = _content(panel)
-        words = [
-            [cell if isinstance(cell, str) else fixed(cell, 4) for cell in row[:COLUMNS]] for row in rows[:ROWS]
-        ]
-        left_out = len(rows) > ROWS or len(head) > COLUMNS
-        shown = min(len(head), COLUMNS) - 1
-        note = f"The first {len(words)} of {len(rows)} rows and {shown} of {len(head) - 1} columns."
-        contents.append(
-            {"caption": panel.name, "head": head[:COLUMNS], "rows": words, "note": note if left_out else ""}
-        )
-    return contents
+    return [_table(panel) for panel in answer.panels]
+
+
+def _table(panel: Heatmap | Lines | Plane) -> dict[str, Any]:
+    head, rows = _content(panel)
+    words = [[cell if isinstance(cell, str) else fixed(cell, 4) for cell in row[:COLUMNS]] for row in rows[:ROWS]]
+    shown = min(len(head), COLUMNS) - 1
+    note = f"The first {len(words)} of {len(rows)} rows and {shown} of {len(head) - 1} columns."
+    left_out = len(rows) > ROWS or len(head) > COLUMNS
+    return {"caption": panel.name, "head": head[:COLUMNS], "rows": words, "note": note if left_out else ""}
 
 
 def as_csv(answer: View) -> str:
     """Return the numbers of every panel with all digits, then the readouts, as CSV."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([answer.title])
+    lines: list[Sequence[str | float]] = [[answer.title]]
     for panel in answer.panels:
         head, rows = _content(panel)
-        writer.writerows([[], [panel.name], head])
-        writer.writerows([[cell if isinstance(cell, str) else repr(cell) for cell in row] for row in rows])
+        lines += [[], [panel.name], head, *rows]
     if answer.readouts:
-        writer.writerow([])
-        writer.writerows([[name, value] for name, value in answer.readouts.items()])
+        lines += [[], *answer.readouts.items()]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
 
 

@@ -1,10 +1,11 @@
-"""Scenes as JSON with colour codes, fractions, ticks and labels, so that a page only has to draw pixels.
+"""Views as JSON with colour codes, fractions, ticks and labels, so that a page only has to draw pixels.
 
 Every position is a fraction of its axis, from 0 at the left or bottom to 1 at the right or top.
 """
 
 import base64
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from posenc.pictures.colours import EMPTY
 from posenc.pictures.compose import compose
+from posenc.pictures.numbers import readout
 from posenc.pictures.scene import AxisScale, Bar, Chart, Disc, Map, Vector
 from posenc.pictures.tables import value_at
 from posenc.pictures.view import View
@@ -20,12 +22,11 @@ from posenc.pictures.view import View
 
 def view(answer: View) -> dict[str, Any]:
     """Return everything that a page shows for a view."""
-    drawn = compose(answer)
     return {
-        "title": drawn.title,
-        "panels": [_panel(panel, drawn.bars) for panel in drawn.panels],
-        "readouts": [{"name": name, "text": text} for name, text in drawn.readouts],
-        "python": drawn.python,
+        "title": answer.title,
+        "panels": [SENT[type(panel)](panel) for panel in compose(answer)],
+        "readouts": [{"name": name, "text": readout(value)} for name, value in answer.readouts.items()],
+        "python": answer.python,
     }
 
 
@@ -53,14 +54,6 @@ def alone(answer: View) -> dict[str, Any]:
     return sent
 
 
-def _panel(panel: Map | Chart | Disc, bars: tuple[Bar, ...]) -> dict[str, Any]:
-    if isinstance(panel, Map):
-        return {"kind": "heatmap", "name": panel.name, **_heatmap(panel, bars[panel.bar])}
-    if isinstance(panel, Chart):
-        return {"kind": "lines", "name": panel.name, **_lines(panel)}
-    return {"kind": "plane", "name": panel.name, **_plane(panel)}
-
-
 def codes(values: Tensor, bar: Bar) -> Tensor:
     """Return values as uint8: 0 … 254 over the scale, 255 for NaN."""
     steps = EMPTY - 1
@@ -69,22 +62,25 @@ def codes(values: Tensor, bar: Bar) -> Tensor:
     return places.round_().nan_to_num_(EMPTY).to(torch.uint8)
 
 
-def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
+def _heatmap(panel: Map) -> dict[str, Any]:
+    heatmap, bar = panel.heatmap, panel.bar
     steps = (EMPTY - 1) / (bar.high - bar.low)
-    both, marked = panel.marked_rows and panel.marked_columns, panel.marked_rows or panel.marked_columns
+    both, marked = heatmap.marked_rows and heatmap.marked_columns, heatmap.marked_rows or heatmap.marked_columns
     down = panel.rows.label == "position" and panel.columns.label != "position"
     return {
-        "scale": bar.scale,
-        "shape": list(panel.values.shape),
+        "kind": "heatmap",
+        "name": heatmap.name,
+        "scale": heatmap.scale,
+        "shape": list(heatmap.values.shape),
         "codes": base64.b64encode(codes(panel.painted, bar).contiguous().numpy().tobytes()).decode(),
         "across": panel.painted.shape[1],
         "rows": _axis(panel.rows),
         "columns": _axis(panel.columns),
         "legend": [[(value - bar.shown[0]) / (bar.shown[1] - bar.shown[0]), text] for value, text in bar.legend],
-        "unit": bar.unit,
+        "unit": heatmap.unit,
         "span": [round((v - bar.low) * steps) for v in bar.shown],
-        "marked_rows": list(panel.marked_rows),
-        "marked_columns": list(panel.marked_columns),
+        "marked_rows": list(heatmap.marked_rows),
+        "marked_columns": list(heatmap.marked_columns),
         "picked": "both" if both else "" if panel.texts and not marked else "rows" if down else "columns",
         **({"texts": panel.texts, "keys": panel.keys} if panel.texts else {}),
     }
@@ -103,35 +99,48 @@ def _places(axis: AxisScale, values: tuple[float, ...]) -> list[float | None]:
 
 
 def _lines(panel: Chart) -> dict[str, Any]:
-    x, y = panel.x, panel.y
+    lines, x, y = panel.lines, panel.x, panel.y
     return {
-        "x": _axis(x) | {"at": _places(x, panel.at)},
+        "kind": "lines",
+        "name": lines.name,
+        "x": _axis(x) | {"at": _places(x, lines.x.values)},
         "y": _axis(y),
         "lines": [
             {
-                "name": curve.name,
+                "name": curve.line.name,
                 "colour": curve.colour,
-                "hollow": curve.hollow,
+                "hollow": curve.line.hollow,
                 "dash": " ".join(f"{2.2 * part:g}" for part in curve.dash),
-                "y": [y.place(v) for v in curve.values],
-                "low": [y.place(v) for v in curve.low] or None,
-                "high": [y.place(v) for v in curve.high] or None,
+                **{
+                    name: None if values is None else [y.place(value) for value in values.tolist()]
+                    for name, values in (
+                        ("y", curve.line.values),
+                        ("low", curve.line.low),
+                        ("high", curve.line.high),
+                    )
+                },
             }
             for curve in panel.curves
         ],
-        "marks": [[x.place(value), caption] for value, caption in panel.marks],
-        "levels": [[y.place(value), caption] for value, caption in panel.levels],
-        "apart": panel.apart,
-        "between": panel.curves[0].between if panel.curves else 0,
+        "marks": [[x.place(value), caption] for value, caption in lines.marks],
+        "levels": [[y.place(value), caption] for value, caption in lines.levels],
+        "apart": lines.apart,
+        "between": lines.between,
     }
 
 
 def _plane(panel: Disc) -> dict[str, Any]:
     return {
+        "kind": "plane",
+        "name": panel.plane.name,
         "limit": panel.ticks[-1][1],
-        "arrows": [_arrow(vector, panel.limit) for vector in panel.vectors],
-        "arcs": panel.arcs,
+        "arrows": [_arrow(vector, panel.plane.limit) for vector in panel.vectors],
+        "arcs": panel.plane.arcs,
     }
+
+
+SENT: dict[type, Callable[[Any], dict[str, Any]]] = {Map: _heatmap, Chart: _lines, Disc: _plane}
+"""The functions that convert each kind of panel."""
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:

@@ -20,10 +20,7 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     similar = sinusoidal.similarity(sinusoidal.table(width, range(length), 10_000.0))
     single = tuple(dimension for dimension in (0, 1, 10, 20, 50) if dimension < width)
     waves = sinusoidal.waves(width, single, last=99).panels[0]
-    second, third = (
-        replace(similar, name="Cosine of two positions' codes"),
-        replace(waves, name="Single dimensions"),
-    )
-    figure = draw(View("", (first, second, third)))
+    second = replace(similar, name="Cosine of two positions' codes")
+    figure = draw(View("", (first, second, replace(waves, name="Single dimensions"))))
     figure.set_size_inches(18, 5)
     return figure

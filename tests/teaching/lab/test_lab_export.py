@@ -93,7 +93,7 @@ def test_one_control_of_a_stage_with_cells_to_point_at_is_weighed_alone() -> Non
 
 def test_choices_that_a_page_does_not_hold_are_not_offered() -> None:
     alone = replace(rooms.stages()["shuffle"][0], stages=(find("shuffle"),))
-    held = Site(saved=True, stops={("shuffle", "encoding"): ["learned", "rotary"]})
+    held = Site(saved=True, stops={"shuffle": {"encoding": ["learned", "rotary"]}})
     choices = re.findall(r'value="(\w+)"[^>]*>\s*<label', page.room_page(alone, {}, held))
     assert [name for name in choices if name != "1"] == ["learned", "rotary"]
 

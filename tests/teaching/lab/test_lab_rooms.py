@@ -31,10 +31,10 @@ opened = cache(lambda name: rooms.find(name).answer({}))
 def test_controls_are_arguments_of_the_view_and_tries_set_them(stage: rooms.Stage) -> None:
     known = inspect.signature(stage.function).parameters
     names = {control.name for control in stage.controls}
-    assert {control.argument or control.name for control in stage.controls} <= set(known)
+    assert {control.argument for control in stage.controls} <= set(known)
     assert not {"panel", "row", "column", "embed"} & names
     assert {*stage.picks, *(control.below for control in stage.controls if control.below)} <= names
-    assert all(t.state.keys() <= names for t in stage.tries)
+    assert all(state.keys() <= names for _, state in stage.tries)
 
 
 @pytest.mark.parametrize("room", rooms.ROOMS, ids=lambda room: room.name)

@@ -15,8 +15,8 @@ from support.views import heatmap
 
 
 def sent(panel: Heatmap) -> list[list[int]]:
-    made = compose(View("t", (panel,)))
-    return wire.codes(panel.values, made.bars[0]).tolist()
+    (made,) = compose(View("t", (panel,)))
+    return wire.codes(panel.values, made.bar).tolist()  # type: ignore[union-attr]
 
 
 def test_signed_codes_are_symmetric_and_zero_is_paper() -> None:

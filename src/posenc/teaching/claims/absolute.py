@@ -4,7 +4,7 @@ import torch
 
 import posenc
 from posenc.errors import PositionOutOfRange
-from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, refusal, same
+from posenc.teaching.claims.claim import Evidence, Finding, Verdict, above, below, claim, refusal, same
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 
@@ -65,19 +65,16 @@ def two_ways_past_the_end() -> Evidence:
     source=GEHRING,
 )
 def parameters() -> Evidence:
-    findings = []
-    for name in posenc.CATALOGUE:
+    def counted(name: str) -> Finding:
         encoding = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
         count = sum(p.numel() for p in encoding.parameters())
         if isinstance(encoding, posenc.Learned | posenc.LearnedGrid):
-            findings.append(same(name, count, 393_216 * encoding.axes))  # one table per axis
-        elif name in ("nope", "sinusoidal", "rotary", "alibi"):
-            findings.append(same(name, count, 0))
-        elif name in LARGE:
-            findings.append(above(name, count, 39_321))
-        else:
-            findings.append(below(name, count, 39_321))
-    return tuple(findings)
+            return same(name, count, 393_216 * encoding.axes)  # one table per axis
+        if name in ("nope", "sinusoidal", "rotary", "alibi"):
+            return same(name, count, 0)
+        return (above if name in LARGE else below)(name, count, 39_321)
+
+    return tuple(map(counted, posenc.CATALOGUE))
 
 
 @claim(

@@ -42,8 +42,5 @@ def chosen(only: Sequence[str] = (), slow: bool = False) -> list[Claim]:
     """Return the named claims, or all claims if none is named. Without ``slow``, claims that train a model are
     returned only if they are named.
     """
-    for name in only:
-        one_of("claim", name, CLAIMS)
-    if only:
-        return [CLAIMS[name] for name in dict.fromkeys(only)]
-    return [c for c in CLAIMS.values() if slow or not c.slow]
+    named = [CLAIMS[one_of("claim", name, CLAIMS)] for name in dict.fromkeys(only)]
+    return named or [c for c in CLAIMS.values() if slow or not c.slow]

@@ -6,10 +6,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import posenc
 from posenc.encodings.rotary import rotate
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.teaching.claims.order import VASWANI
 from posenc.teaching.views.order_blind import attend, make
 from posenc.teaching.views.sinusoidal import rotation_matrix
-
-VASWANI = "Vaswani et al. 2017, section 3.5"
 
 
 @claim(
@@ -19,7 +18,6 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
-@torch.no_grad()
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
         """Return the difference between a word's outputs in two sentences, without positional encoding or a

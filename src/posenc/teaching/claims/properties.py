@@ -37,9 +37,9 @@ def measured(name: str) -> Properties:
         ", ".join(encoding.acts_on) or "none",
         sum(p.numel() for p in encoding.parameters()),
         encoding.position_limit - 1,
-        _moves(name, FAR) < 1e-3,
+        _moves(encoding, FAR) < 1e-3,
         encoding.causal or order_error(name, causal=False) > 1e-6,
-        _moves(name, 0, one_further=True) > 1e-6,
+        _moves(encoding, 0, one_further=True) > 1e-6,
     )
 
 
@@ -48,14 +48,12 @@ def _build(name: str) -> posenc.Encoding:
 
 
 @torch.no_grad()
-def _moves(name: str, by: int, one_further: bool = False) -> float:
+def _moves(encoding: posenc.Encoding, by: int, one_further: bool = False) -> float:
     """Return how much the score of two tokens changes if both move by ``by``. With ``one_further``, the second
     token moves by 1 more.
     """
-    encoding = _build(name)
     by = min(by, encoding.position_limit - 10)  # at most to the end of a table
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 2, WIDTH, generator=generator)
+    x = torch.randn(1, 2, WIDTH, generator=torch.Generator().manual_seed(0))
 
     def scores(at: list[int]) -> torch.Tensor:
         placed = encoding.at(posenc.positions.on_axes(torch.tensor(at), encoding.axes))

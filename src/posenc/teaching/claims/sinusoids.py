@@ -8,9 +8,9 @@ import torch
 
 import posenc
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, refusal, same
+from posenc.teaching.claims.order import VASWANI
 from posenc.teaching.views.sinusoidal import falloff, rotation_matrix, table, wavelength_by_pair
 
-VASWANI = "Vaswani et al. 2017, section 3.5"
 BASE = 10_000.0
 
 
@@ -127,12 +127,10 @@ def any_spacing_rotates() -> Evidence:
         )
 
     odd = ["0.9123", "0.7001", "0.0313", "0.2718"]
-    turn = code(odd, [12])
-    moved = code(odd, [0, 3, 999]) * turn
-    equal = ["1"] * 4
-    collide, apart = code(equal, [0, 710]).diff(dim=0), table(8, [0, 710], BASE).diff(dim=0)
+    error = code(odd, [0, 3, 999]) * code(odd, [12]) - code(odd, [12, 15, 1011])
+    collide, apart = code(["1"] * 4, [0, 710]).diff(dim=0), table(8, [0, 710], BASE).diff(dim=0)
     return (
-        below("error of the rotation", float((moved - code(odd, [12, 15, 1011])).abs().max()), 1e-12),
+        below("error of the rotation", float(error.abs().max()), 1e-12),
         # 710 is 113 · 2π to within 6e-5, so if all frequencies are 1, both positions have the same code.
         below("equal frequencies: PE(0) − PE(710)", float(collide.abs().max()), 1e-4),
         above("geometric frequencies: PE(0) − PE(710)", float(apart.abs().max()), 0.5),

@@ -104,11 +104,9 @@ def stretched(name: str) -> tuple[float, float]:
     model = StudyModel(trained_model("rotary")[0], "", trained, "a small model")
     held_out = load().validation.long()
     method = methods((name if name != "alone" else "none",), model.scaling, trained, length / trained)[-1]
-    losses = []
-    for document in held_out[: 4 * length + 1].unfold(0, length + 1, length):
-        read = document[-trained - 1 :] if name == "alone" else document
-        losses.append(model.losses(read, method.positions(model, len(read) - 1)))
-    rows = torch.stack(losses)
+    documents = held_out[: 4 * length + 1].unfold(0, length + 1, length)
+    texts = documents[:, -trained - 1 :] if name == "alone" else documents
+    rows = torch.stack([model.losses(text, method.positions(model, len(text) - 1)) for text in texts])
     return float(rows[:, :trained].mean()), float(rows[:, -trained:].mean())
 
 

@@ -12,11 +12,10 @@ from posenc.workbench.study.presets import PRESETS
 def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
     """Return the accuracy at eight times the trained length for each seed of the study."""
     asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
-    text, shares = asked.source.load(), []
-    for plan in asked.plans(text):
-        _, run = train_and_test(plan, text)
-        shares.append(next(c.value for c in run.cells if (c.length, c.measure) == (plan.lengths[-1], "accuracy")))
-    return tuple(shares)
+    text = asked.source.load()
+    runs = [train_and_test(plan, text)[1] for plan in asked.plans(text)]
+    by_length = [{c.length: c.value for c in run.cells if c.measure == "accuracy"} for run in runs]
+    return tuple(accuracy[max(accuracy)] for accuracy in by_length)
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:

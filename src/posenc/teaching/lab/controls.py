@@ -21,7 +21,8 @@ class Control:
     """A control of a stage: its name in the URL, its label, and its default value as a string.
 
     Args:
-        argument: the argument of the view that the control sets, if its name differs.
+        label, argument: the text beside the control, and the argument of the view that the control sets. In the
+            files of rooms, both are the name by default.
         rest: whether the control is under *More settings*.
         stops: for a number, the stops of the slider, or a range such as ``"0..16"``; other values can be typed.
         below: for a number, the name of a control; the number is kept below that control's value.
@@ -44,10 +45,6 @@ class Control:
     encodings: Sequence[str] = ()
     of: str = ""
     most: int = 8_000
-
-    @property
-    def words(self) -> str:
-        return self.label or self.name
 
     @property
     def shown(self) -> dict[str, str]:

@@ -68,11 +68,10 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
     """
     torch.set_num_threads(1)  # answers are small: a second thread would save no time
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    packs: dict[str, str] = {}
-    stops: dict[tuple[str, str], Sequence[str]] = {}
-    for stage in track([stage for room in ROOMS for stage in room.stages]):
-        packs[stage.question], slider_stops = packed(stage)
-        stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
+    computed = {
+        stage.question: packed(stage) for stage in track([stage for room in ROOMS for stage in room.stages])
+    }
+    stops = {name: stops for name, (_, stops) in computed.items()}
     docs = "../index.html" if (folder.resolve().parent / "index.html").is_file() else ""
     site = replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops, docs=docs)
     pages = {
@@ -80,12 +79,15 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
         page.CARDS: page.cards(site),
         page.PATHS: page.paths(site),
         page.CLAIMS: page.claims(site),
+        **{room.name: page.room_page(room, {}, site) for room in ROOMS},
     }
-    pages |= {each.name: page.room_page(each, {}, site) for each in ROOMS}
     licence = next(path for path in files("posenc") or () if path.name == "LICENSE")
-    texts = {folder / f"{name}.html": text for name, text in pages.items()}
-    texts |= {folder / "data" / f"{name}.js": script_of(name, text) for name, text in packs.items()}
-    texts |= {folder / "README.md": CARD, folder / "LICENSE": licence.read_text("utf-8")}
+    texts = {
+        **{folder / f"{name}.html": text for name, text in pages.items()},
+        **{folder / "data" / f"{name}.js": script_of(name, text) for name, (text, _) in computed.items()},
+        folder / "README.md": CARD,
+        folder / "LICENSE": licence.read_text("utf-8"),
+    }
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
     return [*texts]
@@ -134,7 +136,7 @@ def _reached(stage: Stage, control: Control) -> Sequence[str]:
     if not control.below:
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)
-    asked = [{}, *(t.state for t in stage.tries if control.name in t.state)]
+    asked = [{}, *(state for _, state in stage.tries if control.name in state)]
     end = max(float(state.get(over.name, over.default)) for state in asked)
     return [stop for stop in control.settable if float(stop) < end]
 
@@ -142,7 +144,7 @@ def _reached(stage: Stage, control: Control) -> Sequence[str]:
 def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> list[Texts]:
     """Return the states of a page: suggested ones, those with one control changed, and all if there are few."""
     moving = {name: each for name, each in stops.items() if each}
-    tried = [dict(t.state) for t in stage.tries]
+    tried = [dict(state) for _, state in stage.tries]
     asked = [*tried, *map(dict, [stage.guess.before, stage.guess.after] if stage.guess else [])]
     for grid in (moving, {name: moving.get(name, []) for name in stage.picks}):
         if stage.question == page.HERO or math.prod(map(len, grid.values())) <= WHOLE:
@@ -153,8 +155,7 @@ def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> 
 
 
 def _state(stage: Stage, texts: Mapping[str, str]) -> Texts:
-    given = ((c.name, texts.get(c.name, c.default), c.default) for c in stage.controls)
-    return tuple((name, text) for name, text, default in given if text != default)
+    return tuple((c.name, texts[c.name]) for c in stage.controls if texts.get(c.name, c.default) != c.default)
 
 
 def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:

@@ -129,13 +129,14 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
 
 def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
     """Return, by the name of each known mistake, the recipe that a program with this mistake uses instead."""
-    other = "half" if recipe.get("pairing") == "interleaved" else "interleaved"
-    wrong = {"the wrong pairing": recipe.with_(pairing=other)}
-    if recipe.get("base") != 10_000:
-        wrong["base 10 000 by default"] = recipe.with_(base=10_000)
-    if recipe.get("scaling") != Default():
-        wrong["ignoring the scaling"] = recipe.with_(scaling=Default())
-    return wrong
+    wrong = {
+        "the wrong pairing": recipe.with_(
+            pairing="half" if recipe.get("pairing") == "interleaved" else "interleaved"
+        ),
+        "base 10 000 by default": recipe.with_(base=10_000),
+        "ignoring the scaling": recipe.with_(scaling=Default()),
+    }
+    return {mistake: used for mistake, used in wrong.items() if used != recipe}
 
 
 @lru_cache(maxsize=8)

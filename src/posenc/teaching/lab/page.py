@@ -12,7 +12,6 @@ from posenc.errors import MissingExtra
 from posenc.names import ALIASES
 from posenc.pictures.colours import tables
 from posenc.pictures.templates import templates
-from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.rooms import ORDER, ROOMS, Room, Stage, find, place
 from posenc.teaching.lessons import deck
 from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS
@@ -48,16 +47,12 @@ class Site:
 
     saved: bool = False
     answers_file: Callable[[Stage], str] = lambda stage: ""
-    stops: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    stops: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     policy: str = ""
     style: str = ""
     early: str = ""
     script: str = ""
     docs: str = ""
-
-    @property
-    def icon(self) -> str:
-        return base64.b64encode((STATIC / "icon.svg").read_bytes()).decode()
 
     def link(self, name: str) -> str:
         return f"{name or 'index'}.html" if self.saved else f"/{name}"
@@ -67,11 +62,9 @@ LIVE = Site()
 
 
 def _rendered(template: str, site: Site, **given: object) -> str:
-    def stops(stage: str, control: Control) -> Sequence[str]:
-        return site.stops.get((stage, control.name), control.settable)
-
     environment = templates("posenc.teaching.lab")
     environment.globals |= {
+        "about": ABOUT,
         "aliases": ALIASES,
         "formula": formula,
         "thumbnail": thumbnail,
@@ -84,9 +77,9 @@ def _rendered(template: str, site: Site, **given: object) -> str:
         "rooms": ROOMS,
         "bar": BAR,
         "tones": tables(),
+        "icon": base64.b64encode((STATIC / "icon.svg").read_bytes()).decode(),
     }
-    settings = {"about": ABOUT, "answers_file": site.answers_file, "stops": stops} | given
-    return environment.get_template(template).render(site=site, **settings)
+    return environment.get_template(template).render(site=site, **given)
 
 
 def home(site: Site = LIVE) -> str:
@@ -105,8 +98,17 @@ def cards(site: Site = LIVE) -> str:
         ("lesson", "lesson", [(str(n), lesson.title) for n, lesson in enumerate(LESSONS)]),
         ("company", "company", [(name, name) for name in COMPANIES]),
     ]
-    asked = {"deck": DECK, "kinds": KINDS, "topics": TOPICS, "computed": computed}
-    return _rendered("cards.html", site, title="Check yourself", current=CARDS, filters=filters, **asked)
+    return _rendered(
+        "cards.html",
+        site,
+        title="Check yourself",
+        current=CARDS,
+        filters=filters,
+        deck=DECK,
+        kinds=KINDS,
+        topics=TOPICS,
+        computed=computed,
+    )
 
 
 def paths(site: Site = LIVE) -> str:
@@ -121,10 +123,10 @@ def claims(site: Site = LIVE) -> str:
     """
     kept = json.loads((files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8"))
     topics = dict.fromkeys(claim["topic"] for claim in kept.values())
-    filters = {
-        "topic": [(topic, topic.lower()) for topic in topics],
-        "lesson": [(str(number), lesson.title) for number, lesson in enumerate(LESSONS)],
-    }
+    filters = [
+        ("topic", "topic", [(topic, topic.lower()) for topic in topics]),
+        ("lesson", "lesson", [(str(number), lesson.title) for number, lesson in enumerate(LESSONS)]),
+    ]
     return _rendered("claims.html", site, title="Claims", current=CLAIMS, claims=kept, filters=filters)
 
 
@@ -143,8 +145,17 @@ def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
     """
     onward = (*((each.name, each.short) for each in ROOMS), (CARDS, "Check yourself"))
     after = onward[ORDER.index(room.name) + 1]
-    given = {"title": room.title, "about": room.words, "current": room.name, "room": room}
-    return _rendered("room.html", site, stages=room.stages, texts=texts, after=after, **given)
+    return _rendered(
+        "room.html",
+        site,
+        title=room.title,
+        about=room.words,
+        current=room.name,
+        room=room,
+        stages=room.stages,
+        texts=texts,
+        after=after,
+    )
 
 
 @lru_cache

@@ -26,9 +26,8 @@ def use(folder: Path) -> None:
     _shelf["study"] = folder
 
 
-def _sourced(view: "View", python: str, **given: str) -> "View":
+def _sourced(study: Path, view: "View", python: str, **given: str) -> "View":
     """Return the view with the Python that reads its study, and with a label if it shows the example study."""
-    study = shown(_shelf["study"])
     if study == EXAMPLE:
         view = replace(view, readouts={"study": LABEL, **view.readouts})
         where = "from posenc.teaching.lessons.example import EXAMPLE as study"
@@ -81,7 +80,7 @@ def table(task: str = "ordering") -> "View":
             f"posenc compare --tasks {task} --encodings learned --output {_shelf['study']}"
         )
     plan, before, after = newest
-    return _sourced(trained(before, after, f"after {plan.steps} steps"), TABLE_PYTHON, run=plan.id)
+    return _sourced(study, trained(before, after, f"after {plan.steps} steps"), TABLE_PYTHON, run=plan.id)
 
 
 TABLE_PYTHON = """\
@@ -119,4 +118,4 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
     view = chart(newest(runs))
     if view is None:
         raise StudyError(f"the runs of {task!r} in this study have no accuracy by depth; run posenc compare again")
-    return _sourced(view, PYTHON, task=task)
+    return _sourced(study, view, PYTHON, task=task)

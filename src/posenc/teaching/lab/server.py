@@ -163,8 +163,11 @@ def computed(part: str, name: str, texts: dict[str, str]) -> Response:
 
     torch.set_num_threads(1)
     if part == "csv":
-        saved = {"content-disposition": f'attachment; filename="posenc-{rooms.find(name).question}.csv"'}
-        return Response(tables.as_csv(answers.view(name, texts)), headers=saved, media_type="text/csv")
+        return Response(
+            tables.as_csv(answers.view(name, texts)),
+            headers={"content-disposition": f'attachment; filename="posenc-{rooms.find(name).question}.csv"'},
+            media_type="text/csv",
+        )
     parts: dict[str, Callable[[], Any]] = {
         "picture": lambda: wire.view(answers.view(name, texts)),
         "table": lambda: tables.tables(answers.view(name, texts)),

@@ -58,12 +58,11 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
     first = length - POINTS * width
     at = tuple(first + width * (i + 0.5) for i in range(POINTS))
     curves = {name: each[first:].unflatten(0, (POINTS, width)).mean(1) for name, each in losses[""].items()}
-    names = tuple(curves)
-    last = torch.stack([torch.stack([each[name][-SCORED:].mean() for each in losses.values()]) for name in names])
-    best, rope = min(range(len(names)), key=lambda i: float(last[i, 0])), names.index("rotary")
-    ends = f"{last[best, 0]:.2f} nats per byte" + ("" if best == rope else f", RoPE {last[rope, 0]:.2f}")
+    last = {name: [float(each[name][-SCORED:].mean()) for each in losses.values()] for name in curves}
+    best = min(last, key=lambda name: last[name][0])
+    ends = f"{last[best][0]:.2f} nats per byte" + ("" if best == "rotary" else f", RoPE {last['rotary'][0]:.2f}")
     return View(
-        f"After {length} bytes {style(names[best]).label} reads the last {SCORED} best: {ends}",
+        f"After {length} bytes {style(best).label} reads the last {SCORED} best: {ends}",
         (
             Lines(
                 "loss by position",
@@ -76,19 +75,19 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
             ),
             Heatmap(
                 f"loss of the last {SCORED} bytes, nats per byte",
-                last,
-                labelled("", (style(name).label for name in names)),
+                torch.tensor([*last.values()], dtype=torch.float64),
+                labelled("", (style(name).label for name in last)),
                 labelled("trained on", ("128 bytes", "256 bytes")),
                 "magnitude",
                 "nats per byte",
                 limit=math.log(256),
-                words=tuple(tuple(f"{v:.2f}" for v in row) for row in last.tolist()),
+                words=tuple(tuple(f"{v:.2f}" for v in row) for row in last.values()),
             ),
         ),
         {
-            f"RoPE, nats of the last {SCORED}": float(last[rope, 0]),
-            "RoPE trained on 256": float(last[rope, 1]),
-            "ALiBi": float(last[names.index("alibi"), 0]),
+            f"RoPE, nats of the last {SCORED}": last["rotary"][0],
+            "RoPE trained on 256": last["rotary"][1],
+            "ALiBi": last["alibi"][0],
         },
         PYTHON.format(text=text, own=own, length=length, scored=SCORED),
     )
@@ -120,31 +119,29 @@ def looks(
         text, own, length: as in ``reading``.
         layer, head: counted from 1.
     """
+    attended = {style(name).label: both for name, both in _attended(text, own, length, layer - 1).items()}
+    far = {label: round(float(shares[head - 1]), 4) for label, (_, shares) in attended.items()}
     width = length // MAP
-    panels: list[Heatmap] = []
-    far: dict[str, float] = {}
-    for encoding, (parts, shares) in _attended(text, own, length, layer - 1).items():
-        starts = tuple(float(length - MAP * width + width * i) for i in range(MAP))
-        axes = Axis("query", starts, "byte"), Axis("key", starts, "byte")
-        label = style(encoding).label
-        far[label] = round(float(shares[head - 1]), 4)
-        panels.append(
-            Heatmap(
-                f"{label}: {far[label]:.0%}",
-                parts[head - 1].masked_fill(torch.ones(MAP, MAP).triu(1).bool(), math.nan),
-                *axes,
-                "magnitude",
-                "share",
-                limit=BRIGHT,
-                marked_rows=(TRAINED // width,) if length > TRAINED else (),
-            )
+    starts = tuple(float(length - MAP * width + width * i) for i in range(MAP))
+    panels = tuple(
+        Heatmap(
+            f"{label}: {far[label]:.0%}",
+            parts[head - 1].masked_fill(torch.ones(MAP, MAP).triu(1).bool(), math.nan),
+            Axis("query", starts, "byte"),
+            Axis("key", starts, "byte"),
+            "magnitude",
+            "share",
+            limit=BRIGHT,
+            marked_rows=(TRAINED // width,) if length > TRAINED else (),
         )
+        for label, (parts, _) in attended.items()
+    )
     least, most = min(far, key=lambda name: far[name]), max(far, key=lambda name: far[name])
     ends = f"{far[least]:.0%} with {least}, {far[most]:.0%} with {most}"
     return View(
         f"Layer {layer}, head {head}: attention from the last {SCORED} bytes to untrained distances is "
         + (ends if far[most] else "none"),
-        tuple(panels),
+        panels,
         {f"{name}, beyond {TRAINED} bytes": far[name] for name in ("RoPE", "ALiBi")},
         LOOKS_PYTHON.format(
             text=text, own=own, length=length, layer=layer - 1, head=head - 1, trained=TRAINED, scored=SCORED

@@ -1,6 +1,7 @@
 """Cards: questions from the lessons with their answers and, for multiple choice, their options."""
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -52,23 +53,23 @@ class Card:
     kind: str
     topic: str
     stars: int
-    lessons: tuple[int, ...]
-    companies: tuple[str, ...]
-    rows: tuple[str, ...]
+    lessons: Sequence[int]
+    companies: Sequence[str]
+    rows: Sequence[str]
     stage: str
-    claims: tuple[str, ...]
+    claims: Sequence[str]
     prompt: str
     answer: str
-    options: tuple[Option, ...] = ()
+    options: Sequence[Option] = ()
     number: str = ""
     tolerance: float = 0.0
     interview: bool = False
 
     @property
-    def shown(self) -> tuple[Option, ...]:
+    def shown(self) -> Sequence[Option]:
         """The options in the order in which the page shows them: rotated by a hash of the card's name."""
         start = sum(self.name.encode()) % max(1, len(self.options))
-        return self.options[start:] + self.options[:start]
+        return [*self.options[start:], *self.options[:start]]
 
     @property
     def form(self) -> str:
@@ -78,12 +79,10 @@ class Card:
 
 def read(text: str) -> tuple[Card, ...]:
     """Return the cards of a TOML document, in the order of the document."""
-    deck = []
-    for name, entry in tomllib.loads(text).items():
-        options = tuple(Option(**option) for option in entry.pop("options", ()))
-        lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
-        deck.append(Card(name, **{**entry, **lists}, options=options))
-    return tuple(deck)
+    return tuple(
+        Card(name, **entry | {"options": [Option(**option) for option in entry.get("options", ())]})
+        for name, entry in tomllib.loads(text).items()
+    )
 
 
 DECK = read((files("posenc.teaching.lessons") / "cards.toml").read_text(encoding="utf-8"))

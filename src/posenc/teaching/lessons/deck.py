@@ -34,5 +34,4 @@ def computed(name: str) -> float:
     """Compute the number for a card by the function with this name in ``numbers``."""
     from posenc.teaching.lessons import numbers
 
-    value: float = getattr(numbers, name)()
-    return value
+    return float(getattr(numbers, name)())

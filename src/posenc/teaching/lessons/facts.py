@@ -3,14 +3,13 @@ posenc that cover each row and section.
 """
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 from posenc.teaching.lessons.card import DECK, Card
 
-KINDS = ("claim", "page", "room")
-"""The kinds of references that cover a row, as in ``claim:name``, ``page:name`` and ``room:room/stage``."""
 EXERCISES = "exercises/"
 """The folder of the exercise pages."""
 
@@ -21,7 +20,7 @@ class Section:
 
     title: str
     address: str
-    rows: tuple[str, ...]
+    rows: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,13 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Fact:
-    """A statement or question from a lesson or another source; ``by`` lists what covers it, as ``kind:name``."""
+    """A statement or question from a lesson or another source. ``by`` lists what covers it, as ``claim:name``,
+    ``page:name`` and ``room:room/stage``.
+    """
 
     row: str
     what: str
-    by: tuple[str, ...]
-    lessons: tuple[int, ...] = ()
+    by: Sequence[str]
 
     def settled_by(self, kind: str) -> tuple[str, ...]:
         """Return the names of all references of this kind that cover the row."""
@@ -53,9 +53,8 @@ class Fact:
 
 @dataclass(frozen=True)
 class Entry:
-    """The claims, pages in ``docs``, stages (``room/stage``), exercises and cards that cover a row."""
+    """The pages in ``docs``, claims, stages (``room/stage``), exercises and cards that cover a row."""
 
-    what: str
     pages: tuple[str, ...]
     claims: tuple[str, ...]
     stages: tuple[str, ...]
@@ -70,26 +69,14 @@ LESSONS = tuple(
     Lesson(
         lesson["title"],
         tuple(
-            Section(title, f"lesson-{number}-{place}", tuple(rows))
+            Section(title, f"lesson-{number}-{place}", rows)
             for place, (title, *rows) in enumerate(lesson["sections"], 1)
         ),
     )
     for number, lesson in enumerate(TABLE["lessons"])
 )
 """The five lessons, numbered from 0."""
-FACTS = tuple(
-    Fact(
-        row,
-        entry["what"],
-        tuple(entry["by"]),
-        tuple(
-            number
-            for number, lesson in enumerate(LESSONS)
-            if any(row in section.rows for section in lesson.sections)
-        ),
-    )
-    for row, entry in TABLE["rows"].items()
-)
+FACTS = tuple(Fact(row, **entry) for row, entry in TABLE["rows"].items())
 """All rows, in the order of ``lessons.toml``."""
 BY_ROW = {fact.row: fact for fact in FACTS}
 
@@ -99,7 +86,6 @@ def entry(fact: Fact) -> Entry:
     cards = tuple(card for card in DECK if fact.row in card.rows)
     pages = fact.settled_by("page")
     return Entry(
-        fact.what,
         tuple(page for page in pages if not page.startswith(EXERCISES)),
         _once(fact.settled_by("claim"), *(card.claims for card in cards)),
         _once(fact.settled_by("room"), *((card.stage,) for card in cards)),
@@ -110,11 +96,9 @@ def entry(fact: Fact) -> Entry:
 
 def of_stage(stage: str) -> Entry:
     """Return the pages, claims, exercises and questions about a stage of the lab, ``room/stage``."""
-    facts = [fact for fact in FACTS if stage in fact.settled_by("room")]
+    entries = [entry(fact) for fact in FACTS if stage in fact.settled_by("room")]
     cards = tuple(card for card in DECK if card.stage == stage)
-    entries = [entry(fact) for fact in facts]
     return Entry(
-        stage,
         _once(*(one.pages for one in entries)),
         _once(*(one.claims for one in entries), *(card.claims for card in cards)),
         (stage,),
@@ -128,21 +112,16 @@ def of_section(section: Section) -> list[tuple[Fact, Entry]]:
     return [(BY_ROW[row], entry(BY_ROW[row])) for row in section.rows]
 
 
-def teaching(*rows: str) -> list[tuple[Lesson, Section]]:
-    """Return every section that contains one of these rows, with its lesson."""
-    return [(lesson, section) for lesson in LESSONS for section in lesson.sections if {*rows} & {*section.rows}]
-
-
-def teaching_claim(name: str) -> list[tuple[Lesson, Section]]:
-    """Return every section that contains a row settled by this claim, with its lesson."""
-    return teaching(*(fact.row for fact in FACTS if name in entry(fact).claims))
+def teaching(row: str) -> list[tuple[Lesson, Section]]:
+    """Return every section that contains this row, with its lesson."""
+    return [(lesson, section) for lesson in LESSONS for section in lesson.sections if row in section.rows]
 
 
 def sections(stage: str) -> tuple[Fact, ...]:
     """Return the lesson rows shown by the lab stage ``room/stage``."""
-    return tuple(fact for fact in FACTS if fact.lessons and stage in fact.settled_by("room"))
+    return tuple(fact for fact in FACTS if stage in fact.settled_by("room") and teaching(fact.row))
 
 
-def _once(*several: tuple[str, ...]) -> tuple[str, ...]:
+def _once(*several: Sequence[str]) -> tuple[str, ...]:
     """Return the items without repetitions, in the order of their first occurrence."""
     return tuple(dict.fromkeys(name for names in several for name in names))

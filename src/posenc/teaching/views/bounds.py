@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, Any, ParamSpec, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, get_args, get_origin, get_type_hints
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
@@ -40,20 +40,26 @@ Seed = Annotated[int, Bounds(0, FAR)]
 
 def bounds(view: Callable[..., View]) -> dict[str, Bounds]:
     """Return the bounds of a view's settings by name; settings that are not numbers have no bounds."""
-    hints = get_type_hints(view, include_extras=True)
-    notes = {name: getattr(hint, "__metadata__", (None,))[0] for name, hint in hints.items()}
-    return {name: note for name, note in notes.items() if isinstance(note, Bounds)}
+    return {
+        name: note
+        for name, hint in get_type_hints(view, include_extras=True).items()
+        for note in getattr(hint, "__metadata__", ())
+        if isinstance(note, Bounds)
+    }
 
 
 def bounded(view: Callable[P, View]) -> Callable[P, View]:
-    """Make a view refuse settings outside their bounds."""
+    """Make a view refuse settings outside their bounds, and words that are not in a setting's ``Literal``."""
     signature, limits = inspect.signature(view), bounds(view)
+    choices = {name: get_args(hint) for name, hint in get_type_hints(view).items() if get_origin(hint) is Literal}
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> View:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         check(limits, given.arguments)
+        for name, known in choices.items():
+            one_of(name, given.arguments[name], known)
         return view(*args, **kwargs)
 
     return checked
@@ -62,12 +68,10 @@ def bounded(view: Callable[P, View]) -> Callable[P, View]:
 def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
     """Raise an error if a setting is outside its bounds."""
     for setting, limit in limits.items():
-        given = settings[setting]
-        for value in given if isinstance(given, tuple) else (given,):
-            if not isinstance(value, int | float):
-                continue
-            other = settings.get(limit.below)
-            high = min(limit.high, other - 1) if isinstance(other, int) else limit.high
+        given, other = settings[setting], settings.get(limit.below)
+        high = min(limit.high, other - 1) if isinstance(other, int) else limit.high
+        values = given if isinstance(given, tuple) else (given,)
+        for value in (value for value in values if isinstance(value, int | float)):
             within(setting, value, limit.low, high, f"; {limit.below} is {other}" if high < limit.high else "")
 
 

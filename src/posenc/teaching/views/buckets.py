@@ -26,15 +26,14 @@ def shared(
     t5 = posenc.T5(1, buckets=buckets, max_distance=max_distance, two_sided=two_sided)
     furthest = max(furthest, max_distance)
     away = torch.arange(furthest + 1)
-    behind, ahead = t5.bucket(-away), t5.bucket(away)
-    lines = [Line("keys behind", behind.double(), "t5")]
-    if two_sided:
-        lines.append(Line("keys ahead", ahead.double()))
+    behind = t5.bucket(-away)
+    ahead = (Line("keys ahead", t5.bucket(away).double()),) if two_sided else ()
+    lines = (Line("keys behind", behind.double(), "t5"), *ahead)
     alone = int((behind.bincount(minlength=buckets) == 1).sum())
     last = int((behind == behind[-1]).nonzero()[0])
     return View(
         f"Near distances have a bucket each; from {last} on, all share one",
-        (Lines("bucket", tuple(lines), counted("distance", furthest + 1, unit="positions"), "bucket"),),
+        (Lines("bucket", lines, counted("distance", furthest + 1, unit="positions"), "bucket"),),
         {
             "distances with a bucket of their own": alone,
             "the last bucket begins at": last,

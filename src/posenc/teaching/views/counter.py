@@ -1,10 +1,9 @@
 """The view that compares the sinusoidal code with a binary counter at the same positions."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import torch
 
-from posenc.arguments import one_of
 from posenc.pictures.view import Heatmap, View, counted
 from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
@@ -31,7 +30,6 @@ def bits_and_hands(
     A flip of a bit corresponds to half a turn of its hand: bit i flips every 2^i positions, and hand i turns by π
     every π/θ_i positions. The counter jumps, but hands move smoothly: each step rotates hand i by θ_i.
     """
-    one_of("frequencies", frequencies, get_args(Frequencies))
     base = float(2**bits) if frequencies == "halving" else 10_000.0
     counter = torch.arange(positions) >> torch.arange(bits)[:, None] & 1
     hands = table(2 * bits, range(positions), base)[:, 1::2].T

@@ -1,13 +1,12 @@
 """Views of three ways of numbering words, which all fail, and of rotation, which works."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 import posenc
-from posenc.arguments import one_of
 from posenc.pictures.numbers import fixed
 from posenc.pictures.view import Axis, Line, Lines, View, counted
 from posenc.teaching.views.bounds import Bounds, bounded
@@ -21,16 +20,14 @@ dog, man = torch.randn(2, {WIDTH}, generator=torch.Generator().manual_seed(0), d
 """
 
 
-def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
-    """Return two words as random vectors with a fixed seed."""
-    dog, man = torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return dog, man
+def words() -> Float[Tensor, "2 C"]:
+    """Return two words, dog and man, as random vectors with a fixed seed."""
+    return torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
 @bounded
 def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
     """Show why a way of numbering words fails: by position, by share of the text, or by binary digits."""
-    one_of("way", way, get_args(Way))
     return {"number": _numbers, "share": _shares, "bits": _bits}[way](length)
 
 

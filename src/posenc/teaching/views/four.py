@@ -57,11 +57,9 @@ class Four:
 def four(name: str) -> Four:
     """Measure the four properties of an encoding in the catalogue for 512 trained positions."""
     encoding = _build(name)
-    generator = torch.Generator().manual_seed(0)
-    words = torch.randn(WORDS, 1, WIDTH, generator=generator, dtype=torch.float64)
+    words = torch.randn(WORDS, 1, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     limit = encoding.position_limit
-    length = min(LENGTH, limit)
-    trained, longer = (posenc.positions.arange(n) for n in (length, min(LONGER * LENGTH, limit)))
+    trained, longer = (posenc.positions.arange(min(n, limit)) for n in (LENGTH, LONGER * LENGTH))
     row, long = (_row(encoding, words, at) for at in (trained, longer))
     plain = _row(posenc.NoPE(), words, torch.tensor([0]))
     far = _row(encoding, words, trained.index_fill(0, trained[-1:], min(FAR, limit - 1)))
@@ -105,9 +103,9 @@ def _growth(near: float, *far: float) -> float:
 
 
 def spearman(values: Tensor) -> float:
-    """Return the rank correlation of values with their index; equal values share their mean rank."""
+    """Return the rank correlation of values with their index, or 0 if all are equal. Equal values share their mean
+    rank.
+    """
     low, high = (torch.searchsorted(values.sort().values, values, right=right) for right in (False, True))
     both = torch.stack(((low + high).double(), torch.arange(len(values), dtype=torch.float64)))
-    centred = both - both.mean(1, keepdim=True)
-    norms = centred.norm(dim=1)
-    return float(centred[0] @ centred[1] / norms.prod()) if norms[0] else 0.0
+    return float(torch.corrcoef(both)[0, 1].nan_to_num())  # NaN if all values are equal

@@ -65,6 +65,7 @@ def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
     return (torch.tensor(hashes)[:, None] * squares).sin().mul(math.sqrt(2)).float()
 
 
+@torch.no_grad()
 def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Float[Tensor, "T C"]:
     """Compute one attention layer over words at positions 0, 1, 2 …, with weights sin(n²)/2 for n = 121 … 312."""
     numbers = torch.arange(121, 121 + 3 * WIDTH**2, dtype=torch.float64)
@@ -111,17 +112,15 @@ def shuffle(
     encoding = "nope" if remove else canonical_text(encoding)
     layer_encoding = make(encoding)
     moved = [words[i] for i in order]
-    with torch.no_grad():
-        y, shuffled = attend(words, layer_encoding, causal=causal), attend(moved, layer_encoding, causal=causal)
+    y, shuffled = (attend(tokens, layer_encoding, causal=causal) for tokens in (words, moved))
     differences = (shuffled - y[list(order)]).abs()
     changed = int((differences >= FOLLOWS).sum())
-    panels = [_outputs("in this order", y, words)]
+    panels = [_outputs("in this order", y, words), _outputs("rearranged", shuffled, moved)]
+    title = "Order changes nothing: each output moves with its word"
     if moved == words:
-        title = "One output vector for each word"
-    else:
-        moves = "Order changes nothing: each output moves with its word"
-        title = f"Order counts: {changed} of {y.numel()} output values change" if changed else moves
-        panels.append(_outputs("rearranged", shuffled, moved))
+        panels, title = panels[:1], "One output vector for each word"
+    elif changed:
+        title = f"Order counts: {changed} of {y.numel()} output values change"
     return View(
         title=title,
         panels=tuple(panels),

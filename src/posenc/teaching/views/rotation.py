@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
+from posenc.encodings.rotary import half_from_interleaved, rotate
 from posenc.pictures.numbers import fixed, plain
 from posenc.pictures.view import Arrow, Grip, Heatmap, Plane, View, counted, labelled
 from posenc.scaling.scaling import TWO_PI
@@ -120,9 +120,8 @@ def every_pair(
     """Show how far each channel pair rotates, in a random q at position m and a random k at m + offset."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
-    placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
-    after = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
-    before = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
+    turned = rope.at(torch.tensor([m]), torch.tensor([m + offset])).rotate(q, k)
+    before, after = ([x.flatten().unflatten(0, (-1, 2)) for x in vectors] for vectors in ((q, k), turned))
     longest = float(torch.stack([x.norm(dim=-1) for x in before]).max())
     limit = math.ceil(10 * longest + 0.1) / 10
     shares = (after[0] * after[1]).sum(-1)
@@ -155,9 +154,10 @@ def every_pair(
 def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6) -> View:
     """Show a vector rotated with each pairing, and the permuted vector rotated with the pairing "half"."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
-    order = half_from_interleaved(head_dim)
-    half, inter = _rotated(x, position, "half"), _rotated(x, position, "interleaved")
-    permuted = _rotated(x[..., order], position, "half")
+    at, order = torch.tensor([position]), half_from_interleaved(head_dim)
+    rope = posenc.Rotary(head_dim, pairing="half")
+    half, inter = rope.rotate_keys(x, at), posenc.Rotary(head_dim, pairing="interleaved").rotate_keys(x, at)
+    permuted = rope.rotate_keys(x[..., order], at)
     rows = (
         ("x", x),
         ("interleaved", inter),
@@ -176,7 +176,3 @@ def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6
         },
         python=PAIRINGS_PYTHON.format(head_dim=head_dim, position=position),
     )
-
-
-def _rotated(x: Tensor, position: int, pairing: Pairing) -> Tensor:
-    return posenc.Rotary(x.shape[-1], pairing=pairing).at(torch.tensor([position])).rotate(x, x)[0]

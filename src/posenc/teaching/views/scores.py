@@ -1,13 +1,12 @@
 """The view of rotary scores by distance, for different q and k."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 import posenc
-from posenc.arguments import one_of
 from posenc.pictures.numbers import plain
 from posenc.pictures.view import Line, Lines, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded
@@ -45,7 +44,6 @@ def scores(
 
 def contents(content: Content, head_dim: int, peak: int, seed: int, base: float) -> tuple[Tensor, Tensor]:
     """Return q and k of the chosen kind in float64."""
-    one_of("content", content, get_args(Content))
     generator = torch.Generator().manual_seed(seed)
     q = torch.randn(head_dim, generator=generator, dtype=torch.float64)
     if content == "aligned":

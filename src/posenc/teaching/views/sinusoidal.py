@@ -45,18 +45,17 @@ def heatmap(
     Rows are dimensions and columns are positions; ``transposed`` swaps them but keeps the colours.
     """
     values = table(width, range(length), base, order)
-    chosen = [p for p in (first, second) if p is not None]
+    chosen = tuple(p for p in (first, second) if p is not None)
     dims, positions = counted("dimension", width), counted("position", length)
+    panel = Heatmap("code", values.T, dims, positions, "signed", limit=1.0, marked_columns=chosen)
     if transposed:
-        panel = Heatmap("code", values, positions, dims, "signed", limit=1.0, marked_rows=tuple(chosen))
-    else:
-        panel = Heatmap("code", values.T, dims, positions, "signed", limit=1.0, marked_columns=tuple(chosen))
+        panel = Heatmap("code", values, positions, dims, "signed", limit=1.0, marked_rows=chosen)
     readouts: dict[str, float | str] = {}
-    if len(chosen) == 2:
-        a, b = values[chosen[0]], values[chosen[1]]
-        readouts["dot product"] = float(a @ b)
-        readouts["cosine of the two codes"] = float(a @ b) / (width / 2)
-    printed = f"code[{chosen[0]}] @ code[{chosen[1]}]" if len(chosen) == 2 else "code"
+    printed = "code"
+    if first is not None and second is not None:
+        dot = float(values[first] @ values[second])
+        readouts = {"dot product": dot, "cosine of the two codes": dot / (width / 2)}
+        printed = f"code[{first}] @ code[{second}]"
     return View(
         "Low dimensions change fast along the positions, high ones hardly at all",
         (panel,),

@@ -36,7 +36,7 @@ def lookup(
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     torch.nn.init.normal_(table.weight, std=table.std, generator=torch.Generator().manual_seed(0))
     channel = counted("channel", WIDTH)
-    panels = [Heatmap("the whole table", table.weight.detach(), counted("position", rows), channel, "signed")]
+    stored = Heatmap("the whole table", table.weight.detach(), counted("position", rows), channel, "signed")
     readouts: dict[str, float | str] = {"rows": str(rows), "last position": str(rows - 1)}
     try:
         row = table.table(torch.tensor([position])).detach()
@@ -48,11 +48,10 @@ def lookup(
         inside = position < rows
         title = f"Position {position} is row {position if inside else rows - 1}"
         readouts["answer"] = "its own row" if inside else f"the last row again, row {rows - 1}"
-    limit = float(panels[0].values.abs().max())
-    panels.append(Heatmap("looked up", row, Axis("position", (position,)), channel, "signed", limit=limit))
+    limit = float(stored.values.abs().max())
     return View(
         title=title,
-        panels=tuple(panels),
+        panels=(stored, Heatmap("looked up", row, Axis("position", (position,)), channel, "signed", limit=limit)),
         readouts=readouts,
         python=TABLE_PYTHON.format(
             rows=rows, width=WIDTH, past_end=past_end, printed=f"table.table(torch.tensor([{position}]))"

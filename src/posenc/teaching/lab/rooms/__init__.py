@@ -1,7 +1,7 @@
 """The rooms of the lab in order, read from one TOML file per room."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -19,14 +19,6 @@ ORDER = ("order", "count", "clock", "table", "rotation", "bias", "longer", "pict
 
 
 @dataclass(frozen=True)
-class Try:
-    """A suggestion of what to look for, and the state of the stage that shows it."""
-
-    words: str
-    state: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class Guess:
     """A question that the reader answers before the picture shows the answer.
 
@@ -39,7 +31,7 @@ class Guess:
     """
 
     asks: str
-    answers: tuple[tuple[str, str], ...]
+    answers: Sequence[Sequence[str]]
     right: int
     before: Mapping[str, str]
     after: Mapping[str, str]
@@ -59,6 +51,7 @@ class Stage:
         number: the readout that matters most, shown first and largest.
         picks: the controls that are set in turn by touching a column or row of the picture.
         fresh: whether the answer for the same values may change, as with a growing ledger.
+        tries: suggestions of what to look for, each with the state of the stage that shows it.
     """
 
     question: str
@@ -69,10 +62,10 @@ class Stage:
     more: bool = False
     guess: Guess | None = None
     number: str = ""
-    picks: tuple[str, ...] = ()
+    picks: Sequence[str] = ()
     fresh: bool = False
-    tries: tuple[Try, ...] = ()
-    controls: tuple[Control, ...] = ()
+    tries: Sequence[tuple[str, Mapping[str, str]]] = ()
+    controls: Sequence[Control] = ()
 
     def answer(self, texts: Mapping[str, str]) -> "View":
         """Return the view for these values of the controls, given as strings.
@@ -89,18 +82,17 @@ class Stage:
             asked[name] = ALIASES.get(text, text) if choices else text
             if choices and asked[name] not in choices:
                 raise UnknownName(name, text[:40], choices)
-        sets = {name: control.argument or name for name, control in known.items()}
-        values = arguments(self.question, self.function, {sets[name]: text for name, text in asked.items()})
-        for name, control in known.items():
-            if control.below:
-                values[sets[name]] = min(values[sets[name]], values[sets[control.below]] - 1)
+        settings = {known[name].argument: text for name, text in asked.items()}
+        values = arguments(self.question, self.function, settings)
+        for control in (control for control in self.controls if control.below):
+            end = values[known[control.below].argument]
+            values[control.argument] = min(values[control.argument], end - 1)
         return self.function(**values)
 
     @property
     def function(self) -> Callable[..., "View"]:
         """The function that computes the view, imported on first use."""
-        view: Callable[..., View] = resolve_name(f"posenc.teaching.{self.view}")
-        return view
+        return resolve_name(f"posenc.teaching.{self.view}")
 
 
 @dataclass(frozen=True)
@@ -112,22 +104,23 @@ class Room:
     title: str
     words: str
     formula: tuple[tuple[str, str], ...]
-    stages: tuple[Stage, ...]
+    stages: Sequence[Stage]
 
 
 def _stage(entry: dict[str, Any]) -> Stage:
-    controls = tuple(Control(**given) for given in entry.pop("controls", ()))
-    tries = tuple(Try(*given) for given in entry.pop("tries", ()))
-    guess = entry.pop("guess", None)
-    asked = guess and Guess(**guess | {"answers": tuple(map(tuple, guess["answers"]))})
-    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
-    return Stage(**{**entry, **lists}, tries=tries, controls=controls, guess=asked)
+    controls = [
+        Control(**{"label": control["name"], "argument": control["name"]} | control)
+        for control in entry.get("controls", ())
+    ]
+    guess = Guess(**entry["guess"]) if "guess" in entry else None
+    return Stage(**entry | {"controls": controls, "guess": guess})
 
 
 def _room(text: str) -> Room:
     entry = tomllib.loads(text)
-    formula, stages = tuple(map(tuple, entry["formula"])), tuple(map(_stage, entry["stages"]))
-    return Room(**entry | {"formula": formula, "stages": stages})
+    return Room(
+        **entry | {"formula": tuple(map(tuple, entry["formula"])), "stages": [*map(_stage, entry["stages"])]}
+    )
 
 
 ROOMS = tuple(_room((files("posenc.teaching.lab") / "rooms" / f"{name}.toml").read_text("utf-8")) for name in ORDER)
