@@ -23,9 +23,8 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.run.settings import declared
 from posenc.workbench.study.comparison import Comparison, Outcome
-from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import summarise
-from posenc.workbench.study.study import Study
+from posenc.workbench.study.study import Study, read_study
 from posenc.workbench.tasks import Criteria
 from support.command_line import said as said_by
 from support.studies import SHARED, TINY, inline, measured, plan_of, python_text, ran
