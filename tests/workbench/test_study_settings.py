@@ -10,12 +10,12 @@ import pytest
 from posenc.commands.compare import PANELS
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.settings import declared
+from posenc.workbench.run.settings import TASKS, declared
 from posenc.workbench.run.training import build
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.study import Study, read_study
-from posenc.workbench.tasks import TASKS, task
+from posenc.workbench.tasks import task
 from support.command_line import refusal, said
 from support.custom import write
 from support.studies import SHARED, TINY, inline, numbers, python_text

@@ -9,7 +9,7 @@ from typing import Any
 from posenc.errors import StudyError
 from posenc.pictures.numbers import fixed
 from posenc.workbench.run.plan import Cell, Plan, Run
-from posenc.workbench.run.settings import Model, Training, declared
+from posenc.workbench.run.settings import TASKS, Model, Training, declared
 from posenc.workbench.study.statistics import (
     LEVEL,
     NO_VALUE,
@@ -24,7 +24,7 @@ from posenc.workbench.study.statistics import (
     perplexity,
     together,
 )
-from posenc.workbench.tasks import TASKS, Criteria
+from posenc.workbench.tasks import Criteria, task_class
 
 LOST = 0.05
 """An encoding holds if, at the longest length, its perplexity is at most this share higher, or its accuracy at most
@@ -233,7 +233,7 @@ def newest(runs: Sequence[Run]) -> TaskResult:
     trained = group[0].plan.lengths[0]
     cells = {cell.measure: cell.value for run in group for cell in run.cells if cell.length == trained}
     chance, gate = (cells.get(measure, math.nan) for measure in ("chance", "gate"))  # missing if all diverged
-    known = TASKS.get(name)
+    known = task_class(name) if name in TASKS else None
     loss = known.measure == "loss" if known else "loss" in cells
     criteria = Criteria(name, getattr(known, "question", name), "loss" if loss else "accuracy", chance, gate)
     return summarise(criteria, group)
