@@ -69,7 +69,7 @@ def test_what_a_page_raises_never_reaches_the_runs_and_is_said_once(
 
     monkeypatch.setattr(live, "FIRST", 0.0)
     study, said = replace(TINY, tasks=("needle",)), list[str]()
-    page = live.Live(fails, tmp_path, "posenc compare", study)
+    page = live.Live(fails)
     with Ledger(tmp_path, write=True) as ledger:
         Comparison(study, python_text(), ledger).run(inline, finished=lambda found: page.look(said.append))
         page.next = 0.0

@@ -59,7 +59,7 @@ def test_steps_are_those_of_a_run_and_not_summed_over_seeds(tmp_path: Path) -> N
 def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) -> None:
     study = replace(GRID, steps=10, answers=2)
     spoken = Console(record=True, width=200)
-    outcome = _run(spoken, study, inline, tmp_path)
+    outcome = _run(spoken, study, inline, tmp_path, slice(None), print)
     page = write(outcome, tmp_path, "posenc compare", study).read_text()
     rows = json.loads((tmp_path / "tables.json").read_text())["training"]["ordering"]
     losses = {plan.id: outcome.curves[plan.id].losses for plan in outcome.plans}

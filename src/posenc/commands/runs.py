@@ -88,8 +88,7 @@ def runs(
 
 def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str | None) -> Iterable[dict[str, Any]]:
     """Return the rows of an export: the settings, the losses by step, or the measured numbers of these runs."""
-    of_run = "SELECT * FROM numbers WHERE run = ?"
-    numbers = (line for row in rows for line in ledger.rows(of_run, (row["run"],)))
+    numbers = (line for row in rows for line in ledger.rows("SELECT * FROM numbers WHERE run = ?", (row["run"],)))
     return {"numbers": numbers, "runs": rows, "steps": ledger.steps(rows)}[what or WHAT[0]]
 
 

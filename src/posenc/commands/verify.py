@@ -24,10 +24,15 @@ def verify(
     from posenc.teaching.claims.catalogue import chosen
     from posenc.teaching.claims.claim import run
 
-    claims = chosen(only or [], slow)
-    progress = screen(stderr=True)
     outcomes = [
-        run(claim) for claim in track(claims, "Running claims", console=progress, transient=True, disable=as_json)
+        run(claim)
+        for claim in track(
+            chosen(only or [], slow),
+            "Running claims",
+            console=screen(stderr=True),
+            transient=True,
+            disable=as_json,
+        )
     ]
     if as_json:
         typer.echo(json.dumps([described(o) for o in outcomes], ensure_ascii=False, indent=1))

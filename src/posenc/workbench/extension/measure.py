@@ -106,8 +106,16 @@ def measure(
     _check(model, request, width, length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
-    folder = ledger.folder.resolve() / FOLDER
-    grid = _Grid(model, text, request, folder, length, width, documents, evaluator is not None)
+    grid = _Grid(
+        model,
+        text,
+        request,
+        ledger.folder.resolve() / FOLDER,
+        length,
+        width,
+        documents,
+        by_token=evaluator is not None,
+    )
     alike: dict[str, Method] = {}
     shot = [(m, alike.setdefault(m.frequencies(length), m)) for m in request.methods if m.scaling is not None]
     tuned = request.methods if request.finetune else ()

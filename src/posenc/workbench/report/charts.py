@@ -66,21 +66,20 @@ def by_depth(result: TaskResult) -> View | None:
     panels = []
     for row in result.rows:
         shares = {n: m for n in result.lengths if (m := _mean(row, n, "accuracy_by_depth")) is not None}
-        if not shares:
-            continue
-        values = torch.stack([*shares.values()])
-        depths = tuple((i + 0.5) / values.shape[1] for i in range(values.shape[1]))
-        panels.append(
-            Heatmap(
-                label(row),
-                values,
-                Axis("test length", tuple(map(float, shares)), "tokens"),
-                Axis("depth of the answer", depths, "0 to 1"),
-                "magnitude",
-                "share right",
-                limit=1.0,
+        if shares:
+            values = torch.stack([*shares.values()])
+            depths = tuple((i + 0.5) / values.shape[1] for i in range(values.shape[1]))
+            panels.append(
+                Heatmap(
+                    label(row),
+                    values,
+                    Axis("test length", tuple(map(float, shares)), "tokens"),
+                    Axis("depth of the answer", depths, "0 to 1"),
+                    "magnitude",
+                    "share right",
+                    limit=1.0,
+                )
             )
-        )
     if not panels:
         return None
     found = [p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all())]

@@ -68,7 +68,7 @@ class Going:
 @contextmanager
 def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Going]:
     """Show a progress bar with the rate and the time left, or lines if the output is not a terminal."""
-    columns = (
+    with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
@@ -76,8 +76,10 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
         progress.add_task(what, total=steps, unit=unit)
         yield Going(progress)
 

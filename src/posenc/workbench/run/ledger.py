@@ -141,8 +141,9 @@ class Ledger(AbstractContextManager["Ledger"]):
         cells = [(plan.id, c.length, c.measure, c.value, c.count, as_json(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
-            into = f"INSERT OR REPLACE INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            self._db.execute(into, (*head, *origin))
+            self._db.execute(
+                f"INSERT OR REPLACE INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*head, *origin)
+            )
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
 
     def note(self, progress: Progress) -> None:
@@ -264,8 +265,9 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     def _run(self, row: tuple[Any, ...], plan: Identified | None = None) -> Run:
         """Return the run in a row of the table ``runs``. Without ``plan``, the plan is restored from the row."""
-        columns = "length, measure, value, count, detail, note"
-        cells = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
+        cells = self._db.execute(
+            "SELECT length, measure, value, count, detail, note FROM cells WHERE run = ? ORDER BY rowid", (row[0],)
+        )
         try:
             return Run(plan or Plan.from_json(row[1], row[0]), tuple(starmap(_cell, cells)), *row[2:])
         except (ValueError, TypeError, KeyError) as error:

@@ -151,12 +151,11 @@ class TaskResult:
         A row is excluded if its paired difference from the row with the best mean shows that the row is worse. The
         joint error rate is 5%.
         """
+        sign = self.task.sign
         ranked = [row for row in self.rows if row.ranked and length in row.values]
-        ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
-        gaps = [_gap(self.task, row, ranked[0], length, len(self.rows)) for row in ranked]
-        loss = self.task.measure == "loss"
-        worse = [gap is not None and (gap.low if loss else -gap.high) > 0 for gap in gaps]
-        return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
+        ranked.sort(key=lambda row: sign * row.values[length].mean)
+        gaps = ((row, _gap(self.task, row, ranked[0], length, len(self.rows))) for row in ranked)
+        return tuple(row for row, gap in gaps if gap is None or not min(sign * gap.low, sign * gap.high) > 0)
 
     def best(self, length: int) -> Row | None:
         """Return the best row at a length, if ``leaders`` has only this row.
@@ -276,8 +275,11 @@ def _row(
 
 def _worsening(criteria: Criteria, runs: list[Run], trained: int, length: int) -> Interval:
     """Return how much worse the measure is than at the trained length."""
-    cells = [(run.cell(trained, criteria.measure), run.cell(length, criteria.measure)) for run in runs]
-    pairs = [(start, end) for start, end in cells if start and end]
+    pairs = [
+        (start, end)
+        for run in runs
+        if (start := run.cell(trained, criteria.measure)) and (end := run.cell(length, criteria.measure))
+    ]
     if criteria.measure == "loss":
         return _differences([(end, start) for start, end in pairs])
     by_seed = over_seeds([start.value - end.value for start, end in pairs])
