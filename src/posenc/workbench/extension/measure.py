@@ -278,7 +278,11 @@ class _Grid:
         self, plan: Scoring, method: Method, documents: list[list[Window]], practice: Tensor | None = None
     ) -> ScoringJob:
         width = min(self.width, plan.length // plan.buckets)
-        rows = partial(scored, method=method, documents=documents, width=width)
         return ScoringJob(
-            plan=plan, folder=self.folder, model=self.model, method=method, rows=rows, practice=practice
+            plan=plan,
+            folder=self.folder,
+            model=self.model,
+            method=method,
+            rows=partial(scored, method=method, documents=documents, width=width),
+            practice=practice,
         )

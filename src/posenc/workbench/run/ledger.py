@@ -201,8 +201,9 @@ class Ledger(AbstractContextManager["Ledger"]):
 
         Before the job's first report, the curve is empty.
         """
-        select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
-        rows = self._db.execute(select, (run,)).fetchall()
+        rows = self._db.execute(
+            "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first", (run,)
+        ).fetchall()
         losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))
         validation = tuple((int(step), loss) for step, loss in zip(pairs[::2], pairs[1::2], strict=True))
         tokens, seconds = (sum(row[i] for row in rows) for i in (3, 4))

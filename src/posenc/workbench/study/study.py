@@ -107,10 +107,11 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
 
         Values that the study does not set are the defaults of the task's class.
         """
-        names = ("steps", "batch", "learning_rate", "train_length")
-        portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}
-        tokens = self.of("tokens", task)
-        if tokens:
+        portions = {
+            name: self.of(name, task) or getattr(task_class(task), name)
+            for name in ("steps", "batch", "learning_rate", "train_length")
+        }
+        if tokens := self.of("tokens", task):
             portions["steps"] = math.ceil(tokens / (portions["batch"] * self.accumulate * portions["train_length"]))
         return portions
 
