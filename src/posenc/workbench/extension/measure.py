@@ -107,14 +107,7 @@ def measure(
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
     grid = _Grid(
-        model,
-        text,
-        request,
-        ledger.folder.resolve() / FOLDER,
-        length,
-        width,
-        documents,
-        by_token=evaluator is not None,
+        model, text, request, ledger.folder.resolve() / FOLDER, length, width, documents, evaluator is not None
     )
     alike: dict[str, Method] = {}
     shot = [(m, alike.setdefault(m.frequencies(length), m)) for m in request.methods if m.scaling is not None]
@@ -262,8 +255,7 @@ class _Grid:
         """Create the job that scores the last targets with only the trained length of context."""
         unchanged = Method("cut", "cut", self.model.scaling)
         windows = self.last(self.documents[document])
-        plan = replace(self.plan(unchanged, (document,)), buckets=len(windows))
-        return self._job(plan, unchanged, [windows])
+        return self._job(replace(self.plan(unchanged, (document,)), buckets=len(windows)), unchanged, [windows])
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
         """Return one window for each of the last buckets, with the trained length of context before its last

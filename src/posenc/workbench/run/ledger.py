@@ -136,14 +136,21 @@ class Ledger(AbstractContextManager["Ledger"]):
     def add(self, run: Run) -> None:
         """Write a finished run in one transaction, and replace an earlier run of the same plan."""
         plan = run.plan
-        head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
-        origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
+        row = (
+            plan.id,
+            plan.to_json(),
+            run.seconds,
+            run.parameters,
+            run.final_loss,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            run.versions,
+            run.hardware,
+            run.verdict,
+        )
         cells = [(plan.id, c.length, c.measure, c.value, c.count, as_json(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
-            self._db.execute(
-                f"INSERT OR REPLACE INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*head, *origin)
-            )
+            self._db.execute(f"INSERT OR REPLACE INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
 
     def note(self, progress: Progress) -> None:

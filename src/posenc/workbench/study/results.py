@@ -218,9 +218,14 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     for row in sorted(grid, key=lambda row: rank(row, lengths[0])):
         rows.setdefault(row.encoding, row)
     order = sorted(rows.values(), key=lambda row: rank(row, lengths[-1]))
-    compared = tuple(replace(row, to_best=_gap(criteria, row, order[0], lengths[-1], len(order))) for row in order)
-    every = tuple(row for best in order for row in grid if row.encoding == best.encoding) if axes else ()
-    return TaskResult(criteria, lengths, compared, every, tuple(runs), name or criteria.name)
+    return TaskResult(
+        criteria,
+        lengths,
+        rows=tuple(replace(row, to_best=_gap(criteria, row, order[0], lengths[-1], len(order))) for row in order),
+        grid=tuple(row for best in order for row in grid if row.encoding == best.encoding) if axes else (),
+        runs=tuple(runs),
+        name=name or criteria.name,
+    )
 
 
 def newest(runs: Sequence[Run]) -> TaskResult:
@@ -255,18 +260,18 @@ def _row(
     criteria: Criteria, encoding: str, at: Mapping[str, Any], runs: list[Run], lengths: tuple[int, ...]
 ) -> Row:
     values = {n: v for n in lengths if (v := _interval(criteria, runs, n, criteria.measure))}
-    windows = {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))}
     trained = [cell.value for run in runs if (cell := run.cell(lengths[0], criteria.measure))]
-    broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
     past = [length for length in lengths[1:] if {lengths[0], length} <= values.keys()]
     return Row(
         encoding,
         values,
-        windows,
+        {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))},
         converged=(sum(map(criteria.passes, trained)), len(runs)),
         refusal=next((cell.note for run in runs for cell in run.cells if cell.note), ""),
         diverged=sum(bool(run.verdict) for run in runs),
-        not_finite=broken,
+        not_finite=tuple(
+            n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))])
+        ),
         lost={length: _worsening(criteria, runs, lengths[0], length) for length in past},
         at=at,
         runs=tuple(runs),
