@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -116,12 +117,9 @@ def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.o
     }
     decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(
-        [{"params": decayed}, {"params": others, "weight_decay": 0.0}],
-        learning_rate,
-        (how.beta1, how.beta2),
-        weight_decay=how.weight_decay,
-        fused=True,
+        groups, learning_rate, (how.beta1, how.beta2), weight_decay=how.weight_decay, fused=True
     )
 
 
