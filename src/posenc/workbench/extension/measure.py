@@ -121,7 +121,6 @@ def measure(
     runs = score_texts(jobs, ledger, launcher, read)
     curves = [grid.curve(m, [runs[grid.plan(read_as, (i,))].cells[0] for i in each]) for m, read_as in shot]
     curves += [grid.curve(m, runs[j.plan].cells, j.plan) for m, j in zip(tuned, tunings, strict=True)]
-    window = _rows(runs[grid.cut(i).plan].cells[0] for i in each)
     return Extension(
         model.name,
         model.unit,
@@ -129,7 +128,7 @@ def measure(
         length,
         width,
         tuple(curves),
-        window,
+        _rows(runs[grid.cut(i).plan].cells[0] for i in each),
         text,
         request.finetune,
         runs=tuple(runs.values()),

@@ -27,7 +27,7 @@ def _writing(what: str, path: Path) -> Iterator[Path]:
     try:
         with write_atomically(path) as partial:
             yield partial
-    except (OSError, RuntimeError, SafetensorError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:  # torch raises RuntimeError if the disk is full
         raise StudyError(
             f"{what} cannot be written to {str(path.parent)!r}: {error}; free some space and run the same command "
             "again"

@@ -149,7 +149,7 @@ class TaskResult:
         """Return the ranked rows that may be best at a length, best mean first.
 
         A row is excluded if its paired difference from the row with the best mean shows that the row is worse. The
-        joint error rate is 5%.
+        joint error rate is 5%. A difference without an interval excludes no row.
         """
         sign = self.task.sign
         ranked = [row for row in self.rows if row.ranked and length in row.values]
