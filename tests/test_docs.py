@@ -26,7 +26,7 @@ from posenc.integrations import huggingface
 from posenc.teaching.lab.rooms import find
 from posenc.workbench.files import as_json
 from posenc.workbench.report.write import of_results
-from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.study.study import read_study
 from posenc.workbench.tasks.language import Language
 from support.pages import anchors
 from support.places import ROOT
@@ -206,7 +206,7 @@ def test_only_pages_beside_the_lab_name_its_stages() -> None:
 def test_every_study_that_pages_quote_is_whole() -> None:
     """Files in docs/results have every run of their presets, and the standard ledger gives the same numbers."""
     for name in ("quick", "standard", "zoo", "zoo-grid"):
-        preset = PRESETS[name].study
+        preset = read_study(name)
         asked = {(task, canonical_text(encoding)) for task in preset.tasks for encoding in preset.encodings}
         assert {(row["task"], row["encoding"]) for row in results.rows(name)} == asked, name
     opened = posenc.workbench.open(DOCS / "standard").results

@@ -37,9 +37,9 @@ q = torch.randn(1, 2, 4, 8)
 posenc.Rotary(8, pairing="half").at(posenc.positions.arange(4)).rotate(q, q)
 print(*sys.modules)
 from posenc.workbench.run.footprint import footprint
-from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.study.study import Study
 from posenc.workbench.run.training import encoding, task_of
-study = PRESETS["quick"].study
+study = Study()
 text = study.source.load()
 for plan in study.plans(text):
     footprint(plan, task_of(plan, text), encoding(plan))

@@ -13,10 +13,9 @@ from posenc.workbench.report import words
 from posenc.workbench.report.terminal import table
 from posenc.workbench.report.write import write
 from posenc.workbench.run.plan import Run
-from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import effective_length, summarise
 from posenc.workbench.study.statistics import crossed, over_seeds, paired
-from posenc.workbench.study.study import as_toml
+from posenc.workbench.study.study import as_toml, read_study
 from posenc.workbench.tasks import Criteria
 from support.studies import TINY, measured, ran
 

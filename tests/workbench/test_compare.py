@@ -5,7 +5,7 @@ from pathlib import Path
 
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import read_study
+from posenc.workbench.study.study import read_study
 from support.studies import SHARED, TINY, inline, python_text, runs_in
 
 

@@ -19,7 +19,7 @@ from posenc.workbench.custom_code import modules, source_hash
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import read_study
+from posenc.workbench.study.study import read_study
 from support.command_line import refusal
 from support.custom import SOURCE, was_imported, write
 from support.lab import reply

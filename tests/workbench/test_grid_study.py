@@ -8,7 +8,7 @@ import torch
 import posenc
 from posenc.encodings.text import parse
 from posenc.workbench.run.training import build, train_and_test
-from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.study.study import read_study
 from posenc.workbench.tasks.neighbours import Neighbours
 from support.studies import TINY, plan_of, python_text, ran
 
@@ -56,7 +56,7 @@ def test_cells_see_those_after_them() -> None:
 
 
 def test_the_zoo_of_grids_has_every_encoding_with_several_axes() -> None:
-    study = PRESETS["zoo-grid"].study
+    study = read_study("zoo-grid")
     told = {parse(text).name for text in study.encodings}
     for name in posenc.CATALOGUE:
         axes = posenc.encoding(name, width=64, heads=4, head_dim=16, num_positions=8).axes

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.presets import read_study
+from posenc.workbench.study.study import read_study
 from support.studies import numbers, python_text, ran
 from support.typed import Typed
 

@@ -25,13 +25,13 @@ from posenc.workbench.run.training import build, evaluate
 from posenc.workbench.study.comparison import Comparison, Outcome
 from posenc.workbench.study.results import TaskResult, summarise
 from posenc.workbench.study.statistics import over_seeds, paired
-from posenc.workbench.tasks import TASKS, Criteria, task
+from posenc.workbench.tasks import Criteria, task, task_class
 from support.command_line import said as said_by
 from support.custom import write
 from support.extensions import TEXT
 from support.studies import TINY, inline, measured, plan_of, python_text
 
-LANGUAGE = Criteria("language", TASKS["language"].question, "loss", 3.0, 2.9)
+LANGUAGE = Criteria("language", task_class("language").question, "loss", 3.0, 2.9)
 NAN, INF = math.nan, math.inf
 
 
@@ -69,7 +69,7 @@ def test_what_a_page_raises_never_reaches_the_runs_and_is_said_once(
 
     monkeypatch.setattr(live, "FIRST", 0.0)
     study, said = replace(TINY, tasks=("needle",)), list[str]()
-    page = live.Live(fails, tmp_path, "posenc compare", study)
+    page = live.Live(fails)
     with Ledger(tmp_path, write=True) as ledger:
         Comparison(study, python_text(), ledger).run(inline, finished=lambda found: page.look(said.append))
         page.next = 0.0

@@ -12,7 +12,7 @@ from posenc.workbench.report.words import answer, sentence
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.study.results import newest, summarise
 from posenc.workbench.study.statistics import between_shares, over_seeds, paired, student, wilson
-from posenc.workbench.tasks import TASKS, Criteria, task
+from posenc.workbench.tasks import Criteria, task, task_class
 from posenc.workbench.tasks.text import load
 from support.studies import measured, plan_of
 
@@ -30,7 +30,7 @@ def run(encoding: str, at_trained: float, at_longest: float | None, seed: int = 
 
 
 NEEDLE = task("needle", load(), 512)
-LANGUAGE = Criteria("language", TASKS["language"].question, "loss", 3.0, 2.5)
+LANGUAGE = Criteria("language", task_class("language").question, "loss", 3.0, 2.5)
 
 
 def test_wilson_and_t_intervals_have_their_known_values() -> None:

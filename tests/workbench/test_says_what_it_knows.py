@@ -23,9 +23,8 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.run.settings import declared
 from posenc.workbench.study.comparison import Comparison, Outcome
-from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import summarise
-from posenc.workbench.study.study import Study
+from posenc.workbench.study.study import Study, read_study
 from posenc.workbench.tasks import Criteria
 from support.command_line import said as said_by
 from support.studies import SHARED, TINY, inline, measured, plan_of, python_text, ran
@@ -60,7 +59,7 @@ def test_steps_are_those_of_a_run_and_not_summed_over_seeds(tmp_path: Path) -> N
 def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) -> None:
     study = replace(GRID, steps=10, answers=2)
     spoken = Console(record=True, width=200)
-    outcome = _run(spoken, study, inline, tmp_path)
+    outcome = _run(spoken, study, inline, tmp_path, slice(None), print)
     page = write(outcome, tmp_path, "posenc compare", study).read_text()
     rows = json.loads((tmp_path / "tables.json").read_text())["training"]["ordering"]
     losses = {plan.id: outcome.curves[plan.id].losses for plan in outcome.plans}

@@ -10,12 +10,12 @@ import pytest
 from posenc.commands.compare import PANELS
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.settings import declared
+from posenc.workbench.run.settings import TASKS, declared
 from posenc.workbench.run.training import build
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import PRESETS, read_study
-from posenc.workbench.study.study import Study
-from posenc.workbench.tasks import TASKS, task
+from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.study.study import Study, read_study
+from posenc.workbench.tasks import task
 from support.command_line import refusal, said
 from support.custom import write
 from support.studies import SHARED, TINY, inline, numbers, python_text
@@ -134,13 +134,13 @@ def test_tokens_say_how_a_training_ends_and_tied_maps_are_one(tmp_path: Path) ->
 
 def test_every_preset_is_a_study_with_a_purpose() -> None:
     assert list(PRESETS) == ["quick", "standard", "full", "zoo", "zoo-grid", "architecture", "small-gpt"]
-    assert PRESETS["quick"].study == Study()
+    assert read_study("quick") == Study()
     assert all(each.purpose and each.cost for each in PRESETS.values())
 
 
 def test_the_cost_of_the_study_for_gpus_is_called_an_estimate_and_follows_from_its_sizes() -> None:
     """Six operations a parameter and token, and six a pair of tokens and channel; 9.9e14 a second in bfloat16."""
-    study, cost = PRESETS["small-gpt"].study, PRESETS["small-gpt"].cost
+    study, cost = read_study("small-gpt"), PRESETS["small-gpt"].cost
     parameters = study.width * (study.vocabulary + 12 * study.width * study.layers)
     pairs = study.layers * study.train_length * study.width
     operations = 6 * (parameters + pairs) * study.tokens

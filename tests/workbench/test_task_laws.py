@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from posenc import workbench
-from posenc.workbench.tasks import TASKS, Batch, DrawnTask
+from posenc.workbench.run.settings import TASKS
+from posenc.workbench.tasks import Batch, DrawnTask
 from posenc.workbench.tasks.task import last_target
 
 

@@ -16,9 +16,9 @@ TASK = '''
 
 from multiprocessing import parent_process
 
-from posenc.workbench.tasks import TASKS
+from posenc.workbench.tasks import task_class
 
-Needle = TASKS["needle"]
+Needle = task_class("needle")
 
 
 class Broken(Needle):

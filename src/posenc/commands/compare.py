@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,8 +34,10 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     An option that is not given is None; its value then comes from the file or the preset.
     """
     signature = inspect.signature(command)
-    options = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    options += [_option(name, s, title) for group, title in PANELS.items() for name, s in declared(group).items()]
+    options = [
+        *(p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD),
+        *(_option(name, s, title) for group, title in PANELS.items() for name, s in declared(group).items()),
+    ]
     command.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
     command.__annotations__ = {option.name: option.annotation for option in options}
     return command
@@ -84,8 +87,7 @@ def compare(
     from posenc.workbench.launch.launcher import choose
     from posenc.workbench.report.write import write
     from posenc.workbench.run.job import Requirements
-    from posenc.workbench.study.presets import read_study
-    from posenc.workbench.study.study import check_device
+    from posenc.workbench.study.study import check_device, read_study
 
     console, runs = screen(), _part(part)
     sys.path.append(str(Path.cwd()))  # custom classes may be in the current folder
@@ -98,9 +100,9 @@ def compare(
     if launcher != "ray":
         check_device(study.device)
     gpus = float(study.device.startswith("cuda")) if gpus is None else gpus
-    launch = choose(launcher, workers, Requirements(cpus, gpus))
-    outcome = _run(console, study, launch, output, runs)
-    write(outcome, output, _typed(), study)
+    page = partial(write, folder=output, command=shlex.join(["posenc", *sys.argv[1:]]), study=study)
+    outcome = _run(console, study, choose(launcher, workers, Requirements(cpus, gpus)), output, runs, page)
+    page(outcome)
     _print(console, outcome, output)
     if outcome.failures:
         console.print(
@@ -121,9 +123,15 @@ def _part(text: str) -> slice:
 
 
 def _run(
-    console: Console, study: "Study", launch: "Launcher", folder: Path, part: slice = slice(None)
+    console: Console,
+    study: "Study",
+    launch: "Launcher",
+    folder: Path,
+    part: slice,
+    page: "Callable[[Outcome], object]",
 ) -> "Outcome":
-    """Do the planned runs that are not in the ledger yet; show a progress bar and one line per finished run."""
+    """Do the planned runs that are not in the ledger yet; show a progress bar and one line per finished run, and
+    write the page from time to time."""
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.job import Failure
@@ -136,7 +144,7 @@ def _run(
         missing, total = comparison.missing, len(comparison.plans)
         runs = "1 run" if total == 1 else f"{total} runs"
         console.print(f"{runs}, {total - len(missing)} already done; writing to {folder}/", soft_wrap=True)
-        live = Live(comparison.outcome, folder, _typed(), study)
+        live = Live(lambda: page(comparison.outcome()))
         with terminal.bar(console, "training", sum(plan.steps for plan in missing)) as bar:
 
             def finished(result: "Run | Failure") -> None:
@@ -149,10 +157,6 @@ def _run(
                 live.look(bar.say)
 
             return comparison.run(launch, report=lambda progress: bar.advance(progress.work), finished=finished)
-
-
-def _typed() -> str:
-    return shlex.join(["posenc", *sys.argv[1:]])
 
 
 def _print(console: Console, outcome: "Outcome", folder: Path) -> None:

@@ -54,10 +54,10 @@ def extend(
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the HTML report.")] = None,
 ) -> None:
     """Compare scalings of a model on long documents with the unchanged model and truncated text; recommend one."""
-    from posenc import workbench
+    from posenc.workbench.extended import extend
 
     console = screen(soft_wrap=True)
-    extended = workbench.extend(
+    extended = extend(
         path,
         to,
         replace_scaling=replace_scaling,

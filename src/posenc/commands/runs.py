@@ -88,8 +88,7 @@ def runs(
 
 def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str | None) -> Iterable[dict[str, Any]]:
     """Return the rows of an export: the settings, the losses by step, or the measured numbers of these runs."""
-    of_run = "SELECT * FROM numbers WHERE run = ?"
-    numbers = (line for row in rows for line in ledger.rows(of_run, (row["run"],)))
+    numbers = (line for row in rows for line in ledger.rows("SELECT * FROM numbers WHERE run = ?", (row["run"],)))
     return {"numbers": numbers, "runs": rows, "steps": ledger.steps(rows)}[what or WHAT[0]]
 
 
@@ -101,13 +100,24 @@ def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> No
     axes = axes_in_words([run.plan for run in finished])
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in (*COLUMNS, *["with"] * any(axes.values())):
-        right, wraps = name in ("seed", "steps", "seconds", "loss"), name in ("encoding", "with")
-        table.add_column(name, justify="right" if right else "left", no_wrap=not wraps, overflow="fold")
+        table.add_column(
+            name,
+            justify="right" if name in ("seed", "steps", "seconds", "loss") else "left",
+            no_wrap=name not in ("encoding", "with"),
+            overflow="fold",
+        )
     for row in rows:
-        loss = "diverged" if row["verdict"] else f"{row['final_loss']:.3f}"
-        numbers = (str(row["seed"]), str(row["steps"]), f"{row['seconds']:.1f}", loss)
-        created = row["created"][5:16].replace("T", " ")
-        table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, created, axes[row["run"]])
+        table.add_row(
+            row["run"][:8],
+            row["task"],
+            row["encoding"],
+            str(row["seed"]),
+            str(row["steps"]),
+            f"{row['seconds']:.1f}",
+            "diverged" if row["verdict"] else f"{row['final_loss']:.3f}",
+            row["created"][5:16].replace("T", " "),
+            axes[row["run"]],
+        )
     console.print(table)
     for line in mixed(finished):
         console.print(f"runs differ in {line}", soft_wrap=True)

@@ -24,10 +24,15 @@ def verify(
     from posenc.teaching.claims.catalogue import chosen
     from posenc.teaching.claims.claim import run
 
-    claims = chosen(only or [], slow)
-    progress = screen(stderr=True)
     outcomes = [
-        run(claim) for claim in track(claims, "Running claims", console=progress, transient=True, disable=as_json)
+        run(claim)
+        for claim in track(
+            chosen(only or [], slow),
+            "Running claims",
+            console=screen(stderr=True),
+            transient=True,
+            disable=as_json,
+        )
     ]
     if as_json:
         typer.echo(json.dumps([described(o) for o in outcomes], ensure_ascii=False, indent=1))
@@ -41,8 +46,11 @@ def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
     """Print a table of verdicts, the findings that contradict a verdict, and a summary."""
     table = Table("verdict", "statement", box=None, pad_edge=False, show_edge=False)
     for outcome in outcomes:
-        word = str(outcome.claim.verdict) if outcome.stands else "BROKEN"
-        table.add_row(word, outcome.claim.statement, style=None if outcome.stands else "red")
+        table.add_row(
+            str(outcome.claim.verdict) if outcome.stands else "BROKEN",
+            outcome.claim.statement,
+            style=None if outcome.stands else "red",
+        )
         table.add_row("", outcome.claim.precise, style="dim")
     console.print(table)
     for outcome in (outcome for outcome in outcomes if not outcome.stands):

@@ -23,6 +23,7 @@ query-scale)``. (The encoding ``inkling`` includes this scaling.) For learned fa
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import Annotated, ClassVar, Literal, final
 
@@ -39,11 +40,9 @@ Rule = Literal["llama4", "ministral3", "beam", "inkling"]
 Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tensor, "*shape"]]
 
 
-def _stepped(first: int) -> Formula:
-    """Return 1 + amount·ln(1 + ⌊(p+first)/floor⌋) with exact integer division."""
-    return lambda p, amount, floor, dtype: (
-        1.0 + amount * torch.log1p((p + first).div(floor, rounding_mode="floor").to(dtype))
-    )
+def _stepped(p: Tensor, amount: float, floor: int, dtype: torch.dtype, first: int) -> Tensor:
+    """Return 1 + amount·ln(1 + ⌊(p + first)/floor⌋) with exact integer division."""
+    return 1.0 + amount * torch.log1p((p + first).div(floor, rounding_mode="floor").to(dtype))
 
 
 def past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
@@ -52,8 +51,8 @@ def past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tens
 
 
 RULES: dict[str, Formula] = {
-    "llama4": _stepped(1),
-    "ministral3": _stepped(0),
+    "llama4": partial(_stepped, first=1),
+    "ministral3": partial(_stepped, first=0),
     "beam": lambda p, amount, floor, dtype: torch.exp(amount * torch.log1p((p + 1).to(dtype) / floor)),
     "inkling": past_floor,
 }

@@ -68,8 +68,7 @@ def _sources(name: str) -> list[Path]:
     finder = ModuleFinder([str(origin.parent)])
     with suppress(SyntaxError, ValueError):  # a file that is not Python
         finder.run_script(str(origin))
-    files = [getattr(module, "__file__", None) for module in finder.modules.values()]
-    neighbours = {Path(file) for file in files if file}
+    neighbours = {Path(file) for module in finder.modules.values() if (file := getattr(module, "__file__", None))}
     return [origin, *sorted(neighbours - {origin})]
 
 

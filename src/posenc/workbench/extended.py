@@ -188,8 +188,10 @@ def _announce(console: terminal.Console, model: LanguageModel, request: Request,
     )
     if isinstance(model, StudyModel):
         return
-    gib = model.memory(request.length) / 2**30
-    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights, and up to {gib:.2f} GiB more for scoring")
+    console.print(
+        f"memory  {model.weights / 2**30:.2f} GiB of weights, and up to {model.memory(request.length) / 2**30:.2f} "
+        "GiB more for scoring"
+    )
     if request.finetune:  # weights for each method, and a folder for the best one
         check_disk((len(request.methods) + 1) * model.weights, folder, len(request.methods), "fine-tune")
 

@@ -52,18 +52,19 @@ class Opened:
         """A data frame with one row per task and encoding. The columns have the best axis values, the measure at
         each test length, and the verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
-        rows = [
-            {
-                "task": result.task.name,
-                "encoding": row.encoding,
-                **row.at,
-                **{str(n): row.values[n].mean if n in row.values else None for n in lengths},
-                "verdict": result.verdict(row),
-            }
-            for result in self.results.values()
-            for row in result.rows
-        ]
-        return _frame(rows)
+        return _frame(
+            [
+                {
+                    "task": result.task.name,
+                    "encoding": row.encoding,
+                    **row.at,
+                    **{str(n): row.values[n].mean if n in row.values else None for n in lengths},
+                    "verdict": result.verdict(row),
+                }
+                for result in self.results.values()
+                for row in result.rows
+            ]
+        )
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:

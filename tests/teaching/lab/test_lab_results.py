@@ -15,7 +15,7 @@ from posenc.teaching.lab import results
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.lessons.example import EXAMPLE
 from posenc.workbench.run.checkpoint import load_weights
-from posenc.workbench.tasks import TASKS as KNOWN
+from posenc.workbench.run.settings import TASKS as KNOWN
 from support.blocks import strays
 from support.lab import reply
 from support.studies import runs_in

@@ -14,8 +14,7 @@ from posenc.workbench.run import footprint, machine
 from posenc.workbench.run.job import Requirements
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import PRESETS
-from posenc.workbench.study.study import Study
+from posenc.workbench.study.study import Study, read_study
 from posenc.workbench.tasks.text import Text
 from support.launch_jobs import ASSERT, REASONS, Heard, counting, failing, seeing
 
@@ -121,7 +120,7 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
     drawn = torch.randint(50_000, (40_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
     pieces = SimpleNamespace(name="", unit="token", vocabulary=50_000)
     text = Text("mine", "0" * 64, drawn[:20_000], drawn[20_000:], pieces)
-    study = replace(PRESETS["small-gpt"].study, encodings=("nope",), seeds=18)
+    study = replace(read_study("small-gpt"), encodings=("nope",), seeds=18)
 
     def check(here: int, gpus: float, study: Study = study, **more: int) -> None:
         monkeypatch.setattr("torch.cuda.device_count", lambda: here)

@@ -25,7 +25,9 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
     monkeypatch.setattr(live, "FIRST", 0.0)
     text, pages = python_text(), []
     with Ledger(tmp_path, write=True) as ledger:
-        page = live.Live(lambda: Comparison(STUDY, text, ledger).outcome(), tmp_path, "posenc compare", STUDY)
+        page = live.Live(
+            lambda: live.write(Comparison(STUDY, text, ledger).outcome(), tmp_path, "posenc compare", STUDY)
+        )
         second = STUDY.plans(text)[1]
 
         def look(result: object) -> None:

@@ -17,8 +17,8 @@ from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import PRESETS, read_study
-from posenc.workbench.study.study import as_toml
+from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.study.study import as_toml, read_study
 from posenc.workbench.tasks.tokens import trained_bpe
 from support.aloud import WINDOWS, hindrances, violations
 from support.extensions import made
@@ -138,7 +138,7 @@ def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path
         "Made by posenc ",
     ):
         assert words in html
-    for asked in (*(preset.study for preset in PRESETS.values()), TINY):
+    for asked in (*map(read_study, PRESETS), TINY):
         written = tmp_path / "study.toml"
         written.write_text(as_toml(asked, tmp_path))
         assert tomllib.loads(as_toml(asked, tmp_path))["encodings"] == list(asked.encodings)

@@ -1,17 +1,16 @@
 """Claims based on a comparison of all encodings. Each claim trains small models and needs ``--slow``."""
 
-from dataclasses import replace
 from functools import cache
 
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim
 from posenc.workbench.run.training import train_and_test
-from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.study.study import read_study
 
 
 @cache
 def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
     """Return the accuracy at eight times the trained length for each seed of the study."""
-    asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
+    asked = read_study(study, options={"encodings": (encoding,), "tasks": (task,), "lengths": (1.0, 8.0)})
     text = asked.source.load()
     runs = [train_and_test(plan, text)[1] for plan in asked.plans(text)]
     by_length = [{c.length: c.value for c in run.cells if c.measure == "accuracy"} for run in runs]

@@ -16,7 +16,7 @@ the trained length.
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -142,17 +142,16 @@ def jobs(
     """
     theirs = evaluator.model
     theirs.check_memory(evaluator.long)
-    rows: Callable[..., list[list[float]]] = same_tokens
-    cuts: list[dict[str, Any]] = [{"ids": ids} for ids in documents]
+    marks = [partial(same_tokens, ids=ids) for ids in documents]
     if theirs is not model:
         if isinstance(model, StudyModel) or isinstance(theirs, StudyModel):
             raise InvalidArgument(
                 f"longppl={theirs.name!r} cannot pick key tokens for {model.name}, because one of the two models "
                 "reads bytes; use longppl='self'"
             )
-        rows, cuts = other_tokens, _passages(model, data, [len(ids) for ids in documents])
+        marks = _on_passages(model, data, [len(ids) for ids in documents])
     jobs = []
-    for index, (ids, cut) in enumerate(zip(documents, cuts, strict=True)):
+    for index, (ids, rows) in enumerate(zip(documents, marks, strict=True)):
         read = f"{plan.text_sha256} {ids.tolist()} {evaluator.rule}"
         each = replace(
             plan,
@@ -164,22 +163,20 @@ def jobs(
             length=evaluator.work(len(ids)),  # in tokens read, the unit of progress
             buckets=plan.length,
         )
-        jobs.append(
-            ScoringJob(plan=each, folder=folder, model=theirs, method=evaluator.method, rows=partial(rows, **cut))
-        )
+        jobs.append(ScoringJob(plan=each, folder=folder, model=theirs, method=evaluator.method, rows=rows))
     return jobs
 
 
-def _passages(model: "Pretrained", data: bytes, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the text of each document and the spans of its tokens in that text."""
+def _on_passages(model: "Pretrained", data: bytes, lengths: Sequence[int]) -> list[partial[list[list[float]]]]:
+    """Return ``other_tokens`` for each document, with its text and the spans of its tokens in that text."""
     text = data.decode("utf-8", "replace")
-    spans, start, cuts = model.spans(text)[1], 0, []
+    spans, start, marks = model.spans(text)[1], 0, []
     for length in lengths:
         each = spans[start : start + length]
         first, end = int(each[0, 0]), int(each[-1, 1])
-        cuts.append({"text": text[first:end], "spans": each - first})
+        marks.append(partial(other_tokens, text=text[first:end], spans=each - first))
         start += length - 1
-    return cuts
+    return marks
 
 
 @dataclass(frozen=True)

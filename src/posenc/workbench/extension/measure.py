@@ -106,8 +106,9 @@ def measure(
     _check(model, request, width, length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
-    folder = ledger.folder.resolve() / FOLDER
-    grid = _Grid(model, text, request, folder, length, width, documents, evaluator is not None)
+    grid = _Grid(
+        model, text, request, ledger.folder.resolve() / FOLDER, length, width, documents, evaluator is not None
+    )
     alike: dict[str, Method] = {}
     shot = [(m, alike.setdefault(m.frequencies(length), m)) for m in request.methods if m.scaling is not None]
     tuned = request.methods if request.finetune else ()
@@ -120,7 +121,6 @@ def measure(
     runs = score_texts(jobs, ledger, launcher, read)
     curves = [grid.curve(m, [runs[grid.plan(read_as, (i,))].cells[0] for i in each]) for m, read_as in shot]
     curves += [grid.curve(m, runs[j.plan].cells, j.plan) for m, j in zip(tuned, tunings, strict=True)]
-    window = _rows(runs[grid.cut(i).plan].cells[0] for i in each)
     return Extension(
         model.name,
         model.unit,
@@ -128,7 +128,7 @@ def measure(
         length,
         width,
         tuple(curves),
-        window,
+        _rows(runs[grid.cut(i).plan].cells[0] for i in each),
         text,
         request.finetune,
         runs=tuple(runs.values()),
@@ -254,8 +254,7 @@ class _Grid:
         """Create the job that scores the last targets with only the trained length of context."""
         unchanged = Method("cut", "cut", self.model.scaling)
         windows = self.last(self.documents[document])
-        plan = replace(self.plan(unchanged, (document,)), buckets=len(windows))
-        return self._job(plan, unchanged, [windows])
+        return self._job(replace(self.plan(unchanged, (document,)), buckets=len(windows)), unchanged, [windows])
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
         """Return one window for each of the last buckets, with the trained length of context before its last
@@ -270,7 +269,11 @@ class _Grid:
         self, plan: Scoring, method: Method, documents: list[list[Window]], practice: Tensor | None = None
     ) -> ScoringJob:
         width = min(self.width, plan.length // plan.buckets)
-        rows = partial(scored, method=method, documents=documents, width=width)
         return ScoringJob(
-            plan=plan, folder=self.folder, model=self.model, method=method, rows=rows, practice=practice
+            plan=plan,
+            folder=self.folder,
+            model=self.model,
+            method=method,
+            rows=partial(scored, method=method, documents=documents, width=width),
+            practice=practice,
         )

@@ -92,8 +92,11 @@ class _Running:
         context.set_forkserver_preload(["posenc.workbench.run.training"])
         self.job, self.trial, self.device = job, trial, device
         self.messages, theirs = context.Pipe(duplex=False)
-        work = (attempt, job, device, threads, theirs)
-        self.process = context.Process(target=_work, args=work, daemon=True)  # ends after a second Ctrl-C too
+        self.process = context.Process(
+            target=_work,
+            args=(attempt, job, device, threads, theirs),
+            daemon=True,  # ends after a second Ctrl-C too
+        )
         with theirs:
             self.process.start()
 

@@ -42,8 +42,8 @@ class Ray:
         StudyError: raised when runs start, if there is no cluster or no machine has enough cores and GPUs.
     """
 
-    def __init__(self, requirements: Requirements = ONE_CORE, address: str = "auto") -> None:
-        self.requirements, self.address = requirements, address
+    def __init__(self, requirements: Requirements = ONE_CORE) -> None:
+        self.requirements = requirements
         os.environ.setdefault(*QUIET)
         if find_spec("ray") is None:
             raise MissingExtra("ray", "ray")
@@ -55,8 +55,10 @@ class Ray:
             self._check_room()
             cpus, progress = self.requirements.cpus, _queue()
             task = ray.remote(num_cpus=cpus, num_gpus=self.requirements.gpus)(_run)
-            sources = {job.source for job in jobs if job.source}
-            texts = {source: _Stored(stored=ray.put(source.load())) for source in sources}
+            texts = {
+                source: _Stored(stored=ray.put(source.load()))
+                for source in {job.source for job in jobs if job.source}
+            }
             waiting, running = deque(jobs), dict[Any, Job]()
             while waiting or running:
                 while waiting and len(running) < max(1, self._room()):  # a job may contain a model
@@ -78,11 +80,11 @@ class Ray:
         code = {"py_modules": [*posenc.__path__, *map(str, dict.fromkeys(modules))]}
         try:
             session: AbstractContextManager[object] = ray.init(
-                self.address, runtime_env=code, log_to_driver=False, logging_level="WARNING"
+                "auto", runtime_env=code, log_to_driver=False, logging_level="WARNING"
             )
         except ConnectionError as error:
             raise StudyError(
-                f"no Ray cluster at {self.address!r}; start one with: ray start --head, or use --launcher local"
+                "no Ray cluster at 'auto'; start one with: ray start --head, or use --launcher local"
             ) from error
         return session
 

@@ -22,13 +22,16 @@ POINTS = 50
 def over_lengths(result: TaskResult) -> View:
     """Draw the measure of every encoding at every length, with its interval."""
     task, loss = result.task, result.task.measure == "loss"
-    axis = Axis("test length", tuple(map(float, result.lengths)), "tokens", log=True)
-    trained = ((float(result.lengths[0]), "trained to here"),)
-    name = f"perplexity per {result.unit}" if loss else "share of right answers"
-    lines = tuple(_line(result, row) for row in result.rows)
     guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate of a loss
-    levels = guessed if loss else ((task.gate, "gate"), (task.chance, "chance"))
-    panel = Lines(result.name, lines, axis, name, y_log=loss, marks=trained, levels=levels)
+    panel = Lines(
+        result.name,
+        tuple(_line(result, row) for row in result.rows),
+        Axis("test length", tuple(map(float, result.lengths)), "tokens", log=True),
+        f"perplexity per {result.unit}" if loss else "share of right answers",
+        y_log=loss,
+        marks=((float(result.lengths[0]), "trained to here"),),
+        levels=guessed if loss else ((task.gate, "gate"), (task.chance, "chance")),
+    )
     best = f"; {label(row)} is best at {result.lengths[0]}" if (row := best_inside(result)) else ""
     return View(f"{heading(result.name)}: at {result.longest} tokens {verdict(result)}{best}", (panel,))
 
@@ -40,8 +43,14 @@ def _line(result: TaskResult, row: Row) -> Line:
         torch.tensor([math.nan if v is None else show(end(v)) for v in at])
         for end in (lambda v: v.mean, lambda v: min(v.seeds or (v.low,)), lambda v: max(v.seeds or (v.high,)))
     )
-    name = label(row) if row.ranked else f"{label(row)}, not converged"
-    return Line(name, mean, row.encoding, low, high, hollow=not row.ranked)
+    return Line(
+        label(row) if row.ranked else f"{label(row)}, not converged",
+        mean,
+        row.encoding,
+        low,
+        high,
+        hollow=not row.ranked,
+    )
 
 
 def over_positions(result: TaskResult) -> View | None:
@@ -55,9 +64,14 @@ def over_positions(result: TaskResult) -> View | None:
         return None
     width = result.longest // len(lines[0].values)
     centres = tuple(width * (i + 0.5) for i in range(len(lines[0].values)))
-    trained = ((float(result.lengths[0]), "trained to here"),)
-    name, axis = f"nats per {result.unit}", Axis("position", centres, "tokens")
-    panel = Lines("by position", lines, axis, "loss", name, marks=trained)
+    panel = Lines(
+        "by position",
+        lines,
+        Axis("position", centres, "tokens"),
+        "loss",
+        f"nats per {result.unit}",
+        marks=((float(result.lengths[0]), "trained to here"),),
+    )
     return View("Where in a long window each encoding stops reading well", (panel,))
 
 
@@ -66,21 +80,20 @@ def by_depth(result: TaskResult) -> View | None:
     panels = []
     for row in result.rows:
         shares = {n: m for n in result.lengths if (m := _mean(row, n, "accuracy_by_depth")) is not None}
-        if not shares:
-            continue
-        values = torch.stack([*shares.values()])
-        depths = tuple((i + 0.5) / values.shape[1] for i in range(values.shape[1]))
-        panels.append(
-            Heatmap(
-                label(row),
-                values,
-                Axis("test length", tuple(map(float, shares)), "tokens"),
-                Axis("depth of the answer", depths, "0 to 1"),
-                "magnitude",
-                "share right",
-                limit=1.0,
+        if shares:
+            values = torch.stack([*shares.values()])
+            depths = tuple((i + 0.5) / values.shape[1] for i in range(values.shape[1]))
+            panels.append(
+                Heatmap(
+                    label(row),
+                    values,
+                    Axis("test length", tuple(map(float, shares)), "tokens"),
+                    Axis("depth of the answer", depths, "0 to 1"),
+                    "magnitude",
+                    "share right",
+                    limit=1.0,
+                )
             )
-        )
     if not panels:
         return None
     found = [p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all())]
@@ -112,11 +125,16 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]
     )
     if not training:
         return None
-    held_out = _over_steps("validation loss", "nats per target", begun, lambda plan: curves[plan.id].validation)
-    norms = _over_steps(
-        "gradient norm", "before clipping", begun, lambda plan: _means(curves[plan.id].norms, width)
+    return View(
+        f"{heading(task)}: training",
+        (
+            *training,
+            *_over_steps("validation loss", "nats per target", begun, lambda plan: curves[plan.id].validation),
+            *_over_steps(
+                "gradient norm", "before clipping", begun, lambda plan: _means(curves[plan.id].norms, width)
+            ),
+        ),
     )
-    return View(f"{heading(task)}: training", (*training, *held_out, *norms))
 
 
 def _over_steps(
@@ -128,8 +146,9 @@ def _over_steps(
     lines = []
     for (encoding, at), seeds in by_setting(plans).items():
         rows = [[by_plan[plan.id].get(step, math.nan) for step in steps] for plan in seeds]
-        name_of = style(encoding).label + (f" ({at})" if at else "")
-        lines.append(Line(name_of, torch.tensor(rows).nanmean(0), encoding))
+        lines.append(
+            Line(style(encoding).label + (f" ({at})" if at else ""), torch.tensor(rows).nanmean(0), encoding)
+        )
     return (Lines(name, tuple(lines), Axis("step", tuple(steps), "steps"), name, unit),) if steps else ()
 
 

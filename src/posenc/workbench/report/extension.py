@@ -171,11 +171,15 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
     cuts = [c for c in extension.cuts.values() if c is extension.chosen or c.method == extension.unchanged.method]
     curves += [c for c in cuts if c.tuned == tuned and extension.finite(c)]
-    lines = tuple(_curve(extension, c) for c in curves)
-    mark = ((float(extension.original_length), "trained to here"),)
-    axis = Axis("position", centres, f"{extension.unit}s")
-    title = f"After {extension.tuning}" if tuned else headline(extension)
-    return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark),))
+    panel = Lines(
+        "loss",
+        tuple(_curve(extension, c) for c in curves),
+        Axis("position", centres, f"{extension.unit}s"),
+        "loss",
+        f"nats per {extension.unit}",
+        marks=((float(extension.original_length), "trained to here"),),
+    )
+    return View(f"After {extension.tuning}" if tuned else headline(extension), (panel,))
 
 
 def _curve(extension: Extension, curve: Candidate) -> view.Line:
@@ -232,13 +236,15 @@ def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], 
 
 def table(extension: Extension, *, tuned: bool = False) -> Table:
     """Return the candidates as a table for the terminal, best first; "use this" marks the chosen candidate."""
-    title = f"After {extension.tuning}" if tuned else ""
-    shown = grid("method", heads(extension), caption(extension), title)
+    shown = grid("method", heads(extension), caption(extension), f"After {extension.tuning}" if tuned else "")
     shown.add_column(VERDICT, width=len("not finite"))
     for candidate in (c for c in extension.candidates if c.tuned == tuned):
-        numbers = (text for text, _ in cells(extension, candidate))
-        style = "bold" if candidate is extension.chosen else ""
-        shown.add_row(candidate.label, *numbers, extension.standing(candidate), style=style)
+        shown.add_row(
+            candidate.label,
+            *(text for text, _ in cells(extension, candidate)),
+            extension.standing(candidate),
+            style="bold" if candidate is extension.chosen else "",
+        )
     return shown
 
 

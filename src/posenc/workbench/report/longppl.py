@@ -14,8 +14,10 @@ from posenc.workbench.report.words import ends
 
 def rows(extension: Extension) -> list[tuple[str, LongPPL]]:
     """Return the label and LongPPL of every method, lowest LongPPL first."""
-    each = [(curve.label, longppl(extension, curve)) for curve in extension.curves]
-    return sorted(each, key=lambda row: (math.isnan(row[1].value), row[1].value))
+    return sorted(
+        ((curve.label, longppl(extension, curve)) for curve in extension.curves),
+        key=lambda row: (math.isnan(row[1].value), row[1].value),
+    )
 
 
 def answer(extension: Extension) -> str:
@@ -50,8 +52,11 @@ def heads(extension: Extension) -> Sequence[str]:
 
 def table(extension: Extension) -> Table:
     """Return the methods as a table for the terminal, lowest LongPPL first."""
-    caption = f"perplexity of key tokens, lower is better; evaluator {extension.evaluator['model']}"
-    table = grid("method", heads(extension), caption)
+    table = grid(
+        "method",
+        heads(extension),
+        f"perplexity of key tokens, lower is better; evaluator {extension.evaluator['model']}",
+    )
     for label, each in rows(extension):
         table.add_row(label, *(text for text, _ in cells(each)))
     return table

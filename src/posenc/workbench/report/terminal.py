@@ -68,7 +68,7 @@ class Going:
 @contextmanager
 def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Going]:
     """Show a progress bar with the rate and the time left, or lines if the output is not a terminal."""
-    columns = (
+    with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
@@ -76,8 +76,10 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
         progress.add_task(what, total=steps, unit=unit)
         yield Going(progress)
 
@@ -103,14 +105,20 @@ def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, f
 
 def table(result: TaskResult) -> Table:
     """Return the table of one task, with one row per encoding, one column per length, and a verdict in words."""
-    caption, title = f"{words.unit(result)}; trained to {result.lengths[0]}", f"{result.name}: {result.question}"
-    rows = grid("encoding", map(str, result.lengths), caption, title, fold=True)  # names wrap before numbers do
+    rows = grid(
+        "encoding",
+        map(str, result.lengths),
+        f"{words.unit(result)}; trained to {result.lengths[0]}",
+        f"{result.name}: {result.question}",
+        fold=True,  # names wrap before numbers do
+    )
     rows.add_column("verdict", no_wrap=True)
     best = result.best(result.longest)
     for row in result.rows:
-        numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]
-        style = "bold" if row is best else "" if row.ranked else "dim"
-        verdict = Text(result.verdict(row), style="green" if result.standing(row) == "holds" else "")
-        name = f"{words.label(row)} ({words.at(row.at)})" if row.at else words.label(row)
-        rows.add_row(name, *numbers, verdict, style=style)
+        rows.add_row(
+            f"{words.label(row)} ({words.at(row.at)})" if row.at else words.label(row),
+            *(words.measured(result, row.values.get(length)) for length in result.lengths),
+            Text(result.verdict(row), style="green" if result.standing(row) == "holds" else ""),
+            style="bold" if row is best else "" if row.ranked else "dim",
+        )
     return rows

@@ -176,12 +176,15 @@ def verdict(result: TaskResult) -> str:
         return f"none passed the gate{' in every run' * some} ({_nearest(result)})"
     keep = [row for row in ranked if result.standing(row) == "holds"]
     good = [label(row) for row in keep if _reads_well(result, row)]
-    flat = [row for row in keep if not _reads_well(result, row)]
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
     unsure = [label(row) for row in ranked if result.standing(row) == "undecided"]
     parts += [f"{together(unsure)} {'is' if len(unsure) == 1 else 'are'} undecided"] if unsure else []
+    start, name = result.lengths[0], "perplexity " if result.task.measure == "loss" else ""
     parts += [
-        f"{label(row)} holds, but is worse at the trained length ({_at_trained(result, row)})" for row in flat
+        f"{label(row)} holds, but is worse at the trained length "
+        f"({name}{measured(result, row.values[start])} at {start})"
+        for row in keep
+        if not _reads_well(result, row)
     ]
     judged = f" that converged ({len(ranked)} of {len(result.rows)})" if len(ranked) < len(result.rows) else ""
     return ", ".join(parts) or f"none{judged} holds"
@@ -195,11 +198,6 @@ def _reads_well(result: TaskResult, row: Row) -> bool:
     if result.task.measure == "loss":
         return value <= min(values) + math.log1p(NEAR)
     return value >= max(values) * (1 - NEAR)
-
-
-def _at_trained(result: TaskResult, row: Row) -> str:
-    name = "perplexity " if result.task.measure == "loss" else ""
-    return f"{name}{measured(result, row.values.get(result.lengths[0]))} at {result.lengths[0]}"
 
 
 def _nearest(result: TaskResult) -> str:

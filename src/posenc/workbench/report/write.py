@@ -75,13 +75,11 @@ class Live:
     """Writes the page of a running study.
 
     Args:
-        so_far: a function that returns the current results.
-        folder, command, study: as in ``write``.
+        page: a function that writes the page with the current results.
     """
 
-    def __init__(self, so_far: Callable[[], Outcome], folder: Path, command: str, study: Study) -> None:
-        self.so_far, self.folder, self.command, self.study = so_far, folder, command, study
-        self.next, self.failed = time.monotonic() + FIRST, False
+    def __init__(self, page: Callable[[], object]) -> None:
+        self.page, self.next, self.failed = page, time.monotonic() + FIRST, False
 
     def look(self, say: Callable[[str], None]) -> None:
         """Write the page unless it was written recently. An error is reported once and does not stop the runs."""
@@ -89,7 +87,7 @@ class Live:
         if started < self.next:
             return
         try:
-            write(self.so_far(), self.folder, self.command, self.study)
+            self.page()
         except Exception as error:
             if not self.failed:
                 say(f"the page cannot be written yet ({type(error).__name__}: {error}); the runs continue")

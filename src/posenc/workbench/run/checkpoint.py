@@ -1,5 +1,7 @@
 """Reads and writes the files of a run: the state of its training, and its trained weights."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,19 @@ FILES = ".safetensors", ".state"
 """The suffixes of the files with weights and states."""
 
 
-def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
-    """Return the error for a file that a run failed to write."""
-    return StudyError(
-        f"{what} cannot be written to {str(path.parent)!r}: {error}; free some space and run the same command again"
-    )
+@contextmanager
+def _writing(what: str, path: Path) -> Iterator[Path]:
+    """Write a file of a run atomically. If this fails, raise a ``StudyError`` that says what cannot be written."""
+    from safetensors import SafetensorError
+
+    try:
+        with write_atomically(path) as partial:
+            yield partial
+    except (OSError, RuntimeError, SafetensorError) as error:  # torch raises RuntimeError if the disk is full
+        raise StudyError(
+            f"{what} cannot be written to {str(path.parent)!r}: {error}; free some space and run the same command "
+            "again"
+        ) from error
 
 
 def load_state(
@@ -57,18 +67,17 @@ def save_state(
     curve: LossCurve,
 ) -> None:
     """Write the state of a run, with the losses in ``curve``."""
-    values = {
-        "model": model.state_dict(),
-        "optimiser": optimiser.state_dict(),
-        "generator": generator.get_state(),
-        "curve": vars(curve),
-        "versions": versions(),
-    }
-    try:
-        with write_atomically(path) as partial:
-            torch.save(values, partial)
-    except (OSError, RuntimeError) as error:
-        raise unwritten("the state of a run", path, error) from error
+    with _writing("the state of a run", path) as partial:
+        torch.save(
+            {
+                "model": model.state_dict(),
+                "optimiser": optimiser.state_dict(),
+                "generator": generator.get_state(),
+                "curve": vars(curve),
+                "versions": versions(),
+            },
+            partial,
+        )
 
 
 def path_of(study: Path, plan: Identified) -> Path:
@@ -78,7 +87,6 @@ def path_of(study: Path, plan: Identified) -> Path:
 
 def save_weights(model: nn.Module, path: Path) -> None:
     """Write the weights of a model atomically."""
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     # The format refuses parts of larger tensors, and shared memory, such as that of a tied output layer. Copies in
@@ -87,14 +95,11 @@ def save_weights(model: nn.Module, path: Path) -> None:
         name: value.to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, value in model.state_dict().items()
     }
-    try:
-        with write_atomically(path) as partial:
-            partial.touch()
-            mode = partial.stat().st_mode  # safetensors makes files private
-            save_file(tensors, partial)
-            partial.chmod(mode)
-    except (OSError, SafetensorError) as error:
-        raise unwritten("weights", path, error) from error
+    with _writing("weights", path) as partial:
+        partial.touch()
+        mode = partial.stat().st_mode  # safetensors makes files private
+        save_file(tensors, partial)
+        partial.chmod(mode)
 
 
 def complete(path: Path) -> bool:

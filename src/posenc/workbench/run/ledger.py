@@ -136,13 +136,21 @@ class Ledger(AbstractContextManager["Ledger"]):
     def add(self, run: Run) -> None:
         """Write a finished run in one transaction, and replace an earlier run of the same plan."""
         plan = run.plan
-        head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
-        origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
+        row = (
+            plan.id,
+            plan.to_json(),
+            run.seconds,
+            run.parameters,
+            run.final_loss,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            run.versions,
+            run.hardware,
+            run.verdict,
+        )
         cells = [(plan.id, c.length, c.measure, c.value, c.count, as_json(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
-            into = f"INSERT OR REPLACE INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            self._db.execute(into, (*head, *origin))
+            self._db.execute(f"INSERT OR REPLACE INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
 
     def note(self, progress: Progress) -> None:
@@ -200,8 +208,9 @@ class Ledger(AbstractContextManager["Ledger"]):
 
         Before the job's first report, the curve is empty.
         """
-        select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
-        rows = self._db.execute(select, (run,)).fetchall()
+        rows = self._db.execute(
+            "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first", (run,)
+        ).fetchall()
         losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))
         validation = tuple((int(step), loss) for step, loss in zip(pairs[::2], pairs[1::2], strict=True))
         tokens, seconds = (sum(row[i] for row in rows) for i in (3, 4))
@@ -264,8 +273,9 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     def _run(self, row: tuple[Any, ...], plan: Identified | None = None) -> Run:
         """Return the run in a row of the table ``runs``. Without ``plan``, the plan is restored from the row."""
-        columns = "length, measure, value, count, detail, note"
-        cells = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
+        cells = self._db.execute(
+            "SELECT length, measure, value, count, detail, note FROM cells WHERE run = ? ORDER BY rowid", (row[0],)
+        )
         try:
             return Run(plan or Plan.from_json(row[1], row[0]), tuple(starmap(_cell, cells)), *row[2:])
         except (ValueError, TypeError, KeyError) as error:

@@ -159,9 +159,13 @@ class _Watch:
         losses, norms = (torch.stack(each).tolist() for each in tensors)
         first, now = len(self.curve.losses), time.monotonic()
         count, verdict = _judged((*self.curve.losses, *losses), first)
-        validation = tuple((step, float(loss)) for step, loss in self.validation)
         steps = LossCurve(
-            tuple(losses[:count]), sum(tokens), now - self.reported, tuple(norms[:count]), validation, verdict
+            tuple(losses[:count]),
+            sum(tokens),
+            now - self.reported,
+            tuple(norms[:count]),
+            tuple((step, float(loss)) for step, loss in self.validation),
+            verdict,
         )
         self.curve = self.curve.then(steps)
         self.tell(first, steps)

@@ -67,8 +67,10 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
         raise StudyError(f"{plan.name} is not exported, because its logits in transformers differ by {gap:.2g}")
     made.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(text.tokens.json, encoding="utf-8")
-    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    (folder / "tokenizer_config.json").write_text(json.dumps(kind), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}),
+        encoding="utf-8",
+    )
     return folder
 
 

@@ -1,20 +1,15 @@
-"""Presets, which are named studies, and a function that reads a study from a preset, a TOML file and options."""
+"""Presets, which are the settings of named studies; see ``study.read_study``."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
-
-from posenc.arguments import one_of
-from posenc.workbench.run.settings import declared
-from posenc.workbench.study.study import Study, settings_of
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A named study, its purpose, and its measured or estimated cost."""
+    """The settings of a named study that differ from their defaults, its purpose, and its measured or estimated
+    cost."""
 
-    study: Study
+    settings: dict[str, Any]
     purpose: str
     cost: str
 
@@ -41,131 +36,90 @@ which the cells are numbered row by row. Tables have as many positions as the la
 it."""
 
 PRESETS = {
-    "quick": Preset(Study(), "five encodings, three tasks, one seed", "3 minutes on two cores"),
+    "quick": Preset({}, "five encodings, three tasks, one seed", "3 minutes on two cores"),
     "standard": Preset(
-        Study(
-            tasks=("language", "ordering", "needle", "recent"),
-            seeds=3,  # type: ignore[arg-type]
-            steps={"language": 1500, "ordering": 900, "needle": 300},
-        ),
+        {
+            "tasks": ("language", "ordering", "needle", "recent"),
+            "seeds": 3,
+            "steps": {"language": 1500, "ordering": 900, "needle": 300},
+        },
         "four tasks, three seeds, longer training",
         "20 minutes on two cores, computed from 75 seconds of one core per run of language and 17 of ordering",
     ),
     "full": Preset(
-        Study(
-            tasks=("language", "ordering", "needle", "recent", "copying"),
-            seeds=5,  # type: ignore[arg-type]
-            steps={"language": 3000, "ordering": 1500, "needle": 300, "copying": 3000},
-            blocks=128,
-            answers=512,
-        ),
+        {
+            "tasks": ("language", "ordering", "needle", "recent", "copying"),
+            "seeds": 5,
+            "steps": {"language": 3000, "ordering": 1500, "needle": 300, "copying": 3000},
+            "blocks": 128,
+            "answers": 512,
+        },
         "five tasks, five seeds, long training",
         "an hour and a half on two cores, computed from 28 times the tokens of quick",
     ),
     "zoo": Preset(
-        Study(
-            encodings=ZOO,
-            tasks=("language", "ordering"),
-            seeds=3,  # type: ignore[arg-type]
-            steps={"language": 300, "ordering": 300},
-            blocks=32,
-            answers=128,
-        ),
+        {
+            "encodings": ZOO,
+            "tasks": ("language", "ordering"),
+            "seeds": 3,
+            "steps": {"language": 300, "ordering": 300},
+            "blocks": 32,
+            "answers": 128,
+        },
         "every encoding for text, the tasks language and ordering, three seeds",
         "18 minutes on two cores, computed from 132 runs of 5 to 60 seconds on one core",
     ),
     "zoo-grid": Preset(
-        Study(
-            encodings=ZOO_OF_GRIDS,
-            tasks=("neighbours",),
-            seeds=3,  # type: ignore[arg-type]
-            answers=64,
-        ),
+        {
+            "encodings": ZOO_OF_GRIDS,
+            "tasks": ("neighbours",),
+            "seeds": 3,
+            "answers": 64,
+        },
         "every encoding for grids, the task neighbours, three seeds",
         "13 minutes on one core, computed from 60 runs of 13 seconds",
     ),
     "architecture": Preset(
-        Study(
-            encodings=("nope", "rotary", "alibi", "layers(rotary + nope)"),
-            tasks=("language",),
-            steps=300,
-            train_length=(64, 128),
-            norm=("layer", "rms"),  # type: ignore[arg-type]
-            kv_heads=(1, 4),  # type: ignore[arg-type]
-            qk_norm=(False, True),  # type: ignore[arg-type]
-            window=(32, 2048),  # type: ignore[arg-type]
-            blocks=32,
-        ),
+        {
+            "encodings": ("nope", "rotary", "alibi", "layers(rotary + nope)"),
+            "tasks": ("language",),
+            "steps": 300,
+            "train_length": (64, 128),
+            "norm": ("layer", "rms"),
+            "kv_heads": (1, 4),
+            "qk_norm": (False, True),
+            "window": (32, 2048),
+            "blocks": 32,
+        },
         "four encodings in 32 architectures: norms, grouped keys, windows, trained lengths",
         "16 minutes on two cores, computed from 128 runs of 15 seconds on one core",
     ),
     "small-gpt": Preset(
-        Study(
-            encodings=("nope", "learned(past_end=clamp)", "t5", "alibi", "rotary", "layers(rotary*3 + nope)"),
-            tasks=("language",),
-            seeds=3,  # type: ignore[arg-type]
-            width=768,
-            layers=12,
-            heads=12,
-            norm="rms",
-            tied=True,
-            train_length=1024,
-            tokens=2_500_000_000,
-            batch=16,
-            accumulate=4,
-            learning_rate=6e-4,
-            beta2=0.95,
-            weight_decay=0.1,
-            warm_up=0.02,
-            autocast="bfloat16",
-            tokenizer="bpe",
-            vocabulary=50_000,
-            lengths=(1, 2, 4, 8),
-            device="cuda",
-        ),
+        {
+            "encodings": ("nope", "learned(past_end=clamp)", "t5", "alibi", "rotary", "layers(rotary*3 + nope)"),
+            "tasks": ("language",),
+            "seeds": 3,
+            "width": 768,
+            "layers": 12,
+            "heads": 12,
+            "norm": "rms",
+            "tied": True,
+            "train_length": 1024,
+            "tokens": 2_500_000_000,
+            "batch": 16,
+            "accumulate": 4,
+            "learning_rate": 6e-4,
+            "beta2": 0.95,
+            "weight_decay": 0.1,
+            "warm_up": 0.02,
+            "autocast": "bfloat16",
+            "tokenizer": "bpe",
+            "vocabulary": 50_000,
+            "lengths": (1, 2, 4, 8),
+            "device": "cuda",
+        },
         "GPT-2's size, 12 layers of width 768, six encodings, three seeds; needs a text of your own",
         "estimated, not yet run: 18 runs of 2.0e18 operations take a day on an H200 at two fifths of its peak, or "
         "three days at an eighth",
     ),
 }
-
-
-def read_study(
-    preset: str | None = None, config: Path | None = None, options: Mapping[str, Any] | None = None
-) -> Study:
-    """Read a study from a preset, a TOML file that overrides it, and options that override both.
-
-    Args:
-        preset: the name of the preset; by default the value of ``preset`` in the file, or else ``"quick"``.
-        config: a TOML file with settings as keys. Paths are relative to the folder of this file.
-        options: settings by name. Strings are parsed as on the command line; None keeps a setting unchanged.
-
-    Raises:
-        UnknownName: the preset or a key of the file does not exist; the message suggests the nearest name.
-        StudyError: the file cannot be read or is not TOML.
-        InvalidArgument: a value has the wrong type or is out of range.
-    """
-    settings = settings_of(config) if config else {}
-    named = settings.pop("preset", "quick")
-    base = PRESETS[one_of("preset", named if preset is None else preset, PRESETS)].study
-    known, given = declared(Study), {k: v for k, v in (options or {}).items() if v is not None}
-    for key in settings:
-        one_of(f"key in {config}", key, [*known, "preset"])
-    typed = {k: known[k].read(k, v) if isinstance(v, str) else v for k, v in given.items()}
-    return replace(base, **_over(_over(vars(base), settings), typed))
-
-
-def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Override settings with new settings.
-
-    A new value of ``steps`` removes ``tokens`` for the same tasks, and a new value of ``tokens`` removes ``steps``.
-    """
-    after = {**before, **given}
-    for name, rival in (("steps", "tokens"), ("tokens", "steps")):
-        if name in given and rival not in given and after[rival] is not None:
-            of_task = (
-                after[rival] if isinstance(after[rival], dict) else dict.fromkeys(after["tasks"], after[rival])
-            )
-            tasks = given[name] if isinstance(given[name], dict) else of_task
-            after[rival] = {task: value for task, value in of_task.items() if task not in tasks} or None
-    return after

@@ -9,7 +9,7 @@ from typing import Any
 from posenc.errors import StudyError
 from posenc.pictures.numbers import fixed
 from posenc.workbench.run.plan import Cell, Plan, Run
-from posenc.workbench.run.settings import Model, Training, declared
+from posenc.workbench.run.settings import TASKS, Model, Training, declared
 from posenc.workbench.study.statistics import (
     LEVEL,
     NO_VALUE,
@@ -24,7 +24,7 @@ from posenc.workbench.study.statistics import (
     perplexity,
     together,
 )
-from posenc.workbench.tasks import TASKS, Criteria
+from posenc.workbench.tasks import Criteria, task_class
 
 LOST = 0.05
 """An encoding holds if, at the longest length, its perplexity is at most this share higher, or its accuracy at most
@@ -149,14 +149,13 @@ class TaskResult:
         """Return the ranked rows that may be best at a length, best mean first.
 
         A row is excluded if its paired difference from the row with the best mean shows that the row is worse. The
-        joint error rate is 5%.
+        joint error rate is 5%. A difference without an interval excludes no row.
         """
+        sign = self.task.sign
         ranked = [row for row in self.rows if row.ranked and length in row.values]
-        ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
-        gaps = [_gap(self.task, row, ranked[0], length, len(self.rows)) for row in ranked]
-        loss = self.task.measure == "loss"
-        worse = [gap is not None and (gap.low if loss else -gap.high) > 0 for gap in gaps]
-        return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
+        ranked.sort(key=lambda row: sign * row.values[length].mean)
+        gaps = ((row, _gap(self.task, row, ranked[0], length, len(self.rows))) for row in ranked)
+        return tuple(row for row, gap in gaps if gap is None or not min(sign * gap.low, sign * gap.high) > 0)
 
     def best(self, length: int) -> Row | None:
         """Return the best row at a length, if ``leaders`` has only this row.
@@ -219,9 +218,14 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     for row in sorted(grid, key=lambda row: rank(row, lengths[0])):
         rows.setdefault(row.encoding, row)
     order = sorted(rows.values(), key=lambda row: rank(row, lengths[-1]))
-    compared = tuple(replace(row, to_best=_gap(criteria, row, order[0], lengths[-1], len(order))) for row in order)
-    every = tuple(row for best in order for row in grid if row.encoding == best.encoding) if axes else ()
-    return TaskResult(criteria, lengths, compared, every, tuple(runs), name or criteria.name)
+    return TaskResult(
+        criteria,
+        lengths,
+        rows=tuple(replace(row, to_best=_gap(criteria, row, order[0], lengths[-1], len(order))) for row in order),
+        grid=tuple(row for best in order for row in grid if row.encoding == best.encoding) if axes else (),
+        runs=tuple(runs),
+        name=name or criteria.name,
+    )
 
 
 def newest(runs: Sequence[Run]) -> TaskResult:
@@ -233,7 +237,7 @@ def newest(runs: Sequence[Run]) -> TaskResult:
     trained = group[0].plan.lengths[0]
     cells = {cell.measure: cell.value for run in group for cell in run.cells if cell.length == trained}
     chance, gate = (cells.get(measure, math.nan) for measure in ("chance", "gate"))  # missing if all diverged
-    known = TASKS.get(name)
+    known = task_class(name) if name in TASKS else None
     loss = known.measure == "loss" if known else "loss" in cells
     criteria = Criteria(name, getattr(known, "question", name), "loss" if loss else "accuracy", chance, gate)
     return summarise(criteria, group)
@@ -256,18 +260,18 @@ def _row(
     criteria: Criteria, encoding: str, at: Mapping[str, Any], runs: list[Run], lengths: tuple[int, ...]
 ) -> Row:
     values = {n: v for n in lengths if (v := _interval(criteria, runs, n, criteria.measure))}
-    windows = {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))}
     trained = [cell.value for run in runs if (cell := run.cell(lengths[0], criteria.measure))]
-    broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
     past = [length for length in lengths[1:] if {lengths[0], length} <= values.keys()]
     return Row(
         encoding,
         values,
-        windows,
+        {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))},
         converged=(sum(map(criteria.passes, trained)), len(runs)),
         refusal=next((cell.note for run in runs for cell in run.cells if cell.note), ""),
         diverged=sum(bool(run.verdict) for run in runs),
-        not_finite=broken,
+        not_finite=tuple(
+            n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))])
+        ),
         lost={length: _worsening(criteria, runs, lengths[0], length) for length in past},
         at=at,
         runs=tuple(runs),
@@ -276,8 +280,11 @@ def _row(
 
 def _worsening(criteria: Criteria, runs: list[Run], trained: int, length: int) -> Interval:
     """Return how much worse the measure is than at the trained length."""
-    cells = [(run.cell(trained, criteria.measure), run.cell(length, criteria.measure)) for run in runs]
-    pairs = [(start, end) for start, end in cells if start and end]
+    pairs = [
+        (start, end)
+        for run in runs
+        if (start := run.cell(trained, criteria.measure)) and (end := run.cell(length, criteria.measure))
+    ]
     if criteria.measure == "loss":
         return _differences([(end, start) for start, end in pairs])
     by_seed = over_seeds([start.value - end.value for start, end in pairs])

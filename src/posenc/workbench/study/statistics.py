@@ -168,8 +168,12 @@ class EffectiveLength:
 
     def as_json(self) -> dict[str, object]:
         """Return the values for JSON; ``interval`` is None if the length is undecided."""
-        interval = None if self.undecided else [self.low, self.high]
-        return {"tokens": self.tokens, "at_least": self.at_least, "interval": interval, "undecided": self.undecided}
+        return {
+            "tokens": self.tokens,
+            "at_least": self.at_least,
+            "interval": None if self.undecided else [self.low, self.high],
+            "undecided": self.undecided,
+        }
 
 
 def longest_within(

@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
+from posenc.arguments import one_of
 from posenc.encodings.catalogue import canonical_text
 from posenc.errors import InvalidArgument, StudyError, first_line
 from posenc.workbench.custom_code import source_hash
 from posenc.workbench.run.plan import Plan, custom_classes
 from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, declared
+from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks import Source, Text, task_class
 from posenc.workbench.tasks.language import blocks
 
@@ -105,10 +107,11 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
 
         Values that the study does not set are the defaults of the task's class.
         """
-        names = ("steps", "batch", "learning_rate", "train_length")
-        portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}
-        tokens = self.of("tokens", task)
-        if tokens:
+        portions = {
+            name: self.of(name, task) or getattr(task_class(task), name)
+            for name in ("steps", "batch", "learning_rate", "train_length")
+        }
+        if tokens := self.of("tokens", task):
             portions["steps"] = math.ceil(tokens / (portions["batch"] * self.accumulate * portions["train_length"]))
         return portions
 
@@ -159,6 +162,47 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         ]
         # Different tokens may give the same steps.
         return sorted({plan.id: plan for plan in plans}.values(), key=lambda plan: -plan.tokens)
+
+
+def read_study(
+    preset: str | None = None, config: Path | None = None, options: Mapping[str, Any] | None = None
+) -> Study:
+    """Read a study from a preset, a TOML file that overrides it, and options that override both.
+
+    Args:
+        preset: the name of the preset; by default the value of ``preset`` in the file, or else ``"quick"``.
+        config: a TOML file with settings as keys. Paths are relative to the folder of this file.
+        options: settings by name. Strings are parsed as on the command line; None keeps a setting unchanged.
+
+    Raises:
+        UnknownName: the preset or a key of the file does not exist; the message suggests the nearest name.
+        StudyError: the file cannot be read or is not TOML.
+        InvalidArgument: a value has the wrong type or is out of range.
+    """
+    settings = settings_of(config) if config else {}
+    named = settings.pop("preset", "quick")
+    base = Study(**PRESETS[one_of("preset", named if preset is None else preset, PRESETS)].settings)
+    known, given = declared(Study), {k: v for k, v in (options or {}).items() if v is not None}
+    for key in settings:
+        one_of(f"key in {config}", key, [*known, "preset"])
+    typed = {k: known[k].read(k, v) if isinstance(v, str) else v for k, v in given.items()}
+    return replace(base, **_over(_over(vars(base), settings), typed))
+
+
+def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Override settings with new settings.
+
+    A new value of ``steps`` removes ``tokens`` for the same tasks, and a new value of ``tokens`` removes ``steps``.
+    """
+    after = {**before, **given}
+    for name, rival in (("steps", "tokens"), ("tokens", "steps")):
+        if name in given and rival not in given and after[rival] is not None:
+            of_task = (
+                after[rival] if isinstance(after[rival], dict) else dict.fromkeys(after["tasks"], after[rival])
+            )
+            tasks = given[name] if isinstance(given[name], dict) else of_task
+            after[rival] = {task: value for task, value in of_task.items() if task not in tasks} or None
+    return after
 
 
 def check_device(device: str) -> None:

@@ -11,7 +11,7 @@ from posenc.arguments import one_of
 from posenc.encodings.foreign import load
 from posenc.errors import InvalidArgument
 from posenc.workbench.custom_code import one_sentence
-from posenc.workbench.run import settings
+from posenc.workbench.run.settings import TASKS
 from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
 from posenc.workbench.tasks.task import Criteria as Criteria
@@ -30,7 +30,9 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
             attribute that a study needs.
     """
     if ":" not in name:
-        return TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
+        where = TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
+        ours: type[Task] = resolve_name(f"{__name__}.{where}")
+        return ours
     with one_sentence(f"task {name!r}", (name,)):
         custom: type[Task] = load(name, Task, "posenc.workbench.tasks.Task")
     _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
@@ -60,6 +62,3 @@ def _complete(name: str, thing: object, *attributes: str) -> None:
         raise InvalidArgument(
             f"task {name} lacks {' and '.join(missing)}, which its class must set, as in: {missing[0]} = …"
         )
-
-
-TASKS: dict[str, type[Task]] = {name: resolve_name(f"{__name__}.{where}") for name, where in settings.TASKS.items()}

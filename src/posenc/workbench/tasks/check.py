@@ -1,7 +1,4 @@
-"""Implements ``posenc.workbench.check_task``, which checks a task's batches.
-
-It also checks that a constant guess scores no more than the chance level.
-"""
+"""Checks a task's batches, and that a constant guess scores no more than the chance level."""
 
 import math
 
@@ -92,8 +89,10 @@ def repeats(task: Task) -> None:
         ("two calls of test_batches", *(list(task.test_batches(task.train_length, 8)) for _ in range(2))),
     ):
         for name in ("tokens", "targets"):
-            equal = all(torch.equal(getattr(a, name), getattr(b, name)) for a, b in zip(one, two, strict=True))
-            owed(equal, f"{what} give different {name}")
+            owed(
+                all(torch.equal(getattr(a, name), getattr(b, name)) for a, b in zip(one, two, strict=True)),
+                f"{what} give different {name}",
+            )
 
 
 @law()
@@ -104,8 +103,7 @@ def follows_the_seed(task: Task) -> None:
     """
     one, two = _draw(task, 1, 64), _draw(task, 2, 64)
     for name in ("tokens", "targets"):
-        equal = torch.equal(getattr(one, name), getattr(two, name))
-        owed(not equal, f"seeds 1 and 2 draw the same {name}")
+        owed(not torch.equal(getattr(one, name), getattr(two, name)), f"seeds 1 and 2 draw the same {name}")
 
 
 @law(lambda task: "it measures a loss, not a share of answers" if task.measure == "loss" else "")
@@ -125,7 +123,14 @@ LAWS = (well_formed, repeats, follows_the_seed, guessing_stays_at_chance)
 
 
 def check_task(task: str | Task, text: Text | None = None) -> Report:
-    """See ``posenc.workbench.check_task``."""
+    """Check in a few seconds that a task's batches are valid and repeatable and that guessing stays at chance.
+
+    Print the result with ``print(check_task("my_module:MyTask"))``.
+
+    Args:
+        task: a name, ``module:Class``, or an instance.
+        text: the text for a task that reads one; if None, the default text.
+    """
     if isinstance(task, str):
         task = task_named(task, text or load(), 1024)
     return Report(task.name or type(task).__name__, tuple(verdict(each, task) for each in LAWS))

@@ -70,7 +70,7 @@ class Language(Task):
 
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
         ends = _ends(self.text, self.longest, count)
-        for some in ends.split([*in_batches(length, len(ends))]):
+        for some in ends.split(in_batches(length, len(ends))):
             yield _windows(self.text.validation, some - length - 1, length)
 
 

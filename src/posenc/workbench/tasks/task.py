@@ -127,11 +127,10 @@ def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tenso
     return targets
 
 
-def in_batches(length: int, count: int) -> Iterator[int]:
-    """Yield batch sizes that add up to ``count``, each with a bounded number of tokens."""
+def in_batches(length: int, count: int) -> list[int]:
+    """Return batch sizes that add up to ``count``, each with a bounded number of tokens."""
     rows = max(1, TOKENS_PER_TEST_BATCH // length)
-    for first in range(0, count, rows):
-        yield min(rows, count - first)
+    return [min(rows, count - first) for first in range(0, count, rows)]
 
 
 class DrawnTask(Task):

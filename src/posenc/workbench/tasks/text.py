@@ -36,7 +36,7 @@ BETWEEN = b"\n\n"
 Stretches = Int[Tensor, "_ 2"]
 """The start of each document in a file, and its length, both in bytes."""
 PARTS = ("train", "validation")
-"""The names of the token files, one per part."""
+"""The parts of a text, and the names of their token files."""
 SAMPLE = 128
 """The largest number of pieces, evenly spread over the training part, on which a ``bpe`` tokenizer is trained."""
 
@@ -60,12 +60,10 @@ class Text:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle tokens as bytes, because torch cannot load pickled uint16 tensors."""
-        parts = {"train": self.train, "validation": self.validation}
-        return {**vars(self), **{name: part.view(torch.uint8) for name, part in parts.items()}}
+        return {**vars(self), **{name: vars(self)[name].view(torch.uint8) for name in PARTS}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        parts = {name: state[name].view(state["tokens"].dtype) for name in ("train", "validation")}
-        vars(self).update(state, **parts)
+        vars(self).update(state, **{name: state[name].view(state["tokens"].dtype) for name in PARTS})
 
 
 @dataclass(frozen=True, kw_only=True)
