@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.doctor.formulas import COUNTED, PRODUCTS, SERIES, UNEVEN
 from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes, other_lists
-from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVEN, Rotation, by_pair
+from posenc.integrations.doctor.plausible import plausible
+from posenc.integrations.doctor.rotation import Rotation, by_pair
 from posenc.integrations.doctor.search import BASES, Array, Kind, Rows, step
 from posenc.integrations.position_table import briefly
 from posenc.integrations.words import axes_in_words
@@ -37,10 +39,11 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
     H, T = x[None].shape[-3:-1]
     *_, head, token = (place.reshape(-1, 1) for place in np.indices(x[None].shape[:-1]))
     x, y, at = x.reshape(-1, D), rotated.reshape(-1, D), where.T
+    position = at[token[:, 0]]
     return {
-        "position": at[token[:, 0]],
-        "row": token,
-        "head": head,
+        "position": position,
+        "row": np.broadcast_to(token, position.shape),
+        "head": np.broadcast_to(head, position.shape),
         "split": at[(token * H + head)[:, 0] % T],
         "joined": at[(head * T + token)[:, 0] // H],
         "reversed": at[-1 - token[:, 0]],
@@ -177,6 +180,7 @@ ROTARY = Kind(
     mistakes=mistakes,
     phrases=PHRASES,
     wanted="Pass positions 0, 1, 2 and some beyond the trained length, with all channels.",
+    plausible=plausible,
     free={
         "base": ("base", lambda base, right: base in BASES),
         "written": ("written", lambda layout, right: True),
