@@ -133,6 +133,12 @@ def test_every_mistake_explains_its_own_numbers(name: str) -> None:
                 assert list(port.kind.plausible(port, [{}, change]))[-1:] == [change]
 
 
+def test_frequencies_that_fall_at_once_are_not_named() -> None:
+    """The exponent is divided by nothing; as over 1 channel, whose powers of the base exceed float64."""
+    inv_freq = 5e5 ** -np.minimum(2.0 * np.arange(64), 40)
+    assert "nothing that was tried" in str(diagnose(model_of("llama3_1"), {"inv_freq": inv_freq}))
+
+
 @pytest.mark.parametrize(
     ("denominator", "says", "never"),
     [

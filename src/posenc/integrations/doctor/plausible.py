@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.rotation import Rotation
-from posenc.integrations.doctor.search import Array, Change, Rows, Search, changed, errors
+from posenc.integrations.doctor.search import Array, Change, Rows, Search, changed
 
 FREQUENCIES = frozenset(("span", "base", "scaling", "lists", "ladder", "series"))
 POSITIONS = frozenset(("counted", "shift", "multiple", "rounded_down", "last", "period"))
@@ -74,5 +74,5 @@ def agreeing(port: Rotation, changes: Sequence[Change], group: Iterable[int], ro
         for start in range(0, len(computed), AT_ONCE):
             indices, axes, theta, where = zip(*computed[start : start + AT_ONCE], strict=True)
             angles = port.angles(np.stack(where), axes[0][:, some], np.stack(theta)[:, None, :, some])
-            _, off = errors(y, *port.rotate(x, angles, rows["step"]))
-            yield from np.array(indices)[~off.any((1, 2, 3))]
+            ours, room = port.rotate(x, angles, rows["step"])
+            yield from np.array(indices)[~(np.abs(y - ours) > room).any((1, 2, 3))]  # keeps what is no number

@@ -163,9 +163,9 @@ class Rotation:
     @property
     def turns(self) -> tuple[Array, Array]:
         """The axis and the frequency of each pair, both ``(1, P)``, or ``(2, P)`` if its channels differ."""
-        axes, theta = fill(np.array(self.axes), self.pairs), self.rounded(self.theta, "frequencies")
-        axes, theta = map(np.atleast_2d, UNEVEN[self.uneven][1](self, axes, theta))
-        return axes, theta
+        _, channels = UNEVEN[self.uneven]
+        axes, theta = channels(self, fill(np.array(self.axes), self.pairs), self.rounded(self.theta, "frequencies"))
+        return np.atleast_2d(axes), np.atleast_2d(theta)
 
     def angles(self, positions: Array, axes: Array, theta: Array) -> Array:
         """Return the angles of pairs with these axes and frequencies, as in ``turns``, at positions ``(…, N, A)``.
@@ -222,9 +222,11 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: AxisMap | None = None) -> Array:
-    """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate."""
+    """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate. The
+    library refuses a base of infinity, which a small span gives.
+    """
+    channels = 2 * lists.pairs if lists else max(span, 2 * pairs)
+    port = float(np.float64(base) ** (channels / span))
     if lists:  # a pair of an axis has an exponent over its axis's share of the span
-        port = base ** (2 * lists.pairs / span)
         return np.array(axis_frequencies(lists, scaling, port).exact, float)[:pairs]
-    channels = max(span, 2 * pairs)
-    return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)
+    return np.array(scaling.frequencies(channels, port).exact, float)[:pairs]

@@ -37,18 +37,17 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
             f"positions have {len(where)} axes; pass one axis, or the model's {max(right.axes) + 1} axes"
         )
     H, T = x[None].shape[-3:-1]
-    *_, head, token = (place.reshape(-1, 1) for place in np.indices(x[None].shape[:-1]))
+    *_, head, token = map(np.ravel, np.indices(x[None].shape[:-1]))
     x, y, at = x.reshape(-1, D), rotated.reshape(-1, D), where.T
-    position = at[token[:, 0]]
     return {
-        "position": position,
-        "row": np.broadcast_to(token, position.shape),
-        "head": np.broadcast_to(head, position.shape),
-        "split": at[(token * H + head)[:, 0] % T],
-        "joined": at[(head * T + token)[:, 0] // H],
-        "reversed": at[-1 - token[:, 0]],
-        "first": at[0 * token[:, 0]],
-        "last": at[0 * token[:, 0] - 1],
+        "position": at[token],
+        "row": np.stack([token] * len(where), -1),
+        "head": np.stack([head] * len(where), -1),
+        "split": at[(token * H + head) % T],
+        "joined": at[(head * T + token) // H],
+        "reversed": at[-1 - token],
+        "first": at[0 * token],
+        "last": at[0 * token - 1],
         "x": x,
         "y": y,
         "step": step(y),
@@ -62,7 +61,7 @@ def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
     differ = turns.shape[-1] == 2 * right.pairs
     sides = [turns[..., place] for place in right.places] if differ else [turns, turns]
     width = sides[0].shape[-1]
-    first, second = (channels[:width] for channels in replace(right, turning=width).both_channels[0])
+    first, second = replace(right, turning=width).both_channels[0][:, :width]
     x, y = np.zeros((2, 1 + differ, *turns.shape[:-1], right.head_dim))
     x[0][..., first], y[0][..., first], y[0][..., second] = 1, sides[0].real, sides[1].imag
     x[1:][..., second], y[1:][..., first], y[1:][..., second] = 1, -sides[0].imag, sides[1].real

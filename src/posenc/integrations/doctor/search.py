@@ -132,12 +132,6 @@ def changed(description: Any, change: Change) -> Any:
     return type(description)(**vars(description) | change)
 
 
-def errors(numbers: Array, ours: Array, room: Array) -> tuple[Array, Array]:
-    """Return how far predictions are from the port's numbers, and whether that is more than the tolerance."""
-    apart = np.where(np.isnan(numbers) & np.isnan(ours), 0.0, np.abs(numbers - ours))
-    return apart, ~((apart <= room) & np.isfinite(apart))
-
-
 class Search:
     """A search for the mistakes of one port.
 
@@ -168,7 +162,9 @@ class Search:
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """Return how far each number is from the prediction with this change, and whether that is too far."""
-        return errors(rows["y"], *changed(self.right, change).predict(rows))
+        ours, room = changed(self.right, change).predict(rows)
+        apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
+        return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
         """Return whether the right description with this change reproduces the numbers."""
