@@ -49,7 +49,7 @@ def part(change: Change, names: Set[str]) -> Fields:
 def agreeing(port: Rotation, changes: Sequence[Change], group: Iterable[int], rows: Rows) -> Iterator[int]:
     """Yield the indices of the changes with which a port agrees with these rows. The changes of the ``group`` are
     changes to frequencies and positions only; the port has the group's other fields. A rotation without mistakes
-    in its ``products`` multiplies all norms by the factor, whatever the angles.
+    in its ``products`` multiplies the norms of all pairs by the factor at any angle.
     """
 
     @cache
