@@ -1,18 +1,16 @@
-"""Helpers for scalings with a ramp, which count turns within a length and mix kept and interpolated frequencies."""
+"""Helpers for ``exact`` formulas of scalings with a ramp: they count turns within a length and mix frequencies."""
 
 from collections.abc import Sequence
 from decimal import Decimal
 
-from posenc.scaling.scaling import TWO_PI, exact
+from posenc.scaling.scaling import TWO_PI
 
 
-@exact
 def turns_within(frequency: Decimal, length: int) -> Decimal:
     """Return r = L/λ, the number of turns that a pair with this frequency completes within ``length`` positions."""
     return frequency * length / TWO_PI
 
 
-@exact
 def mix(frequencies: Sequence[Decimal], keep: Sequence[Decimal], factor: Decimal) -> tuple[Decimal, ...]:
     """Return (1−g)·θ/s + g·θ for every pair, where s is ``factor`` and g is the pair's value in ``keep``, clipped
     to [0, 1]. If g = 1, the frequency is kept; if g = 0, it is divided by s.

@@ -129,7 +129,8 @@ class YaRN(Scaling):
             return Frequencies(mixed, rounded(mixed), self.scale)
         low, high = self._ends(rotary_dim, base)
         mixed = mix(frequencies, [1 - (i - low) / (high - low) for i in range(rotary_dim // 2)], factor)
-        return Frequencies(mixed, tuple(self._float32(rotary_dim, base).tolist()), self.scale)
+        in_float32 = self._float32(powers_float32(rotary_dim, base), float(low), float(high))
+        return Frequencies(mixed, tuple(in_float32.tolist()), self.scale)
 
     def ends(self, rotary_dim: int, base: float) -> tuple[float, float]:
         """Return the first and the last pair of the dimension ramp.
@@ -162,11 +163,11 @@ class YaRN(Scaling):
             )
         return low, high + Decimal("0.001") if low == high else high
 
-    def _float32(self, rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-        """Compute the dimension ramp in float32, with the released code's order of operations."""
-        low, high = self.ends(rotary_dim, base)
-        powers = powers_float32(rotary_dim, base)
+    def _float32(self, powers: Float[Tensor, " pairs"], low: float, high: float) -> Float[Tensor, " pairs"]:
+        """Compute the dimension ramp between these ``ends`` in float32, with the released code's order of
+        operations.
+        """
         extrapolated, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)
-        index = torch.arange(rotary_dim // 2, dtype=torch.float32, device="cpu")
+        index = torch.arange(len(powers), dtype=torch.float32, device="cpu")
         keep = 1 - ((index - low) / (high - low)).clamp(0, 1)
         return interpolated * (1 - keep) + extrapolated * keep

@@ -4,6 +4,7 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -117,16 +118,25 @@ def test_a_random_table_is_not_named(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["llama3_1", "gpt_oss", "deepseek_v3"])
 def test_every_mistake_explains_its_own_numbers(name: str) -> None:
-    """Also in 16 bits."""
+    """Also in 16 bits, and with another mistake; a search never rejects it early."""
     (asked,) = expected(model_of(name)).values()
     x = query(len(TEXT), models.LAYERS[name].head_dim)
     numbers = {"positions": TEXT, "x": x, "rotated": x}
     own = search(asked, numbers)
-    for change in own.single:
+    pairs = [first | second for first, second in combinations(own.single, 2)]
+    for change in (*own.single, *pairs[::89]):
         with suppress(InvalidArgument), np.errstate(all="ignore"):  # some changes do not fit this head
             rotated, _ = replace(own.right, **change).predict(own.rows[0])
             for written in (rotated, bf16(rotated)):
-                assert search(asked, numbers | {"rotated": written}).fits(change), change
+                port = search(asked, numbers | {"rotated": written})
+                assert port.fits(change), change
+                assert list(port.kind.plausible(port, [{}, change]))[-1:] == [change]
+
+
+def test_frequencies_that_fall_at_once_are_not_named() -> None:
+    """The exponent is divided by nothing; as over 1 channel, whose powers of the base exceed float64."""
+    inv_freq = 5e5 ** -np.minimum(2.0 * np.arange(64), 40)
+    assert "nothing that was tried" in str(diagnose(model_of("llama3_1"), {"inv_freq": inv_freq}))
 
 
 @pytest.mark.parametrize(

@@ -244,8 +244,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected, *, whole: boo
     compared = [(way, parts) for way, parts in compared if parts[0].fits({})] or compared
     for way, parts in compared:
         if at.max() < wanted[0].max() and not way[1][0]:  # given tables are short
-            farther = f"positions up to {wanted[0].max():,} raise an error"
-            parts[0].note += f", at positions up to {at.max():,} only; {farther}"
+            parts[
+                0
+            ].note += f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
         if takes(target, "start", needs=False) and not takes(target, "positions"):
             for _, later in found(asked, LATER, [way]).values():  # one answer must explain both starts
                 parts[0].rows += later[0].rows

@@ -14,7 +14,8 @@ import numpy as np
 
 from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVEN, Rotation
+from posenc.integrations.doctor.formulas import COUNTED, PRODUCTS, SERIES, UNEVEN
+from posenc.integrations.doctor.rotation import Rotation
 from posenc.integrations.doctor.search import BASES, LOW, Array, Change, Expected, Rows, each
 from posenc.scaling import NTK, Default, LengthScaling, Linear, Llama3, YaRN
 
@@ -116,14 +117,14 @@ def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
     slow = [pair for reach in reaches for pair in np.flatnonzero((theta > 0) & (theta * reach < math.pi))[:1]]
-    ends = {2**k for k in range(8, 31)} | set(lengths)
+    ends, angles = {2**k for k in range(8, 31)} | set(lengths), right.angles(right.positions(rows), *right.turns)
     for port in (right, *(replace(right, **dict(change)) for change in _channels(right))):
         with suppress(InvalidArgument, IndexError), np.errstate(all="ignore"):  # if the head has too few channels
             (a, b), (c, d) = port.both_channels
             turns = (rows["y"][:, c] + 1j * rows["y"][:, d]) / (rows["x"][:, a] + 1j * rows["x"][:, b])
             factor = np.median(np.abs(turns))
             if np.abs(np.abs(turns) / factor - 1).max() < 0.02:
-                ahead = np.angle(turns[:, slow] * np.exp(-1j * right.angles(rows)[0][:, slow])) / theta[slow]
+                ahead = np.angle(turns[:, slow] * np.exp(-1j * angles[:, 0, slow])) / theta[slow]
                 late = -np.rint(ahead).astype(int)
                 ends.update((int(at.max()) - late[at.argmax()]).tolist())
                 if len(np.unique(late[late > 0])) > 1:  # every restart explains a single lag

@@ -1,171 +1,22 @@
 """A rotation as a port computes it: a description with one field per decision."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import numpy as np
 
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.errors import InvalidArgument
+from posenc.integrations.doctor.formulas import PRODUCTS, SERIES, UNEVEN
 from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, rounded
-from posenc.scaling import NTK, Default, Linear, Llama3, Proportional, Scaling, YaRN, planned
+from posenc.scaling import Default, Linear, Proportional, Scaling, YaRN, planned
 
 Layout = tuple[int, int, int]
 """(start, stride, distance): the channels of pair i are c = start + stride·i and c + distance. Half pairs have
 ``(0, 1, D/2)``, interleaved pairs ``(0, 2, 1)``. With stride 1, the distance is at least the number of pairs."""
-
-SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Array]]] = {
-    "": ("its frequencies are the model's", Scaling, lambda port, theta, plain: theta),
-    "all 1": (
-        "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
-        Scaling,
-        lambda port, theta, plain: np.ones_like(theta),
-    ),
-    "growing": (
-        "its exponent lacks the minus sign: frequencies grow with the pair",
-        Scaling,
-        lambda port, theta, plain: 1 / theta,
-    ),
-    "backwards": ("its frequencies are in the reverse order", Scaling, lambda port, theta, plain: theta[::-1]),
-    "from one": (
-        "its exponent is off by one pair: the index begins at 1, so no frequency is 1",
-        Scaling,
-        lambda port, theta, plain: theta * port.base ** (-2 / port.span),
-    ),
-    "degrees": (
-        "its angles are in degrees: every frequency is multiplied by π/180",
-        Scaling,
-        lambda port, theta, plain: np.radians(theta),
-    ),
-    "turns": (
-        "its angles are in turns: every frequency is multiplied by 2π",
-        Scaling,
-        lambda port, theta, plain: 2 * math.pi * theta,
-    ),
-    "blended backwards": (
-        "its ramp is reversed: fast pairs are scaled and slow ones kept",
-        Scaling,
-        lambda port, theta, plain: plain * (1 + 1 / port.slower) - theta,
-    ),
-    "ends swapped": (
-        "its beta_fast and beta_slow are swapped: fast pairs are scaled and slow ones kept",
-        YaRN,
-        lambda port, theta, plain: port.with_swapped_ends(plain),
-    ),
-    "ends equal": (
-        "its beta_fast and beta_slow are equal or swapped: its ramp is a step, slow pairs are scaled, others kept",
-        YaRN,
-        lambda port, theta, plain: (
-            replace(port, scaling=replace(port.scaling, beta_fast=port.scaling.beta_slow), series="").theta
-        ),
-    ),
-    "ramp kept": (
-        "its ramp is still over the channels that rotate",
-        YaRN,
-        lambda port, theta, plain: port.with_ramp_over(2 * port.turning, plain),
-    ),
-    "ramp doubled": (
-        "its ramp is over twice as many channels as rotate",
-        YaRN,
-        lambda port, theta, plain: port.with_ramp_over(4 * port.turning, plain),
-    ),
-    "ramp of the head": (
-        "its ramp is over all channels of the head",
-        YaRN,
-        lambda port, theta, plain: port.with_ramp_over(port.head_dim, plain),
-    ),
-    "no exponent": (
-        "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2)",
-        NTK,
-        lambda port, theta, plain: replace(port, base=port.base * port.slower, scaling=Default(), series="").theta,
-    ),
-    "blend reversed": (
-        "its blend between low_freq_factor and high_freq_factor is reversed: smooth and 1 − smooth are exchanged",
-        Llama3,
-        lambda port, theta, plain: np.where(
-            np.isclose(theta, plain, atol=0) | np.isclose(theta * port.slower, plain, atol=0),
-            theta,
-            plain * (1 + 1 / port.slower) - theta,
-        ),
-    ),
-    "inverted": (
-        "{scaling} is inverted: scaled frequencies are multiplied by the factor instead of divided",
-        Scaling,
-        lambda port, theta, plain: plain * plain / theta,
-    ),
-    "twice": (
-        "applies {scaling} twice",
-        Scaling,
-        lambda port, theta, plain: (
-            np.array(port.scaling.scaled(list(map(Decimal, theta))), float)
-            if isinstance(port.scaling, Llama3)
-            else theta * theta / plain
-        ),
-    ),
-}
-"""Possible changes to all frequencies: each in words, the type of scaling to which it applies, and a function of
-the port's description and its scaled and unscaled frequencies.
-"""
-
-UNEVEN: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Iterable[tuple[Array, Array]]]]] = {
-    "": ("the channels of a pair share an angle", lambda port, axes, theta: [(axes, theta)]),
-    "by channel": (
-        "every channel has its own frequency, but two should share one",
-        lambda port, axes, theta: ((axes, theta), (axes, theta * port.base ** (-1 / port.span))),
-    ),
-    "repeated": (
-        "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs, but it rotates half pairs",
-        lambda port, axes, theta: ((axes[i], theta[i]) for i in port.places // 2),
-    ),
-    "tiled": (
-        "its angles are tiled (0, 1, …, 0, 1, …), as for half pairs, but it rotates interleaved pairs",
-        lambda port, axes, theta: ((axes[i], theta[i]) for i in port.places % port.pairs),
-    ),
-    "doubled": (
-        "its sections are doubled, so that the two channels of a pair belong to different axes",
-        lambda port, axes, theta: ((half, theta) for half in np.split(axes.repeat(2), 2)),
-    ),
-}
-"""How the channels of a pair get their angles, each in words and as a function of the pairs' axes and frequencies.
-The function returns axes and frequencies twice, for first and second channels, or once if both are equal.
-"""
-
-PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
-    "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
-    "reflected": (
-        "the first channel of each pair lacks its minus sign: (a·cos + b·sin, b·cos + a·sin)",
-        lambda a, b, cos, sin, sign: (a * cos + sign * b * sin, b * cos + sign * a * sin),
-    ),
-    "subtracted": (
-        "the second channel of each pair has a minus sign too: (a·cos − b·sin, b·cos − a·sin)",
-        lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos - sign * a * sin),
-    ),
-    "overwritten": (
-        "the second channel of each pair is computed from the first one, which was already overwritten",
-        lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * (a * cos - sign * b * sin) * sin),
-    ),
-    "exchanged": (
-        "cos and sin are swapped",
-        lambda a, b, cos, sin, sign: (a * sin - sign * b * cos, b * sin + sign * a * cos),
-    ),
-}
-"""Possible formulas for the rotation of a pair (a, b), each in words and as a function."""
-
-COUNTED: Mapping[str, str] = {
-    "position": "counts positions",
-    "row": "counts rows 0, 1, 2 … and ignores the positions",
-    "head": "heads and length are swapped: it counts positions along the axis of heads",
-    "split": "heads and length are swapped by a reshape instead of a transpose",
-    "joined": "heads and length are swapped by a reshape instead of a transpose",
-    "reversed": "its positions are in the reverse order: the first token has the last position",
-    "first": "every token has the position of the first",
-    "last": "every token has the position of the last",
-}
-"""What a port may count as a token's position, in words. ``split`` and ``joined`` are positions of other tokens."""
 
 
 @dataclass(frozen=True)
@@ -253,8 +104,8 @@ class Rotation:
         return max(self.turning, self.layout[2])
 
     @property
-    def both_channels(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """The channels from which every pair is read, and the channels to which every pair is written."""
+    def both_channels(self) -> tuple[Array, Array]:
+        """The channels from which pairs are read, and the channels to which they are written, both ``(2, P)``."""
         read, written = self.layout, self.written or self.layout
         return channels(*read, self.pairs, self.head_dim), channels(*written, self.pairs, self.head_dim)
 
@@ -271,7 +122,7 @@ class Rotation:
     @property
     def places(self) -> Array:
         """The first and the second channel of every pair, counted among the rotating channels only."""
-        return np.stack(channels(0, *self.layout[1:], self.pairs, 2 * self.pairs))
+        return channels(0, *self.layout[1:], self.pairs, 2 * self.pairs)
 
     def with_swapped_ends(self, plain: Array) -> Array:
         """Return the frequencies that the code of YaRN's authors computes from swapped betas. The ramp is reversed,
@@ -303,33 +154,46 @@ class Rotation:
         low = self.precision[0] if what in self.precision[1:] else "float32"
         return rounded(values, low) if self.precision else values
 
-    def angles(self, rows: Rows) -> Array:
-        """Return each pair's angle in each row, ``(1, N, P)``, or two if its channels differ, ``(2, N, P)``."""
+    def positions(self, rows: Rows) -> Array:
+        """Return the position of each row on every axis, as the port counts it, ``(N, A)``."""
         where = (rows[self.counted] + self.shift) * self.multiple
         where = np.fmod(np.minimum(np.floor(where) if self.rounded_down else where, self.last), self.period)
-        where = self.rounded(where, "positions")
-        axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
-        sides = UNEVEN[self.uneven][1](self, axes, self.rounded(self.theta, "frequencies"))
-        return self.rounded(np.stack([where[:, axes] * theta for axes, theta in sides]), "angles")
+        return self.rounded(where, "positions")
 
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
-        """Predict frequencies if each row stands for a pair, or else rotated vectors; also return tolerances."""
-        (a, b), (c, d) = self.both_channels
-        if "pair" in rows:
-            theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]
-            return theta, (CLOSE + rows["step"]) * np.abs(theta)
-        x, angles = rows["x"], self.angles(rows)
+    @property
+    def turns(self) -> tuple[Array, Array]:
+        """The axis and the frequency of each pair, both ``(1, P)``, or ``(2, P)`` if its channels differ."""
+        _, channels = UNEVEN[self.uneven]
+        axes, theta = channels(self, fill(np.array(self.axes), self.pairs), self.rounded(self.theta, "frequencies"))
+        return np.atleast_2d(axes), np.atleast_2d(theta)
+
+    def angles(self, positions: Array, axes: Array, theta: Array) -> Array:
+        """Return the angles of pairs with these axes and frequencies, as in ``turns``, at positions ``(…, N, A)``.
+        The result has shape ``(…, N, 1, P)``, or ``(…, N, 2, P)`` if the channels of a pair differ.
+        """
+        return self.rounded(positions[..., np.minimum(axes, positions.shape[-1] - 1)] * theta, "angles")
+
+    def rotate(self, vectors: Array, angles: Array, step: Array) -> tuple[Array, Array]:
+        """Rotate pairs of channels, ``(N, 2, P)``, and return them with tolerances, both ``(…, N, 2, P)``."""
+        first, second = vectors[:, :1], vectors[:, 1:]
         cos, sin = (self.factor * self.rounded(part(angles), "cos and sin") for part in (np.cos, np.sin))
-        wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
+        wide = (CLOSE * (2 + np.abs(angles)) + step[..., None]) * self.factor
         if "cos and sin" in self.precision:  # an error of float32 in the angle may round to the next 16-bit number
             errors = (angles + sign * CLOSE * (1 + np.abs(angles)) for sign in (-1.0, 1.0))
             low, high = (self.rounded(np.stack((np.cos(a), np.sin(a))), "cos and sin") for a in errors)
             wide = wide + self.factor * np.abs(low - high).sum(0)
-        ours, room = x.copy(), (CLOSE + rows["step"]) * np.abs(x)
-        first, second = PRODUCTS[self.products][1](x[:, a], x[:, b], cos, sin, self.sign)
-        room_of_pair = wide * (np.abs(x[:, a]) + np.abs(x[:, b]))
-        ours[:, c], ours[:, d] = first[0], second[-1]
-        room[:, c], room[:, d] = room_of_pair[0], room_of_pair[-1]
+        a, b = PRODUCTS[self.products][1](first, second, cos, sin, self.sign)
+        return np.stack((a[..., 0, :], b[..., -1, :]), -2), wide * (np.abs(first) + np.abs(second))
+
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        """Predict frequencies if each row stands for a pair, or else rotated vectors; also return tolerances."""
+        read, written = self.both_channels
+        if "pair" in rows:
+            theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]
+            return theta, (CLOSE + rows["step"]) * np.abs(theta)
+        ours, room = rows["x"].copy(), (CLOSE + rows["step"]) * np.abs(rows["x"])
+        angles = self.angles(self.positions(rows), *self.turns)
+        ours[:, written], room[:, written] = self.rotate(ours[:, read], angles, rows["step"])
         return ours, room
 
 
@@ -347,20 +211,22 @@ def by_pair(table: Array, pairs: int) -> Array:
 
 
 @lru_cache(maxsize=4096)
-def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) -> tuple[Array, Array]:
-    """Return the first and the second channel of every pair."""
+def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) -> Array:
+    """Return the first and the second channel of every pair, ``(2, P)``."""
     first = start + stride * np.arange(pairs)
     second = first + (max(distance, pairs) if stride == 1 else distance)
     if second.max(initial=0) >= head_dim:
         raise InvalidArgument(f"{pairs} pairs do not fit into {head_dim} channels")
-    return first, second
+    return np.stack((first, second))
 
 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: AxisMap | None = None) -> Array:
-    """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate."""
+    """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate. The
+    library refuses a base of infinity, which a small span gives.
+    """
+    channels = 2 * lists.pairs if lists else max(span, 2 * pairs)
+    port = float(np.float64(base) ** (channels / span))
     if lists:  # a pair of an axis has an exponent over its axis's share of the span
-        port = base ** (2 * lists.pairs / span)
         return np.array(axis_frequencies(lists, scaling, port).exact, float)[:pairs]
-    channels = max(span, 2 * pairs)
-    return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)
+    return np.array(scaling.frequencies(channels, port).exact, float)[:pairs]

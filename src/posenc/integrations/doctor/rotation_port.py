@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.doctor.formulas import COUNTED, PRODUCTS, SERIES, UNEVEN
 from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes, other_lists
-from posenc.integrations.doctor.rotation import COUNTED, PRODUCTS, SERIES, UNEVEN, Rotation, by_pair
+from posenc.integrations.doctor.plausible import plausible
+from posenc.integrations.doctor.rotation import Rotation, by_pair
 from posenc.integrations.doctor.search import BASES, Array, Kind, Rows, step
 from posenc.integrations.position_table import briefly
 from posenc.integrations.words import axes_in_words
@@ -35,17 +37,17 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
             f"positions have {len(where)} axes; pass one axis, or the model's {max(right.axes) + 1} axes"
         )
     H, T = x[None].shape[-3:-1]
-    *_, head, token = (place.reshape(-1, 1) for place in np.indices(x[None].shape[:-1]))
+    *_, head, token = map(np.ravel, np.indices(x[None].shape[:-1]))
     x, y, at = x.reshape(-1, D), rotated.reshape(-1, D), where.T
     return {
-        "position": at[token[:, 0]],
-        "row": token,
-        "head": head,
-        "split": at[(token * H + head)[:, 0] % T],
-        "joined": at[(head * T + token)[:, 0] // H],
-        "reversed": at[-1 - token[:, 0]],
-        "first": at[0 * token[:, 0]],
-        "last": at[0 * token[:, 0] - 1],
+        "position": at[token],
+        "row": np.stack([token] * len(where), -1),
+        "head": np.stack([head] * len(where), -1),
+        "split": at[(token * H + head) % T],
+        "joined": at[(head * T + token) // H],
+        "reversed": at[-1 - token],
+        "first": at[0 * token],
+        "last": at[0 * token - 1],
         "x": x,
         "y": y,
         "step": step(y),
@@ -59,7 +61,7 @@ def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
     differ = turns.shape[-1] == 2 * right.pairs
     sides = [turns[..., place] for place in right.places] if differ else [turns, turns]
     width = sides[0].shape[-1]
-    first, second = (channels[:width] for channels in replace(right, turning=width).both_channels[0])
+    first, second = replace(right, turning=width).both_channels[0][:, :width]
     x, y = np.zeros((2, 1 + differ, *turns.shape[:-1], right.head_dim))
     x[0][..., first], y[0][..., first], y[0][..., second] = 1, sides[0].real, sides[1].imag
     x[1:][..., second], y[1:][..., first], y[1:][..., second] = 1, -sides[0].imag, sides[1].real
@@ -177,6 +179,7 @@ ROTARY = Kind(
     mistakes=mistakes,
     phrases=PHRASES,
     wanted="Pass positions 0, 1, 2 and some beyond the trained length, with all channels.",
+    plausible=plausible,
     free={
         "base": ("base", lambda base, right: base in BASES),
         "written": ("written", lambda layout, right: True),

@@ -10,6 +10,7 @@ from posenc.encodings.alibi import slopes
 from posenc.encodings.t5 import T5
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import mistakes
+from posenc.integrations.doctor.plausible import plausible
 from posenc.integrations.doctor.rotation import Rotation
 from posenc.integrations.doctor.rotation_port import PHRASES, probe, vectors
 from posenc.integrations.doctor.search import CLOSE, Array, Change, Expected, Kind, Rows, each, step
@@ -158,6 +159,7 @@ SINUSOIDAL = Kind(
         "factor": lambda port, right: f"its table is multiplied by {port.factor:.6g}",
     },
     wanted="Pass more positions and all channels.",
+    plausible=plausible,
     free={"order": ("written", lambda layout, right: True)},
 )
 

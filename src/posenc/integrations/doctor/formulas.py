@@ -1,0 +1,164 @@
+"""The formulas of a rotation that ports get wrong: for each mistake, its words and what the port computes.
+
+In the functions, ``port`` is a ``Rotation``.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from posenc.integrations.doctor.search import Array
+from posenc.scaling import NTK, Default, Llama3, Scaling, YaRN
+
+SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Array]]] = {
+    "": ("its frequencies are the model's", Scaling, lambda port, theta, plain: theta),
+    "all 1": (
+        "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
+        Scaling,
+        lambda port, theta, plain: np.ones_like(theta),
+    ),
+    "growing": (
+        "its exponent lacks the minus sign: frequencies grow with the pair",
+        Scaling,
+        lambda port, theta, plain: 1 / theta,
+    ),
+    "backwards": ("its frequencies are in the reverse order", Scaling, lambda port, theta, plain: theta[::-1]),
+    "from one": (
+        "its exponent is off by one pair: the index begins at 1, so no frequency is 1",
+        Scaling,
+        lambda port, theta, plain: theta * port.base ** (-2 / port.span),
+    ),
+    "degrees": (
+        "its angles are in degrees: every frequency is multiplied by π/180",
+        Scaling,
+        lambda port, theta, plain: np.radians(theta),
+    ),
+    "turns": (
+        "its angles are in turns: every frequency is multiplied by 2π",
+        Scaling,
+        lambda port, theta, plain: 2 * math.pi * theta,
+    ),
+    "blended backwards": (
+        "its ramp is reversed: fast pairs are scaled and slow ones kept",
+        Scaling,
+        lambda port, theta, plain: plain * (1 + 1 / port.slower) - theta,
+    ),
+    "ends swapped": (
+        "its beta_fast and beta_slow are swapped: fast pairs are scaled and slow ones kept",
+        YaRN,
+        lambda port, theta, plain: port.with_swapped_ends(plain),
+    ),
+    "ends equal": (
+        "its beta_fast and beta_slow are equal or swapped: its ramp is a step, slow pairs are scaled, others kept",
+        YaRN,
+        lambda port, theta, plain: (
+            replace(port, scaling=replace(port.scaling, beta_fast=port.scaling.beta_slow), series="").theta
+        ),
+    ),
+    "ramp kept": (
+        "its ramp is still over the channels that rotate",
+        YaRN,
+        lambda port, theta, plain: port.with_ramp_over(2 * port.turning, plain),
+    ),
+    "ramp doubled": (
+        "its ramp is over twice as many channels as rotate",
+        YaRN,
+        lambda port, theta, plain: port.with_ramp_over(4 * port.turning, plain),
+    ),
+    "ramp of the head": (
+        "its ramp is over all channels of the head",
+        YaRN,
+        lambda port, theta, plain: port.with_ramp_over(port.head_dim, plain),
+    ),
+    "no exponent": (
+        "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2)",
+        NTK,
+        lambda port, theta, plain: replace(port, base=port.base * port.slower, scaling=Default(), series="").theta,
+    ),
+    "blend reversed": (
+        "its blend between low_freq_factor and high_freq_factor is reversed: smooth and 1 − smooth are exchanged",
+        Llama3,
+        lambda port, theta, plain: np.where(
+            np.isclose(theta, plain, atol=0) | np.isclose(theta * port.slower, plain, atol=0),
+            theta,
+            plain * (1 + 1 / port.slower) - theta,
+        ),
+    ),
+    "inverted": (
+        "{scaling} is inverted: scaled frequencies are multiplied by the factor instead of divided",
+        Scaling,
+        lambda port, theta, plain: plain * plain / theta,
+    ),
+    "twice": (
+        "applies {scaling} twice",
+        Scaling,
+        lambda port, theta, plain: (
+            np.array(port.scaling.scaled(list(map(Decimal, theta))), float)
+            if isinstance(port.scaling, Llama3)
+            else theta * theta / plain
+        ),
+    ),
+}
+"""Possible changes to all frequencies: each in words, the type of scaling to which it applies, and a function of
+the port's description and its scaled and unscaled frequencies.
+"""
+
+UNEVEN: Mapping[str, tuple[str, Callable[[Any, Array, Array], tuple[Array, Array]]]] = {
+    "": ("the channels of a pair share an angle", lambda port, axes, theta: (axes, theta)),
+    "by channel": (
+        "every channel has its own frequency, but two should share one",
+        lambda port, axes, theta: (axes, np.stack((theta, theta * port.base ** (-1 / port.span)))),
+    ),
+    "repeated": (
+        "its angles are repeated (0, 0, 1, 1, …), as for interleaved pairs, but it rotates half pairs",
+        lambda port, axes, theta: (axes[port.places // 2], theta[port.places // 2]),
+    ),
+    "tiled": (
+        "its angles are tiled (0, 1, …, 0, 1, …), as for half pairs, but it rotates interleaved pairs",
+        lambda port, axes, theta: (axes[port.places % port.pairs], theta[port.places % port.pairs]),
+    ),
+    "doubled": (
+        "its sections are doubled, so that the two channels of a pair belong to different axes",
+        lambda port, axes, theta: (axes.repeat(2).reshape(2, -1), theta),
+    ),
+}
+"""How the channels of a pair get their angles, each in words and as a function of the pairs' axes and frequencies.
+The function returns axes and frequencies, each ``(P,)``, or ``(2, P)`` if the two channels of a pair differ.
+"""
+
+PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
+    "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
+    "reflected": (
+        "the first channel of each pair lacks its minus sign: (a·cos + b·sin, b·cos + a·sin)",
+        lambda a, b, cos, sin, sign: (a * cos + sign * b * sin, b * cos + sign * a * sin),
+    ),
+    "subtracted": (
+        "the second channel of each pair has a minus sign too: (a·cos − b·sin, b·cos − a·sin)",
+        lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos - sign * a * sin),
+    ),
+    "overwritten": (
+        "the second channel of each pair is computed from the first one, which was already overwritten",
+        lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * (a * cos - sign * b * sin) * sin),
+    ),
+    "exchanged": (
+        "cos and sin are swapped",
+        lambda a, b, cos, sin, sign: (a * sin - sign * b * cos, b * sin + sign * a * cos),
+    ),
+}
+"""Possible formulas for the rotation of a pair (a, b), each in words and as a function."""
+
+COUNTED: Mapping[str, str] = {
+    "position": "counts positions",
+    "row": "counts rows 0, 1, 2 … and ignores the positions",
+    "head": "heads and length are swapped: it counts positions along the axis of heads",
+    "split": "heads and length are swapped by a reshape instead of a transpose",
+    "joined": "heads and length are swapped by a reshape instead of a transpose",
+    "reversed": "its positions are in the reverse order: the first token has the last position",
+    "first": "every token has the position of the first",
+    "last": "every token has the position of the last",
+}
+"""What a port may count as a token's position, in words. ``split`` and ``joined`` are positions of other tokens."""

@@ -1,0 +1,78 @@
+"""Rejects most changes to a rotation early: by the norms of pairs, and by a few pairs of many changes at once."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.doctor.rotation import Rotation
+from posenc.integrations.doctor.search import Array, Change, Rows, Search, changed
+
+FREQUENCIES = frozenset(("span", "base", "scaling", "lists", "ladder", "series"))
+POSITIONS = frozenset(("counted", "shift", "multiple", "rounded_down", "last", "period"))
+"""The fields of a ``Rotation`` that change only its frequencies, or only its positions."""
+PAIRS, AT_ONCE = 8, 256
+"""The number of pairs that are compared, and the number of changes that are compared at once."""
+NORM = 2.0**-8
+"""The relative tolerance for norms, which exceeds one rounding of cos and sin to 16 bits."""
+Fields = tuple[tuple[str, Any], ...]
+
+
+def plausible(search: Search, changes: Sequence[Change]) -> list[Change]:
+    """Return the changes with which a rotation predicts a few numbers in two of the port's rows.
+
+    Changes are grouped by their fields other than ``FREQUENCIES`` and ``POSITIONS``. In a group, the angles are
+    products of frequencies and positions, each of which is computed once.
+    """
+    vectors = [rows for rows in search.rows if "x" in rows]
+    if not vectors:  # the port returned only frequencies
+        fits = cache(lambda fields: search.fits(dict(fields)))
+        return [change for change in changes if fits(part(change, change.keys() - POSITIONS))]
+    rows = {name: values[[len(values) // 2, -1]] for name, values in vectors[0].items()}
+    groups = defaultdict[Fields, list[int]](list)
+    for i, change in enumerate(changes):
+        groups[part(change, change.keys() - FREQUENCIES - POSITIONS)].append(i)
+    kept = (agreeing(changed(search.right, dict(fields)), changes, group, rows) for fields, group in groups.items())
+    return [changes[i] for i in sorted(chain.from_iterable(kept))]
+
+
+def part(change: Change, names: Set[str]) -> Fields:
+    """Return the fields of a change that have these names."""
+    return tuple(field for field in change.items() if field[0] in names)
+
+
+def agreeing(port: Rotation, changes: Sequence[Change], group: Iterable[int], rows: Rows) -> Iterator[int]:
+    """Yield the indices of the changes with which a port agrees with these rows. The changes of the ``group`` are
+    changes to frequencies and positions only; the port has the group's other fields. A rotation without mistakes
+    in its ``products`` multiplies the norms of all pairs by the factor at any angle.
+    """
+
+    @cache
+    def turns(fields: Fields) -> tuple[Array, Array] | None:
+        with suppress(InvalidArgument):  # the library refuses to compute these frequencies
+            return changed(port, dict(fields)).turns
+        return None
+
+    positions = cache(lambda fields: changed(port, dict(fields)).positions(rows))
+    some = slice(None, None, 1 + port.pairs // PAIRS)
+    with suppress(InvalidArgument):  # the pairs do not fit into the head
+        read, written = port.both_channels
+        x, y = rows["x"][:, read[:, some]], rows["y"][:, written[:, some]]
+        before, after = (np.hypot(pairs[:, 0], pairs[:, 1]) for pairs in (port.factor * x, y))
+        if not (port.products or port.uneven) and (np.abs(after - before) > (NORM + rows["step"]) * before).any():
+            return
+        computed = [
+            (i, *pairs, positions(part(changes[i], POSITIONS)))
+            for i in group
+            if (pairs := turns(part(changes[i], FREQUENCIES)))
+        ]
+        for start in range(0, len(computed), AT_ONCE):
+            indices, axes, theta, where = zip(*computed[start : start + AT_ONCE], strict=True)
+            angles = port.angles(np.stack(where), axes[0][:, some], np.stack(theta)[:, None, :, some])
+            ours, room = port.rotate(x, angles, rows["step"])
+            yield from np.array(indices)[~(np.abs(y - ours) > room).any((1, 2, 3))]  # keeps what is no number
