@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import at_least, is_number
-from posenc.clock import floats
 from posenc.encodings.bias import Bias, batch_first, climbs, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, alibi_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels, linear
+from posenc.kernels.memory import floats
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:

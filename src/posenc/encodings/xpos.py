@@ -20,13 +20,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import at_least
-from posenc.clock import Phases, floats
+from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, insert_head_axis
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.encodings.rotation import PlacedRotation, Rotation
 from posenc.encodings.wide import attended_dtype, widest
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import floats
 from posenc.kernels.rotary import Tables
 from posenc.positions import LIMIT
 from posenc.scaling.checks import positive
