@@ -153,12 +153,14 @@ class _Ring:
 
     def pass_on(self, tensors: list[Tensor]) -> tuple[list[Tensor], list[dist.Work]]:
         """Start sending tensors to the next rank and receiving tensors from the previous rank."""
+        if self.ranks == 1:
+            return tensors, []
         received = [torch.empty_like(x) for x in tensors]
         peers = [(self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks]
         there, before = (peer if self.group is None else dist.get_global_rank(self.group, peer) for peer in peers)
         sends = [dist.P2POp(dist.isend, x, there, self.group) for x in tensors]
         receives = [dist.P2POp(dist.irecv, x, before, self.group) for x in received]
-        return received, dist.batch_isend_irecv([*sends, *receives]) if self.ranks > 1 else []
+        return received, dist.batch_isend_irecv([*sends, *receives])
 
 
 class _Travelled(torch.autograd.Function):
