@@ -77,9 +77,6 @@ class Bias(Pytree, ABC):
         others = dict(zip(map(id, self.trained), tensors, strict=True))
         return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))
 
-    def derive(self) -> None:
-        """Recompute the attributes that are derived from the tensors, such as ``toeplitz``."""
-
     @abstractmethod
     def rows(
         self,
