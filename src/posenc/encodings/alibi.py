@@ -130,8 +130,9 @@ class ALiBi(Encoding):
         self.heads = len(values)
         self.max_exponent = max_exponent
         # The bits are stored as integers, so that slopes stay float64 after the module is cast.
-        bits = torch.tensor(values, dtype=torch.float64, device="cpu").view(torch.int64)
-        self.register_constants(slope_bits=bits)
+        self.register_constants(
+            slope_bits=torch.tensor(values, dtype=torch.float64, device="cpu").view(torch.int64)
+        )
 
     @property
     def slopes(self) -> Float[Tensor, " H"]:

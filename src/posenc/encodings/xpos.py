@@ -106,8 +106,8 @@ class XPos(Rotation):
         self.rotary = Rotary(head_dim, pairing=pairing, base=base, scaling=scaling, phases=phases)
         self.scale_base, self.gamma, self.rotary_dim = scale_base, gamma, head_dim
         self.attention_factor, self.softmax_factor = self.rotary.attention_factor, self.rotary.softmax_factor
-        fading = torch.tensor(self.fading, dtype=torch.float64, device="cpu")
-        self.register_constants(fading_bits=fading.view(torch.int64))
+        bits = torch.tensor(self.fading, dtype=torch.float64, device="cpu").view(torch.int64)
+        self.register_constants(fading_bits=bits)
         self.position_limit = min(LIMIT, 1 + int(LARGEST / max(1e-9, -min(self.fading))))
         self.scaling = self.rotary.scaling
 

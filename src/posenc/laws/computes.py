@@ -126,8 +126,7 @@ def rotates_queries_and_keys_apart(subject: Subject) -> None:
     In ``rotate``, handle q and k separately, and return None for None.
     """
     x, q, k, _ = inputs(subject)
-    placed = subject.build().at(subject.plain(9, 7))
-    for layer, here, _ in read_layers(placed, subject.period, x):
+    for layer, here, _ in read_layers(subject.build().at(subject.plain(9, 7)), subject.period, x):
         together = here.rotate(q, k)
         (alone_q, no_k), (no_q, alone_k) = here.rotate(q, None), here.rotate(None, k)
         owed(no_q is None and no_k is None, f"None is rotated in layer {layer}")
@@ -169,11 +168,8 @@ def tells_orders_apart(subject: Subject) -> None:
     permuted = [tensor[..., order, :] for tensor in given]
     stride = max(1, min(encoding.position_limit - 1, 2**20) // 9)
     gaps = []
-    for places in (
-        torch.arange(9),
-        torch.arange(9) * stride,
-    ):  # near and far positions
-        positions = subject.along(places)
+    for step in (1, stride):  # near and far positions
+        positions = subject.along(torch.arange(9) * step)
         both = (outputs(subject, encoding, positions, tensors, Mask()) for tensors in (permuted, given))
         gaps += [(there - here[..., order, :]).abs().max().item() for there, here in zip(*both, strict=True)]
     if encoding.acts_on == ():
