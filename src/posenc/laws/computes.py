@@ -5,6 +5,7 @@ invalid positions.
 import math
 
 import torch
+from torch import Tensor
 
 from posenc.attend import attention, scores
 from posenc.errors import PosencError, PositionOutOfRange
@@ -190,25 +191,19 @@ def refuses_what_is_no_position(subject: Subject) -> None:
     """
     encoding = subject.build()
     origin = subject.along(torch.tensor([0]))
-    for wrong in (
-        origin.double(),
-        origin.to(torch.int16),
-        torch.tensor(3),
-        torch.zeros(1, 1, 1, 1, dtype=torch.int64),
-    ):
-        try:
-            encoding.at(wrong)
-        except (PosencError, TypeError):
-            continue
-        owed(False, f"positions {wrong!r} were accepted")
+    wrong = origin.double(), origin.to(torch.int16), torch.tensor(3), torch.zeros(1, 1, 1, 1, dtype=torch.int64)
+    calls: list[tuple[tuple[Tensor, ...], tuple[type[Exception], ...], str]] = [
+        ((at,), (PosencError, TypeError), f"positions {at!r} were") for at in wrong
+    ]
     lowest = 1 - encoding.position_limit if encoding.signed else 0
     for outside in (lowest - 1, encoding.position_limit, LIMIT):
-        far = origin.expand(*origin.shape[:-1], 2).clone()
-        far[..., 1] = outside
-        for place in ((far,), (origin, far)):
-            try:
-                encoding.at(*place)
-            except PositionOutOfRange:
-                continue
-            owed(False, f"position {outside}, outside {lowest} … {encoding.position_limit - 1}, was accepted")
+        far = torch.cat((origin, torch.full_like(origin, outside)), -1)
+        what = f"position {outside}, outside {lowest} … {encoding.position_limit - 1}, was"
+        calls += [(at, (PositionOutOfRange,), what) for at in ((far,), (origin, far))]
+    for at, refusals, what in calls:
+        try:
+            encoding.at(*at)
+        except refusals:
+            continue
+        owed(False, f"{what} accepted")
     encoding.at(torch.full_like(origin, encoding.position_limit - 1))
