@@ -171,8 +171,7 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
         for member in range(group):
             some = mask if mask.shape[1] == 1 else mask[0, member::group, None]
             queries = blocks(q[row, member::group], first, alike.step)
-            y = call.attended(queries, *of, some)
-            out[row, member::group, first : alike.stop] = y.flatten(1, 2)
+            out[row, member::group, first : alike.stop] = call.attended(queries, *of, some).flatten(1, 2)
 
 
 def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
