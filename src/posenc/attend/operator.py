@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib import import_module
+from pkgutil import resolve_name
 from types import CodeType
 from typing import Any
 
@@ -99,26 +99,20 @@ class Writing:
         return f"made({self.name(type(value))}, {self.write(attributes)})"
 
     def name(self, value: Any) -> str:
-        """Return the name by which ``named`` finds a class or a function."""
+        """Return the name by which ``resolve_name`` finds a class or a function."""
         name = f"{value.__module__}:{value.__qualname__}"
-        if "<" in name or not is_named(value, name):
+        if not is_named(value, name):
             self.unknown = True
         return f'"{name}"'
 
 
-def named(name: str) -> Any:
-    module, _, path = name.partition(":")
-    value = import_module(module)
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
-
-
 def is_named(value: object, name: str) -> bool:
-    """Return whether the name still refers to this object. A notebook may have redefined the name."""
+    """Return whether the name refers to this object. Local classes have no such name, and a notebook may have
+    redefined one.
+    """
     try:
-        return named(name) is value
-    except (ImportError, AttributeError):
+        return resolve_name(name) is value
+    except (ImportError, AttributeError, ValueError):
         return False
 
 
@@ -151,7 +145,7 @@ def made(name: str, attributes: dict[str, Any]) -> Any:
     """Build an object of the named class with these attributes, and recompute attributes that are derived from
     its tensors.
     """
-    value: Pytree = object.__new__(named(name))
+    value: Pytree = object.__new__(resolve_name(name))
     vars(value).update(attributes)
     value.derive()
     return value
