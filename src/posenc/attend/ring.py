@@ -18,6 +18,7 @@ from posenc.attend.attend import attention
 from posenc.attend.call import check, scale_of_scores
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
+from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import Block, finite, merge
 from posenc.kernels.memory import is_concrete
@@ -72,8 +73,7 @@ def ring_attention(
         bias = bias.ordered(*mask.order(q.shape[2], S, q.device))
     layer = placed.changed(bias=bias, window=None, chunk=None)
     ring = _Ring(layer, mask, scale_of_scores(placed, q.shape[-1], scale), softcap, group)
-    if torch.is_autocast_enabled(q.device.type):
-        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
+    q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
     y, lse = _Travelled.apply(ring, q, k, v, placed.scale, *(() if bias is None else bias.trained))
     return y if sinks is None else merge([(y, lse)], sinks)[0]
 
@@ -156,10 +156,9 @@ class _Ring:
         if self.ranks == 1:
             return tensors, []
         received = [torch.empty_like(x) for x in tensors]
-        peers = [(self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks]
-        there, before = (peer if self.group is None else dist.get_global_rank(self.group, peer) for peer in peers)
-        sends = [dist.P2POp(dist.isend, x, there, self.group) for x in tensors]
-        receives = [dist.P2POp(dist.irecv, x, before, self.group) for x in received]
+        there, before = (self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks
+        sends = [dist.P2POp(dist.isend, x, group=self.group, group_peer=there) for x in tensors]
+        receives = [dist.P2POp(dist.irecv, x, group=self.group, group_peer=before) for x in received]
         return received, dist.batch_isend_irecv([*sends, *receives])
 
 
