@@ -23,7 +23,7 @@ def test_ranks_give_what_the_whole_layer_gives(ranks: int) -> None:
 def test_a_ring_of_one_rank_has_the_gradients_of_attention() -> None:
     """Nothing is sent, so gradients must not be read from memory that another rank would have filled.
 
-    Autocast leaves float64 unchanged, as in attention.
+    Autocast leaves float64 unchanged, as in attention. Queries before all keys have outputs of zero.
     """
     at, leaves = torch.arange(8), torch.randn(3, 1, 2, 8, 4, dtype=torch.float64).requires_grad_()
     here, mask = posenc.ALiBi(2).at(at), posenc.Mask(causal=True, q_order=at, k_order=at)
@@ -31,6 +31,8 @@ def test_a_ring_of_one_rank_has_the_gradients_of_attention() -> None:
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             ring = torch.autograd.grad(posenc.ring_attention(*leaves, here, mask).square().sum(), leaves)
+        late = posenc.Mask(causal=True, q_order=at, k_order=at + 8)
+        assert not posenc.ring_attention(*leaves, here, late).any()
     finally:
         dist.destroy_process_group()
     whole = torch.autograd.grad(posenc.attention(*leaves, here, causal=True).square().sum(), leaves)

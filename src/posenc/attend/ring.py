@@ -174,8 +174,8 @@ class _Travelled(torch.autograd.Function):
                 part = part[0].to(part[1].dtype), part[1]
                 total = part if total is None else merge([total, part])
         if total is None:
-            nothing = q.new_full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
-            total = nothing[..., None].expand(-1, -1, -1, v.shape[-1]) * 0, nothing
+            lse = q.new_full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
+            total = lse.new_zeros(*q.shape[:3], v.shape[-1]), lse
         y, lse = total[0].to(v.dtype), total[1]
         ctx.ring = ring
         ctx.save_for_backward(q, k, v, row_scale, y, lse, *trainable)
