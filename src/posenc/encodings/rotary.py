@@ -114,9 +114,8 @@ class Rotary(Rotation):
         return explained(self.backend, self.clock.turns.device.type)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        if scaling is None:
-            return NoPE()
-        return self.with_settings(scaling=scaling, phases=phases or self.clock.phases)
+        phases = phases or self.clock.phases
+        return NoPE() if scaling is None else self.with_settings(scaling=scaling, phases=phases)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Return cos and sin at these positions, times the attention factor."""
