@@ -54,8 +54,7 @@ class ConstantBuffers(nn.Module):
         """Register these integers as buffers, which do not change when the module is cast to another float type."""
         self.constants = constants
         for name, numbers in constants.items():
-            self.register_buffer(name, torch.empty(numbers.shape, dtype=numbers.dtype), persistent=False)
-        self.reset_buffers()
+            self.register_buffer(name, numbers.to(torch.get_default_device(), copy=True), persistent=False)
 
     def reset_buffers(self, device: torch.device | str | None = None) -> None:
         """Refill the buffers of this module and its submodules, optionally on another device. Parameters are
