@@ -92,23 +92,17 @@ class Writing:
             return "{" + ", ".join([f"{key!r}: {self.write(x)}" for key, x in value.items()]) + "}"
         if isinstance(value, slice):
             return f"slice({self.write(value.start)}, {self.write(value.stop)})"
-        if not isinstance(value, Pytree):
+        name = f"{type(value).__module__}:{type(value).__qualname__}"
+        if not isinstance(value, Pytree) or not is_named(type(value), name):
             self.unknown = True
             return "None"
         attributes = {name: x for name, x in vars(value).items() if name not in value.facts}
-        return f"made({self.name(type(value))}, {self.write(attributes)})"
-
-    def name(self, value: Any) -> str:
-        """Return the name by which ``resolve_name`` finds a class or a function."""
-        name = f"{value.__module__}:{value.__qualname__}"
-        if not is_named(value, name):
-            self.unknown = True
-        return f'"{name}"'
+        return f'made("{name}", {self.write(attributes)})'
 
 
-def is_named(value: object, name: str) -> bool:
-    """Return whether the name refers to this object. Local classes have no such name, and a notebook may have
-    redefined one.
+def is_named(value: type, name: str) -> bool:
+    """Return whether ``resolve_name`` finds this class by the name. Local classes have no such name, and a notebook
+    may have redefined one.
     """
     try:
         return resolve_name(name) is value
