@@ -48,6 +48,19 @@ def test_what_is_left_out_changes_nothing(S: int, size: float, groups: int) -> N
     torch.testing.assert_close(results[0][0], dense, rtol=0, atol=2 * rounding * v.abs().max().item())
 
 
+def test_slopes_may_be_trained() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 4, 1050, 8, dtype=torch.float64)
+    slopes, at = torch.tensor([2.0, 1.0, 0.5, 0.001], dtype=torch.float64, requires_grad=True), arange(1050)
+    gradients = []
+    for way in ("auto", "toeplitz"):
+        placed = Placed(at, at, bias=LinearBias(slopes, at, at))
+        assert (explain(q, k, v, placed, causal=True, backend=way).backend == "reach") == (way == "auto")
+        y = attention(q, k, v, placed, causal=True, backend=way)
+        gradients.append(torch.autograd.grad(y.square().sum(), slopes))
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-9)
+
+
 def test_a_head_costs_what_it_reaches() -> None:
     q, k, v = torch.randn(3, 1, HEADS, 2048, D)
     placed, counts = posenc.ALiBi(HEADS, max_exponent=4).at(arange(2048)), []

@@ -1,5 +1,5 @@
-"""Computes the exact phase of every frequency at any integer position below 2^31, and checks that positions are in
-this range. Each frequency is a hand of the clock.
+"""Computes the exact phase of every frequency at any integer position below 2^31. Each frequency is a hand of the
+clock.
 
 A hand that rotates by θ radians per position makes θ/2π turns per position. That fraction is stored as a 64-bit
 integer, F = round(θ/2π · 2^64), so the phase
@@ -20,18 +20,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc.arguments import one_of
-from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.errors import InvalidArgument
+from posenc.kernels.memory import LIMIT, floats
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
 
 Phases = Literal["exact", "float32"]
 """``"exact"`` computes integer turns; ``"float32"`` computes the float32 angles with which public checkpoints
 were trained.
-"""
-
-LIMIT = 2**31
-"""The limit of positions. Positions must be below this limit, so that phases are exact and all kernels can use
-them.
 """
 
 RADIANS_PER_UNIT = float(TWO_PI / 2**64)
@@ -48,86 +44,6 @@ FASTEST_FLOAT32 = 2.0**127 / LIMIT
 """The frequency in radians per position below which angles at all positions are within the range of float32."""
 
 
-def check_positions(
-    positions: Int[Tensor, "*shape"],
-    name: str = "positions",
-    limit: int = LIMIT,
-    *,
-    axes: int = 1,
-    signed: bool = False,
-    past_limit: str = "",
-) -> None:
-    """Raise an error if positions have an invalid dtype or shape, or are outside 0 … limit − 1 (or ±(limit − 1) if
-    signed).
-
-    If values cannot be read (they are traced or fake, or reading would synchronise with their device), an
-    asynchronous assertion checks them. ``past_limit`` is the end of the message for a position beyond the limit; by
-    default, the message states the last position.
-    """
-    if not isinstance(positions, Tensor):
-        raise InvalidArgument(
-            f"{name}={positions!r} must be an integer tensor of shape (T,) or (B, T), such as "
-            "positions.arange(length) or torch.tensor([…])"
-        )
-    if positions.dtype not in (torch.int64, torch.int32):
-        raise InvalidArgument(f"{name} is {positions.dtype}; positions must be exact integers: pass int64 or int32")
-    positions = positions.long()
-    if axes == 1 and positions.dim() not in (1, 2):
-        raise InvalidArgument(f"{name} has shape {tuple(positions.shape)}; expected (T,) or (B, T)")
-    if axes > 1 and (positions.dim() not in (2, 3) or positions.shape[0] != axes):
-        raise InvalidArgument(
-            f"{name} has shape {tuple(positions.shape)}; this encoding has {axes} axes, so positions must be "
-            f"of shape ({axes}, T) or ({axes}, B, T); for plain text, repeat the positions with "
-            f"positions.expand({axes}, -1)"
-        )
-    lowest = 1 - limit if signed else 0
-    if positions.numel() == 0 or positions.is_meta:
-        return
-    extremes = _extremes(positions)
-    if extremes is None:
-        inside = ((positions >= lowest) & (positions < limit)).all()
-        torch._assert_async(inside, f"{name} is outside the range {lowest} … {limit - 1}")
-        return
-    low, high = extremes
-    if low < lowest:
-        raise PositionOutOfRange(f"{name} contains {low}; the first position is {lowest}")
-    if high >= limit:
-        raise PositionOutOfRange(
-            f"{name} contains {high}{past_limit or f'; the last position of this encoding is {limit - 1}'}"
-        )
-
-
-def _extremes(positions: Tensor) -> tuple[int, int] | None:
-    """Return the lowest and the highest position; None if values cannot be read."""
-    if torch.compiler.is_compiling() or positions.device.type != "cpu":
-        return None
-    while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: check all rows together
-        positions = torch._C._functorch.get_unwrapped(positions)
-    if type(positions) not in (Tensor, torch.nn.Parameter):
-        return None
-    try:
-        if positions.numel() == 1:  # a decoding step
-            only = int(positions.item())
-            return only, only
-        low, high = positions.aminmax()
-        return int(low), int(high)
-    except RuntimeError:  # a tracer is recording this tensor
-        return None
-
-
-def floats(bits: Tensor, dtype: torch.dtype) -> Tensor:
-    """Reinterpret the bits of integers as floats. Under ``torch.jit.trace``, which cannot record this conversion,
-    the result is a constant.
-    """
-    if torch.compiler.is_compiling():
-        return bits.view(dtype)
-    trace = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
-    x = bits.view(dtype)
-    torch._C._set_tracing_state(trace)  # type: ignore[attr-defined]
-    return x
-
-
 class ConstantBuffers(nn.Module):
     """A module whose buffers are not saved, because they can be recomputed from its arguments."""
 
@@ -138,8 +54,7 @@ class ConstantBuffers(nn.Module):
         """Register these integers as buffers, which do not change when the module is cast to another float type."""
         self.constants = constants
         for name, numbers in constants.items():
-            self.register_buffer(name, torch.empty(numbers.shape, dtype=numbers.dtype), persistent=False)
-        self.reset_buffers()
+            self.register_buffer(name, numbers.to(torch.get_default_device(), copy=True), persistent=False)
 
     def reset_buffers(self, device: torch.device | str | None = None) -> None:
         """Refill the buffers of this module and its submodules, optionally on another device. Parameters are

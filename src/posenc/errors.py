@@ -57,12 +57,12 @@ class UnknownName(InvalidArgument):
         known = list(known)
         near = _nearest(str(name).lower(), known)
         hint = f"did you mean {near!r}? " if near else ""
-        if fix is not None:
-            nearest = get_close_matches(str(name).lower(), known, n=3, cutoff=0)
-            super().__init__(f"unknown {kind} {name!r}; {hint}nearest: {', '.join(nearest)}; {fix}")
-            return
-        more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
-        super().__init__(f"unknown {kind} {name!r}; {hint}known: {', '.join(known[:MOST])}{more}")
+        if fix is None:
+            more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
+            names = f"known: {', '.join(known[:MOST])}{more}"
+        else:
+            names = f"nearest: {', '.join(get_close_matches(str(name).lower(), known, n=3, cutoff=0))}; {fix}"
+        super().__init__(f"unknown {kind} {name!r}; {hint}{names}")
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:

@@ -53,8 +53,10 @@ class Pytree:
         super().__init_subclass__(**settings)
         register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
 
-    def look_again(self) -> None:
-        """Recompute the facts after tensors have been replaced."""
+    def derive(self) -> None:
+        """Recompute the attributes that are derived from the tensors, such as ``Bias.toeplitz``, after tensors have
+        been replaced.
+        """
 
     def changed(self: Kind, **attributes: Any) -> Kind:
         """Return a copy of the object with these attributes replaced."""
@@ -120,7 +122,7 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
     state.update((name, state[earlier]) for name, earlier in same)
     state.update((name, fact.value) for name, fact in facts)
     if not all(fact.is_of(_own(tree)) for _, fact in facts):
-        tree.look_again()
+        tree.derive()
     return tree
 
 

@@ -171,8 +171,7 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
         for member in range(group):
             some = mask if mask.shape[1] == 1 else mask[0, member::group, None]
             queries = blocks(q[row, member::group], first, alike.step)
-            y = call.attended(queries, *of, some)
-            out[row, member::group, first : alike.stop] = y.flatten(1, 2)
+            out[row, member::group, first : alike.stop] = call.attended(queries, *of, some).flatten(1, 2)
 
 
 def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -260,8 +259,7 @@ class _Recomputed(torch.autograd.Function):
             dq, dk, dv = fused_backward(grad, q, k, v, mask, is_causal, call.scale, (out, lse))
             return None, dq[..., :n], dk[..., :n], dv[..., :m]
         masks = Masks(call, training_rows(q, k))
-        along = trained and masks.line is not None
-        diagonals = Diagonals(q, k, masks.size, call.dtype) if along else None
+        diagonals = Diagonals(q, k, masks.size, call.dtype) if trained and masks.line is not None else None
         # In ``call.dtype``, because every block adds to dk and dv, and 16 bits would round each sum.
         dq, dk, dv = torch.empty_like(q), *(torch.zeros_like(x, dtype=call.dtype) for x in (k, v))
         trained_grads: list[Tensor | None] = [None for _ in trained]

@@ -155,7 +155,8 @@ class AttentionCall(Settings):
         """
         assert self.bias is not None
         mask = self.mask if window >= self.all_keys else self.mask.within(window)
-        return replace(self, mask=mask, bias=self.bias.cut(heads=some), backend="auto")
+        bias = self.bias.cut(heads=some)
+        return replace(self, mask=mask, bias=bias, trained=bias.trained if self.trained else (), backend="auto")
 
     def sdpa_mask(self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None) -> Tensor:
         """Return ``additive_mask`` in a dtype that torch's attention accepts on the call's device.

@@ -37,8 +37,9 @@ class Explanation(NamedTuple):
     declined: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
-        declined = (f"  not {name}: {why}" for name, why in self.declined)
-        return "\n".join((f"{self.backend}: {self.reason}", *declined))
+        return "\n".join(
+            [f"{self.backend}: {self.reason}", *(f"  not {name}: {why}" for name, why in self.declined)]
+        )
 
 
 WAYS: dict[str, Way] = {}

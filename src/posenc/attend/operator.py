@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib import import_module
+from pkgutil import resolve_name
 from types import CodeType
 from typing import Any
 
@@ -21,7 +21,6 @@ from torch._C import DispatchKey
 from posenc.attend.call import Settings
 from posenc.attend.offers import Output
 from posenc.attend.ways import computed
-from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import plain_bool
@@ -42,10 +41,11 @@ def operated(
         )
         writing = Writing((placed_for_compiler, mask, scale, vars(settings)))
         if not writing.unknown:
-            inputs = (q, k, v, *writing.tensors)
+            inputs = (q, k, v, *writing.inputs["tensors"])
             wanted = [i for i, x in enumerate(inputs) if x.requires_grad] if torch.is_grad_enabled() else []
-            written = writing.tensors, writing.integers, writing.floats, writing.text
-            out, lse = operator(q, k, v, *written, wanted, settings.needs_logsumexp)
+            out, lse = operator(
+                q, k, v, **writing.inputs, text=writing.text, wanted=wanted, sums=settings.needs_logsumexp
+            )
             return out, lse if settings.needs_logsumexp else None
     return computed(q, k, v, placed, mask, scale, settings)
 
@@ -61,6 +61,10 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
     return not mask.only_causal or (mask.causal and plain_bool(q.shape[2] != 1 and q.shape[2] != k.shape[2]))
 
 
+INPUTS: dict[str, type] = {"tensors": Tensor, "integers": int, "floats": float}
+"""The values that an operator accepts besides its string, by the names under which the string refers to them."""
+
+
 class Writing:
     """Serialises a value for an operator, as a string and the tensors, integers and floats that the string
     refers to.
@@ -70,9 +74,7 @@ class Writing:
     """
 
     def __init__(self, value: object) -> None:
-        self.tensors: list[Tensor] = []
-        self.integers: list[int] = []
-        self.floats: list[float] = []
+        self.inputs: dict[str, list[Any]] = {name: [] for name in INPUTS}
         self.unknown = False
         """Whether a part of the value cannot be serialised, such as a function or a local class."""
         self.text = self.write(value)
@@ -80,50 +82,31 @@ class Writing:
     def write(self, value: Any) -> str:
         if value is None or isinstance(value, bool | str):
             return repr(value)
-        if isinstance(value, Tensor):
-            return _numbered("tensors", self.tensors, value)
-        if isinstance(value, int):
-            return _numbered("integers", self.integers, value)
-        if isinstance(value, float):
-            return _numbered("floats", self.floats, value)
+        for name, kind in INPUTS.items():
+            if isinstance(value, kind):
+                self.inputs[name].append(value)
+                return f"{name}[{len(self.inputs[name]) - 1}]"
         if isinstance(value, tuple | list):
             return f"({''.join([f'{self.write(part)}, ' for part in value])})"
         if isinstance(value, dict):
             return "{" + ", ".join([f"{key!r}: {self.write(x)}" for key, x in value.items()]) + "}"
         if isinstance(value, slice):
             return f"slice({self.write(value.start)}, {self.write(value.stop)})"
-        if not isinstance(value, Pytree):
+        name = f"{type(value).__module__}:{type(value).__qualname__}"
+        if not isinstance(value, Pytree) or not is_named(type(value), name):
             self.unknown = True
             return "None"
         attributes = {name: x for name, x in vars(value).items() if name not in value.facts}
-        return f"made({self.name(type(value))}, {self.write(attributes)})"
-
-    def name(self, value: Any) -> str:
-        """Return the name by which ``named`` finds a class or a function."""
-        name = f"{value.__module__}:{value.__qualname__}"
-        if "<" in name or not is_named(value, name):
-            self.unknown = True
-        return f'"{name}"'
+        return f'made("{name}", {self.write(attributes)})'
 
 
-def _numbered(kind: str, values: list[Any], value: Any) -> str:
-    values.append(value)
-    return f"{kind}[{len(values) - 1}]"
-
-
-def named(name: str) -> Any:
-    module, _, path = name.partition(":")
-    value = import_module(module)
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
-
-
-def is_named(value: object, name: str) -> bool:
-    """Return whether the name still refers to this object. A notebook may have redefined the name."""
+def is_named(value: type, name: str) -> bool:
+    """Return whether ``resolve_name`` finds this class by the name. Local classes have no such name, and a notebook
+    may have redefined one.
+    """
     try:
-        return named(name) is value
-    except (ImportError, AttributeError):
+        return resolve_name(name) is value
+    except (ImportError, AttributeError, ValueError):
         return False
 
 
@@ -156,12 +139,9 @@ def made(name: str, attributes: dict[str, Any]) -> Any:
     """Build an object of the named class with these attributes, and recompute attributes that are derived from
     its tensors.
     """
-    value: Any = object.__new__(named(name))
+    value: Pytree = object.__new__(resolve_name(name))
     vars(value).update(attributes)
-    if isinstance(value, Bias):
-        value.derive()
-    if isinstance(value, Mask):
-        value.look()
+    value.derive()
     return value
 
 

@@ -18,6 +18,7 @@ from posenc.attend.attend import attention
 from posenc.attend.call import check, scale_of_scores
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
+from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import Block, finite, merge
 from posenc.kernels.memory import is_concrete
@@ -72,8 +73,7 @@ def ring_attention(
         bias = bias.ordered(*mask.order(q.shape[2], S, q.device))
     layer = placed.changed(bias=bias, window=None, chunk=None)
     ring = _Ring(layer, mask, scale_of_scores(placed, q.shape[-1], scale), softcap, group)
-    if torch.is_autocast_enabled(q.device.type):
-        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
+    q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
     y, lse = _Travelled.apply(ring, q, k, v, placed.scale, *(() if bias is None else bias.trained))
     return y if sinks is None else merge([(y, lse)], sinks)[0]
 
@@ -153,12 +153,13 @@ class _Ring:
 
     def pass_on(self, tensors: list[Tensor]) -> tuple[list[Tensor], list[dist.Work]]:
         """Start sending tensors to the next rank and receiving tensors from the previous rank."""
+        if self.ranks == 1:
+            return tensors, []
         received = [torch.empty_like(x) for x in tensors]
-        peers = [(self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks]
-        there, before = (peer if self.group is None else dist.get_global_rank(self.group, peer) for peer in peers)
-        sends = [dist.P2POp(dist.isend, x, there, self.group) for x in tensors]
-        receives = [dist.P2POp(dist.irecv, x, before, self.group) for x in received]
-        return received, dist.batch_isend_irecv([*sends, *receives]) if self.ranks > 1 else []
+        there, before = (self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks
+        sends = [dist.P2POp(dist.isend, x, group=self.group, group_peer=there) for x in tensors]
+        receives = [dist.P2POp(dist.irecv, x, group=self.group, group_peer=before) for x in received]
+        return received, dist.batch_isend_irecv([*sends, *receives])
 
 
 class _Travelled(torch.autograd.Function):
@@ -173,8 +174,8 @@ class _Travelled(torch.autograd.Function):
                 part = part[0].to(part[1].dtype), part[1]
                 total = part if total is None else merge([total, part])
         if total is None:
-            nothing = q.new_full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
-            total = nothing[..., None].expand(-1, -1, -1, v.shape[-1]) * 0, nothing
+            lse = q.new_full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
+            total = lse.new_zeros(*q.shape[:3], v.shape[-1]), lse
         y, lse = total[0].to(v.dtype), total[1]
         ctx.ring = ring
         ctx.save_for_backward(q, k, v, row_scale, y, lse, *trainable)

@@ -34,8 +34,7 @@ def numbers(encoding: posenc.Encoding) -> tuple[str, Tensor]:
         return "scores of queries at positions 1 to 8 with a key at 0, all filled with ones", scores(encoding)[
             1:, 0
         ]
-    last = scores(encoding)[-1]
-    return "scores of a query at position 8 with keys at 0 to 7, all filled with ones", last
+    return "scores of a query at position 8 with keys at 0 to 7, all filled with ones", scores(encoding)[-1]
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import at_least, is_number
-from posenc.clock import floats
 from posenc.encodings.bias import Bias, batch_first, climbs, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, alibi_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels, linear
+from posenc.kernels.memory import floats
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
@@ -130,8 +130,9 @@ class ALiBi(Encoding):
         self.heads = len(values)
         self.max_exponent = max_exponent
         # The bits are stored as integers, so that slopes stay float64 after the module is cast.
-        bits = torch.tensor(values, dtype=torch.float64, device="cpu").view(torch.int64)
-        self.register_constants(slope_bits=bits)
+        self.register_constants(
+            slope_bits=torch.tensor(values, dtype=torch.float64, device="cpu").view(torch.int64)
+        )
 
     @property
     def slopes(self) -> Float[Tensor, " H"]:

@@ -77,9 +77,6 @@ class Bias(Pytree, ABC):
         others = dict(zip(map(id, self.trained), tensors, strict=True))
         return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))
 
-    def derive(self) -> None:
-        """Recompute the attributes that are derived from the tensors, such as ``toeplitz``."""
-
     @abstractmethod
     def rows(
         self,
@@ -278,23 +275,23 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
     return narrowed(attribute, axes, places) if isinstance(attribute, Tensor) else attribute
 
 
-def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
-    """Return whether positions never decrease from token to token, and the last minus the first is below ``span``.
+def climbs(q_positions: Tensor, k_positions: Tensor) -> bool:
+    """Return whether positions never decrease from token to token, and the last minus the first is below ``SPAN``.
 
-    Positions are read only on the CPU; on GPUs, and for more keys than ``span``, the result is False. A compiled
+    Positions are read only on the CPU; on GPUs, and for more keys than ``SPAN``, the result is False. A compiled
     graph assumes that the result is True and asserts it.
     """
-    if not torch.compiler.is_exporting() and (k_positions.shape[-1] > span or not k_positions.numel()):
+    if not torch.compiler.is_exporting() and (k_positions.shape[-1] > SPAN or not k_positions.numel()):
         return False  # an exported graph has only one branch
     if k_positions.is_cuda and not torch.compiler.is_compiling():
         return False  # FlexAttention does not need this, and on a GPU a failing assertion ends the process
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
-    inside = inside & (q_positions.amax() - k_positions.amin() < span)
+    inside = inside & (q_positions.amax() - k_positions.amin() < SPAN)
     if is_concrete(q_positions, k_positions) and inside.device.type == "cpu":
         return bool(inside)
     torch._assert_async(
         inside,
-        f"positions decrease from one token to the next, or span {span} or more; compiled attention and attention "
+        f"positions decrease from one token to the next, or span {SPAN} or more; compiled attention and attention "
         "on a GPU need increasing positions: pass backend='blocks' to attention",
     )
     return True

@@ -166,8 +166,8 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
     if recipe.name in REMAPS:
         return remap(recipe, *(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
     entry = lookup(recipe.name)
-    given = named(recipe, entry)
-    return fresh(entry, {key: _valued(key, value, total_length) for key, value in given.items()}, shape)
+    given = {key: _valued(key, value, total_length) for key, value in named(recipe, entry).items()}
+    return fresh(entry, given, shape)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
@@ -180,13 +180,15 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
             f"the pattern has {count} layers; it must have at most {MOST_LAYERS}; write only the part that repeats"
         )
     by_type = {str(canonical(part)): part for part, _ in recipe.parts}
-    inner = {name: part.parts[0][0] if part.name == "local" else part for name, part in by_type.items()}
     local = {name: part for name, part in by_type.items() if part.name == "local"}
     of_layers = {
         setting: {name: part.get(key) for name, part in local.items() if part.get(key) is not None}
         for setting, key in (("windows", "window"), ("chunks", "chunk"))
     }
-    encodings = {name: build(part, shape, total_length=total_length) for name, part in inner.items()}
+    encodings = {
+        name: build(part.parts[0][0] if name in local else part, shape, total_length=total_length)
+        for name, part in by_type.items()
+    }
     layer_types = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
     return Layers(encodings, layer_types, layers=shape.layers, **of_layers)
 

@@ -159,8 +159,7 @@ class ChannelRotary(Encoding):
             phases,
             tuple(channel.axis for channel in self.channels),
         )
-        partners = [channel.partner for channel in self.channels]
-        self.register_constants(partners=torch.tensor(partners, device="cpu"))
+        self.register_constants(partners=torch.tensor([c.partner for c in self.channels], device="cpu"))
 
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc.arguments import ArgumentType, argument, bound, form, parameters_of, refused, shown
-from posenc.clock import LIMIT, ConstantBuffers, Phases, check_positions
+from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError, first_line
-from posenc.kernels.memory import is_concrete
+from posenc.kernels.memory import LIMIT, check_positions, is_concrete
 from posenc.scaling.scaling import Scaling
 
 E = TypeVar("E", bound="Encoding")

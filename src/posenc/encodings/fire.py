@@ -128,8 +128,7 @@ class FIRE(Encoding):
         compute_dtype = widest(self.inner.device)
         inner, bias = self.inner.to(compute_dtype), self.inner_bias.to(compute_dtype)
         with torch.no_grad():
-            ends = torch.where(inner == 0, torch.inf, -bias / inner)  # where a unit turns on or off
-            breaks, order = ends.sort()
+            breaks, order = torch.where(inner == 0, torch.inf, -bias / inner).sort()  # where a unit turns on or off
             rank, piece = order.argsort(), torch.arange(self.units + 1, device=inner.device)[:, None]
             on = torch.where(inner == 0, bias > 0, torch.where(inner > 0, piece > rank, piece <= rank)).to(
                 compute_dtype

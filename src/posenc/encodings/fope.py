@@ -85,8 +85,8 @@ class FoPE(Rotation):
                 f"frequencies complete a rotation within num_positions={self.num_positions}"
             )
         self.groups, self.spread, self.per_layer, self.heads = groups, spread, not shared, heads
-        fastest = all_frequencies.exact[: self.kept], all_frequencies.float32[: self.kept]
-        self.clock = Clock(Frequencies(*fastest), phases)
+        fastest = Frequencies(all_frequencies.exact[: self.kept], all_frequencies.float32[: self.kept])
+        self.clock = Clock(fastest, phases)
         self.cos = nn.Parameter(torch.empty(groups, self.kept, self.kept))
         self.sin = nn.Parameter(torch.empty(groups, self.kept, self.kept))
         self.reset_parameters()

@@ -103,11 +103,10 @@ class Layers(Composed):
                 "number of layers"
             )
         type_of_layer = [layer_types[i % len(layer_types)] for i in range(layers or len(layer_types))]
-        names = list(type_of_layer)
+        names = [f"{name}_{i}" if name in per_layer else name for i, name in enumerate(type_of_layer)]
         modules = {name: encoding for name, encoding in encodings.items() if name not in per_layer}
         for i, layer_type in enumerate(type_of_layer):
             if layer_type in per_layer:
-                names[i] = f"{layer_type}_{i}"
                 modules[names[i]] = copy.deepcopy(encodings[layer_type])
                 if i != layer_types.index(layer_type):
                     modules[names[i]].reset_parameters()
@@ -117,8 +116,7 @@ class Layers(Composed):
         self.type_of = {name: name for name in modules} | dict(zip(names, type_of_layer, strict=True))
         self.layer_types, self.layers, self.windows, self.chunks = tuple(layer_types), layers, windows, chunks
         scalings = [self.by_name[name].scaling for name in self.stretched]
-        changed = [scaling for scaling in scalings if scaling != Default()]
-        self.scaling = next(iter(changed + scalings), None)
+        self.scaling = next(iter([scaling for scaling in scalings if scaling != Default()] + scalings), None)
 
     @property
     def settings(self) -> dict[str, Any]:

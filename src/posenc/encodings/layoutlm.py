@@ -54,9 +54,9 @@ class LayoutLM(RelativeTable):
                 "for at least two axes; LayoutLM has three axes"
             )
         self.axes = len(buckets)
-        axes = zip(buckets, max_distance, strict=True)
         self.tables = nn.ModuleList(
-            T5(heads, buckets=n, max_distance=furthest, two_sided=True, std=std) for n, furthest in axes
+            T5(heads, buckets=n, max_distance=furthest, two_sided=True, std=std)
+            for n, furthest in zip(buckets, max_distance, strict=True)
         )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

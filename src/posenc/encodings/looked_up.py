@@ -136,8 +136,8 @@ class KeyTable(LookedUp):
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("k", k, self.table.shape[1])
-        met = repeat_kv(k.to(torch.promote_types(k.dtype, torch.float32)), q.shape[1]) * scale
-        return self.changed(keys=met)
+        k = k.to(torch.promote_types(k.dtype, torch.float32))
+        return self.changed(keys=repeat_kv(k, q.shape[1]) * scale)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0

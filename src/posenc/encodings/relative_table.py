@@ -91,6 +91,13 @@ class RelativeTable(Encoding):
         **settings: Any,
     ) -> Placed:
         """Return the placed encoding that adds the sum of the picked rows to the scores."""
-        given = {"rows_of_tables": tuple(rows), "tables": tuple(table.to(dtype) for table in tables), **settings}
-        bias = TableBias(self.heads, q_positions, k_positions, axes=self.axes, **given)
+        bias = TableBias(
+            self.heads,
+            q_positions,
+            k_positions,
+            axes=self.axes,
+            rows_of_tables=tuple(rows),
+            tables=tuple(table.to(dtype) for table in tables),
+            **settings,
+        )
         return Placed(q_positions, k_positions, self.axes, bias=bias, softmax_scale=self.softmax_scale)

@@ -87,11 +87,10 @@ class Rotary(Rotation):
     ) -> None:
         super().__init__(head_dim, pairing)
         check_backend(backend)
-        if rotary_dim in (None, head_dim):
-            check_dim_and_base(head_dim, base, "head_dim")
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
         if rotary_dim > head_dim:
             raise InvalidArgument(f"rotary_dim={rotary_dim} must be at most head_dim={head_dim}")
+        check_dim_and_base(rotary_dim, base, "head_dim" if rotary_dim == head_dim else "rotary_dim")
         self.rotary_dim = rotary_dim
         self.base = base
         self.backend = backend
@@ -103,23 +102,20 @@ class Rotary(Rotation):
             )
         self.axis_map, self.signed, self.backwards = axes, signed, backwards
         self.softmax_factor = as_scale(softmax_factor, "softmax_factor") or self.scaling.softmax_factor
-        self.axes = 1 if axes is None else axes.axes
-        if axes is None:
-            frequencies = self.scaling.frequencies(rotary_dim, self.base)
-        else:
-            frequencies = axis_frequencies(axes, self.scaling, self.base)
+        axes = axes or AxisMap((0,) * (rotary_dim // 2))
+        self.axes = axes.axes
+        frequencies = axis_frequencies(axes, self.scaling, self.base)
         self.attention_factor = frequencies.attention_factor
         self.isometric = frequencies.attention_factor == 1.0
-        self.clock = Clock(frequencies, phases, () if axes is None else axes.axis_of_pair)
+        self.clock = Clock(frequencies, phases, axes.axis_of_pair)
 
     def explain(self) -> str:
         """Return a sentence that names the backend for this module's device and gives the reason."""
         return explained(self.backend, self.clock.turns.device.type)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        if scaling is None:
-            return NoPE()
-        return self.with_settings(scaling=scaling, phases=phases or self.clock.phases)
+        phases = phases or self.clock.phases
+        return NoPE() if scaling is None else self.with_settings(scaling=scaling, phases=phases)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Return cos and sin at these positions, times the attention factor."""

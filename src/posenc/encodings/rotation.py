@@ -219,9 +219,8 @@ class PlacedRotation(PlacedTables):
             k_tables = k_tables if k is None else self._tables_for_heads(k_tables, k.shape[1])
         if plain is not None:
             self._step = step(*plain, q_tables, k_tables, encoding.pairing, encoding.backend)
-            again = None if self._step is None else self._step(*plain)
-            if again is not None:
-                return again
+            if self._step is not None:
+                return cast(tuple[Queries, Keys], self._step(*plain))
         rotated = rotate_both(q, k, q_tables, k_tables, encoding.pairing, encoding.backend, out)
         return cast(tuple[Queries, Keys], rotated)
 

@@ -42,9 +42,8 @@ def sinusoids(
     ``"interleaved"``: sin, cos, sin, cos …, as in the paper. ``"block"``: the same columns, but with all sines
     before all cosines. If the width is odd, the last cosine is omitted.
     """
-    if order == "interleaved":
-        return torch.stack((sin, cos), dim=-1).flatten(-2)[..., :width]
-    return torch.cat((sin, cos), dim=-1)[..., :width]
+    both = torch.stack((sin, cos), dim=-1).flatten(-2) if order == "interleaved" else torch.cat((sin, cos), dim=-1)
+    return both[..., :width]
 
 
 @final

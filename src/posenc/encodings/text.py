@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields
 from keyword import iskeyword
 from typing import Any
 
-from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
 from posenc.names import REMAPS
 from posenc.scaling import LengthScaling, Scaling, to_dict
@@ -104,8 +103,6 @@ def value_text(value: Any) -> str:
     """Return the value of a setting as text in the grammar."""
     if isinstance(value, Recipe):
         return str(value) if value.settings or value.parts else f"{value}()"
-    if isinstance(value, AxisMap):
-        return str(value)
     if isinstance(value, Scaling | LengthScaling):
         given = to_dict(value)
         name = given.pop("scaling")

@@ -146,7 +146,6 @@ class TransformerXL(Encoding):
     def _multiplied(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
         """Compute the bias from sinusoids of the queries' and keys' positions, counted from the first key."""
         start = k_positions[..., :1]
-        waves = tuple(self.clock(at - start, weight.dtype) for at in (q_positions, k_positions))
-        pairs = self.width // 2
-        halves = (weight[..., ::2], weight[..., 1::2]) if self.order == "interleaved" else weight.split(pairs, -1)
-        return WaveBias((halves[0], halves[1]), v, (waves[0], waves[1]))
+        waves = self.clock(q_positions - start, weight.dtype), self.clock(k_positions - start, weight.dtype)
+        pairs = weight.unflatten(-1, (-1, 2)) if self.order == "interleaved" else weight.unflatten(-1, (2, -1)).mT
+        return WaveBias((pairs[..., 0], pairs[..., 1]), v, waves)

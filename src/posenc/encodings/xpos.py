@@ -20,13 +20,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import at_least
-from posenc.clock import Phases, floats
+from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, insert_head_axis
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.encodings.rotation import PlacedRotation, Rotation
 from posenc.encodings.wide import attended_dtype, widest
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import floats
 from posenc.kernels.rotary import Tables
 from posenc.positions import LIMIT
 from posenc.scaling.checks import positive
@@ -105,8 +106,8 @@ class XPos(Rotation):
         self.rotary = Rotary(head_dim, pairing=pairing, base=base, scaling=scaling, phases=phases)
         self.scale_base, self.gamma, self.rotary_dim = scale_base, gamma, head_dim
         self.attention_factor, self.softmax_factor = self.rotary.attention_factor, self.rotary.softmax_factor
-        fading = torch.tensor(self.fading, dtype=torch.float64, device="cpu")
-        self.register_constants(fading_bits=fading.view(torch.int64))
+        bits = torch.tensor(self.fading, dtype=torch.float64, device="cpu").view(torch.int64)
+        self.register_constants(fading_bits=bits)
         self.position_limit = min(LIMIT, 1 + int(LARGEST / max(1e-9, -min(self.fading))))
         self.scaling = self.rotary.scaling
 

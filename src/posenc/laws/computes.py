@@ -5,6 +5,7 @@ invalid positions.
 import math
 
 import torch
+from torch import Tensor
 
 from posenc.attend import attention, scores
 from posenc.errors import PosencError, PositionOutOfRange
@@ -126,8 +127,7 @@ def rotates_queries_and_keys_apart(subject: Subject) -> None:
     In ``rotate``, handle q and k separately, and return None for None.
     """
     x, q, k, _ = inputs(subject)
-    placed = subject.build().at(subject.plain(9, 7))
-    for layer, here, _ in read_layers(placed, subject.period, x):
+    for layer, here, _ in read_layers(subject.build().at(subject.plain(9, 7)), subject.period, x):
         together = here.rotate(q, k)
         (alone_q, no_k), (no_q, alone_k) = here.rotate(q, None), here.rotate(None, k)
         owed(no_q is None and no_k is None, f"None is rotated in layer {layer}")
@@ -169,11 +169,8 @@ def tells_orders_apart(subject: Subject) -> None:
     permuted = [tensor[..., order, :] for tensor in given]
     stride = max(1, min(encoding.position_limit - 1, 2**20) // 9)
     gaps = []
-    for places in (
-        torch.arange(9),
-        torch.arange(9) * stride,
-    ):  # near and far positions
-        positions = subject.along(places)
+    for step in (1, stride):  # near and far positions
+        positions = subject.along(torch.arange(9) * step)
         both = (outputs(subject, encoding, positions, tensors, Mask()) for tensors in (permuted, given))
         gaps += [(there - here[..., order, :]).abs().max().item() for there, here in zip(*both, strict=True)]
     if encoding.acts_on == ():
@@ -194,25 +191,19 @@ def refuses_what_is_no_position(subject: Subject) -> None:
     """
     encoding = subject.build()
     origin = subject.along(torch.tensor([0]))
-    for wrong in (
-        origin.double(),
-        origin.to(torch.int16),
-        torch.tensor(3),
-        torch.zeros(1, 1, 1, 1, dtype=torch.int64),
-    ):
-        try:
-            encoding.at(wrong)
-        except (PosencError, TypeError):
-            continue
-        owed(False, f"positions {wrong!r} were accepted")
+    wrong = origin.double(), origin.to(torch.int16), torch.tensor(3), torch.zeros(1, 1, 1, 1, dtype=torch.int64)
+    calls: list[tuple[tuple[Tensor, ...], tuple[type[Exception], ...], str]] = [
+        ((at,), (PosencError, TypeError), f"positions {at!r} were") for at in wrong
+    ]
     lowest = 1 - encoding.position_limit if encoding.signed else 0
     for outside in (lowest - 1, encoding.position_limit, LIMIT):
-        far = origin.expand(*origin.shape[:-1], 2).clone()
-        far[..., 1] = outside
-        for place in ((far,), (origin, far)):
-            try:
-                encoding.at(*place)
-            except PositionOutOfRange:
-                continue
-            owed(False, f"position {outside}, outside {lowest} … {encoding.position_limit - 1}, was accepted")
+        far = torch.cat((origin, torch.full_like(origin, outside)), -1)
+        what = f"position {outside}, outside {lowest} … {encoding.position_limit - 1}, was"
+        calls += [(at, (PositionOutOfRange,), what) for at in ((far,), (origin, far))]
+    for at, refusals, what in calls:
+        try:
+            encoding.at(*at)
+        except refusals:
+            continue
+        owed(False, f"{what} accepted")
     encoding.at(torch.full_like(origin, encoding.position_limit - 1))

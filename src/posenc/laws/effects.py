@@ -22,10 +22,9 @@ def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> 
     tensors.
     """
     generator = torch.Generator().manual_seed(2)
-    heads = subject.heads, subject.kv_heads, subject.kv_heads
-    shapes = [(T, subject.width), *((n, T, subject.head_dim) for n in heads)]
-    drawn = (torch.randn(2, *shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
-    x, q, k, v = drawn
+    keys = subject.kv_heads, T, subject.head_dim
+    shapes = (T, subject.width), (subject.heads, T, subject.head_dim), keys, keys
+    x, q, k, v = (torch.randn(2, *shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
     return x, q, k, v
 
 
@@ -90,8 +89,10 @@ def layers(subject: Subject, encoding: Encoding, positions: Tensor, given: Seque
     x, q, k, v = given
     placed = encoding.at(positions, dtype=torch.float64)
     embedded = placed.embed(x)
-    read = read_layers(placed, subject.period, embedded)
-    return [Layer(encoding, number, positions, embedded, q, k, v, state) for number, _, state in read]
+    return [
+        Layer(encoding, number, positions, embedded, q, k, v, state)
+        for number, _, state in read_layers(placed, subject.period, embedded)
+    ]
 
 
 def effects(

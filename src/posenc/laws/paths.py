@@ -107,8 +107,10 @@ class Meeting:
     def of(cls, subject: Subject, T: int, S: int) -> "Meeting":
         encoding, tokens = subject.build().double(), torch.arange(S)
         given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
-        sequence = layers(subject, encoding, subject.plain(S), given)
-        rotated = [(layer.number, *layer.rotated(tokens[S - T :], tokens)) for layer in sequence]
+        rotated = [
+            (layer.number, *layer.rotated(tokens[S - T :], tokens))
+            for layer in layers(subject, encoding, subject.plain(S), given)
+        ]
         return cls([*given, *encoding.parameters()], rotated)
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:

@@ -87,8 +87,7 @@ def ring_is_whole(subject: Subject) -> None:
         shards = torch.arange(layer.q.shape[2]).chunk(RANKS)
         for rank, tokens in enumerate(shards):
             parts = [attention(*call(layer, tokens, keys), return_logsumexp=True) for keys in shards]
-            got = merge(parts)[0]
-            near(got, want[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.number}")
+            near(merge(parts)[0], want[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.number}")
 
 
 @law(lambda subject: "" if subject.kv_heads > 1 else "its heads share one key-value head")

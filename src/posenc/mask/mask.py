@@ -143,7 +143,7 @@ class Mask(Pytree, metaclass=MaskType):
         padding = known_lengths("left_padding", self.left_padding, "key_mask", self.key_mask, left_padding)
         vars(self).update(document_lengths=documents, left_padding=padding)
 
-    def look_again(self) -> None:
+    def derive(self) -> None:
         vars(self).update(dict.fromkeys(self.facts))
         self.look()
 
@@ -214,7 +214,7 @@ class Mask(Pytree, metaclass=MaskType):
         places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
         some = {name: narrowed(x, self.rows[name]["axes"], places) for name, x in self.tensors().items()}
         other = self.become(type(self), **some)
-        other.look_again()
+        other.derive()
         return other
 
     def part(self, row: int | None, first: int, last: int) -> "Mask":

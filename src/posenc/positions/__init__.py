@@ -5,8 +5,8 @@ length. To use an encoding with a cache, padding, packing or sharded sequences, 
 pass.
 """
 
-from posenc.clock import LIMIT as LIMIT
-from posenc.clock import check_positions as check  # noqa: F401  part of this interface
+from posenc.kernels.memory import LIMIT as LIMIT
+from posenc.kernels.memory import check_positions as check  # noqa: F401  part of this interface
 from posenc.positions.drawn import coupled as coupled
 from posenc.positions.drawn import pose as pose
 from posenc.positions.drawn import randomised as randomised

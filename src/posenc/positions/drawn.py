@@ -7,8 +7,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.arguments import at_least
-from posenc.clock import LIMIT, check_positions
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import LIMIT, check_positions
 from posenc.positions.grids import Device
 
 

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.arguments import as_integer, form, tensors
-from posenc.clock import LIMIT
 from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.kernels.memory import LIMIT
 from posenc.positions.grids import Device
 
 

@@ -115,5 +115,6 @@ def remapped(encoding: Encoding, text: str) -> Encoding:
     if not isinstance(encoding, Layers):
         return remap(parse(text), encoding)
     stretched = encoding.stretched
-    parts = encoding.by_name.items()
-    return encoding._of(tuple(remapped(part, text) if name in stretched else part for name, part in parts))
+    return encoding._of(
+        tuple(remapped(part, text) if name in stretched else part for name, part in encoding.by_name.items())
+    )

@@ -5,11 +5,11 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from posenc.arguments import as_integer
-from posenc.clock import check_positions
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
 from posenc.encodings.rerotate import rerotate
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import check_positions
 from posenc.positions import arange
 
 

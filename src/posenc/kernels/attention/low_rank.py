@@ -114,11 +114,16 @@ def exact(device: torch.device, dtype: torch.dtype) -> bool:
     """Return whether attention on this device sums channels of this dtype accurately enough. Tested once per
     process.
     """
-    # Settings that a process may change and that affect how products are summed.
     cuda = torch.backends.cuda
-    kernels = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
-    precision = torch.get_float32_matmul_precision(), cuda.matmul.allow_tf32
-    return _exact(str(device), dtype, (*precision, *kernels, cuda.math_sdp_enabled()))
+    settings = (  # that a process may change and that affect how products are summed
+        torch.get_float32_matmul_precision(),
+        cuda.matmul.allow_tf32,
+        cuda.flash_sdp_enabled(),
+        cuda.mem_efficient_sdp_enabled(),
+        cuda.cudnn_sdp_enabled(),
+        cuda.math_sdp_enabled(),
+    )
+    return _exact(str(device), dtype, settings)
 
 
 # Like torch.compiler.assume_constant_result, but without loading the compiler: evaluated while tracing.

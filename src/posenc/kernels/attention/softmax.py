@@ -7,6 +7,7 @@ methods support grouped queries. A row whose mask is −∞ for all keys has out
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from jaxtyping import Float
@@ -72,8 +73,7 @@ def merge(
         parts = [*parts, (torch.zeros_like(out), sink)]
     lse = logsumexp(torch.stack([part for _, part in parts]), 0)
     shift = finite(lse)
-    y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
-    assert isinstance(y, Tensor)
+    y = reduce(torch.add, (out * (part - shift).exp()[..., None] for out, part in parts))
     return y.to(parts[0][0].dtype), lse
 
 
