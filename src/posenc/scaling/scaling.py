@@ -39,8 +39,10 @@ class Scaling(Checked, ABC):
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
         """Return the frequencies for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
 
-    softmax_factor: float = 1.0
-    """A factor that multiplies attention's 1/√D, set by YaRN's ``mscale_all_dim``; 1 for all other scalings."""
+    @property
+    def softmax_factor(self) -> float:
+        """A factor that multiplies attention's 1/√D, set by YaRN's ``mscale_all_dim``; 1 for all other scalings."""
+        return 1.0
 
 
 class LengthScaling(Checked, ABC):

@@ -112,7 +112,7 @@ class YaRN(Scaling):
         return self._sharpening(self.mscale) / self._sharpening(self.mscale_all_dim)
 
     @property
-    def softmax_factor(self) -> float:  # type: ignore[override]
+    def softmax_factor(self) -> float:
         """A factor that multiplies attention's 1/√D, set by DeepSeek's ``mscale_all_dim``; 1 if that is None."""
         return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
 
