@@ -102,15 +102,9 @@ class MovableLayer(DynamicLayer):
         past, new = self.get_seq_length(), key_states.shape[-2]
         at = arange(new, offset=past, device=key_states.device)
         super().update(rerotate(key_states, at, self.encoding, NoPE()), value_states)
-        self.drop_unseen(new)
         count = self.keys.shape[-2]
         at = arange(count, offset=past + new - count, device=self.keys.device)
         return rerotate(self.keys, at, NoPE(), self.encoding), self.values
-
-    def drop_unseen(self, new: int) -> None:
-        """Drop the keys that no query sees in a forward pass of ``new`` tokens. In this class, queries see all
-        keys, so nothing is dropped.
-        """
 
     def select(self, slots: Tensor) -> None:
         """Keep these slots, in this order."""
@@ -181,16 +175,14 @@ class RingLayer(MovableLayer):
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Append new keys and values, and return the keys and values that queries see, in order."""
+        new = key_states.shape[-2]
+        self._drop(self._seen(new) - new)  # the keys that no query sees
         keys, values = super().update(key_states, value_states)
-        self.cumulative_length += key_states.shape[-2]
+        self.cumulative_length += new
         self._drop(self.cache.slots)
         if self.cache.wrap is not None and self.get_seq_length() >= self.cache.wrap:
             self.moved = self.cumulative_length - self.cache.slots
         return keys, values
-
-    def drop_unseen(self, new: int) -> None:
-        """Drop the keys between the sinks and the keys that queries see."""
-        self._drop(self._seen(new))
 
     def _seen(self, new: int) -> int:
         """Return how many keys queries see in a pass of ``new`` tokens: all if ``new`` exceeds slots − sinks."""
@@ -199,7 +191,7 @@ class RingLayer(MovableLayer):
 
     def _drop(self, slots: int) -> None:
         """Keep the sinks and the last keys, ``slots`` keys in total."""
-        count, sinks = self.keys.shape[-2], self.cache.sinks
+        count, sinks = super().get_seq_length(), self.cache.sinks
         if count > slots:
             self.select(torch.cat((torch.arange(sinks), torch.arange(count - slots + sinks, count))))
 
