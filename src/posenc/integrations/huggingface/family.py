@@ -216,6 +216,8 @@ class Family:
     @property
     def keys(self) -> frozenset[str]:
         """The position keys that the family's code or config class may read without declaring them."""
-        keys = (self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim)
-        others = (self.full_head_dim, self.windows.flags, self.rotates.key)
-        return frozenset(filter(None, (*keys, *others, *self.ignored, *self.extra, *self.defaults)))
+        keys = (
+            *(self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim),
+            *(self.full_head_dim, self.windows.flags, self.rotates.key, *self.ignored, *self.extra, *self.defaults),
+        )
+        return frozenset(filter(None, keys))

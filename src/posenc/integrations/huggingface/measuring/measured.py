@@ -92,7 +92,7 @@ class MeasuredLayer:
                 else "queries that depend on positions, but not through a rotation"
             ]
         else:
-            expected = maps_of(like, encoding, self.positions, self.channels, self.places, layout)
+            expected = maps_of(like, self.positions, self.channels, self.places, layout)
             off = torch.tensor([math.inf]) if expected is None else (expected - self.maps).abs().amax((-1, -2))
             values = self._rotary(like) if off.max() > ROUNDING else {}
             is_measured = like.frequencies and like.scaling is None  # such frequencies are known only to EXACT
@@ -308,8 +308,11 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
         i = kinds.index(read.partition(" within ")[0])
         kinds[i] = ""  # the next layer of this type represents the next one in the whole model
         layers[i] = (layers[i][0], replace(layers[i][1], **changed))
-    unasked = "lengths, windows wider than a shrunk model's, and layers beyond the first of every type"
-    return replace(_table_of(whole, layers), program="the measured model", not_asked=unasked)
+    return replace(
+        _table_of(whole, layers),
+        program="the measured model",
+        not_asked="lengths, windows wider than a shrunk model's, and layers beyond the first of every type",
+    )
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:

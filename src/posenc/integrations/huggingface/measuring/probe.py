@@ -77,8 +77,10 @@ def stacks(model: Any) -> list[Form]:
     if not ids.decodes:
         return [form]
     decoder, few = ids.form("decoder_input_ids", DECODED), ids.form("decoder_input_ids", FEWEST - 1)
-    encoder = replace(form, arguments=lambda rows: {**form.arguments(rows), **few.given(rows, False, 0)})
-    return [encoder, replace(decoder, arguments=lambda rows: form.given(rows, False, 0))]
+    return [
+        replace(form, arguments=lambda rows: {**form.arguments(rows), **few.given(rows, False, 0)}),
+        replace(decoder, arguments=lambda rows: form.given(rows, False, 0)),
+    ]
 
 
 def shown(model: Any) -> Form:
