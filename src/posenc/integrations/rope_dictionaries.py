@@ -81,9 +81,9 @@ def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPosit
         )
     if (axes := family.axes) is None:
         return positions
-    layout = axes.map if axes.map == "first_last" else "strided" if entry.get("mrope_interleaved") else "chunked"
+    layout = axes if axes == "first_last" else "strided" if entry.get("mrope_interleaved") else "chunked"
     served = (
-        MAPS[layout](*(entry.get("mrope_section") or axes.sections))
+        MAPS[layout](*(entry.get("mrope_section") or family.sections))
         if kind_of(entry) in ("default", "mrope", "yarn")
         else None
     )

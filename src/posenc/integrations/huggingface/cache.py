@@ -152,8 +152,7 @@ class RingCache(Cache):
             raise InvalidArgument(f"sinks={sinks} must be 0 or more, and below slots={slots}")
         if self.wrap is not None and self.wrap < 2 * self.slots:
             raise InvalidArgument(f"wrap={wrap} must be at least {2 * self.slots}, twice slots={slots}")
-        reading = [part.name for part in encoding.modules() if isinstance(part, Encoding) and not part.relative]
-        if reading:
+        if reading := [x.name for x in encoding.modules() if isinstance(x, Encoding) and not x.relative]:
             raise InvalidArgument(
                 f"encoding has {reading[-1]}, which depends on positions and not only on distances, but positions "
                 "in a RingCache grow; use MovableCache, whose positions start at 0"

@@ -114,7 +114,7 @@ def contents(path: Path) -> Any:
 
 def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
     """Return the position settings of the language model's part of a config, which is under ``path``."""
-    rotating = laid_out if reader.family.tower.layout else alibi if reader.get("alibi") else by_layer
+    rotating = laid_out if reader.family.layout else alibi if reader.get("alibi") else by_layer
     recipes, types = BY_KIND.get(reader.family.kind, rotating)(reader)
     kinds = zip(types, stated_types(reader) or types, strict=False)
     if any(recipes[name] == NOPE and kind not in RECURRENT for name, kind in kinds) and reader.scale_of_scores:
@@ -135,7 +135,7 @@ def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
         original_length=next(filter(None, originals), reader.length),
         max_length=reader.length,
         assumed=tuple(dict.fromkeys(reader.assumed)),
-        layout=reader.family.tower.layout,
+        layout=reader.family.layout,
         added_table=added_table(reader),
         source=reader.stated,
         path=path,

@@ -11,7 +11,6 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.compose import Stack
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import Layers, stretched
-from posenc.encodings.rotary import Rotary
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
@@ -124,15 +123,13 @@ class ModelPositions:
                 "attn_implementation='sdpa'"
             )
         if family.norm_after_rotation and self.source.get(family.norm_after_rotation, True):
-            rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
             issues += [
                 "its code normalises queries and keys after they rotate, which cancels the attention factor of "
                 f"{factor:.6g}"
-                for factor in sorted(
-                    {encoding.attention_factor for encoding in rotary if isinstance(encoding, Rotary)} - {1.0}
-                )
+                for factor in sorted({getattr(x, "attention_factor", 1.0) for x in self.encodings(1).values()})
+                if factor != 1
             ]
-        if family.rotates.by == "compression":
+        if family.rotates == "compression":
             issues += [
                 "DeepSeek-V4's released code applies no attention factor, but transformers applies "
                 f"{recipe.get('scaling').scale:.4g} with this config; set attention_factor = 1"

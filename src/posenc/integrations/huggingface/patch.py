@@ -141,7 +141,7 @@ def _answering(
     layer uses the module. With remapped positions, it also passes the position ids of each forward pass to every
     object in ``hears``.
     """
-    by_base = FAMILIES[positions.model_type].rotates.by == "bases"  # one module per base, each with its own config
+    by_base = FAMILIES[positions.model_type].rotates == "bases"  # one module per base, each with its own config
     by_scaling = "unscaled" in positions.recipes  # one module per scaling
     ours = {
         name: encoding

@@ -7,8 +7,7 @@ config's table. ``differences`` of the two tables therefore lists only measured 
 import math
 import re
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import itemgetter
+from itertools import accumulate, groupby
 from typing import Any
 
 import torch
@@ -230,10 +229,8 @@ class Measured:
     def numbers(self) -> list[int]:
         """The index of every layer in the whole model; the count continues from one tower to the next."""
         places = [layer.place for layer in self.layers]
-        ends = {tower: i + 1 for tower, i in sorted(places, key=itemgetter(1))}
-        first: dict[str, int] = {}
-        for tower, _ in places:
-            first.setdefault(tower, sum(ends[before] for before in first))
+        depths = {tower: 1 + max(i for other, i in places if other == tower) for tower, _ in places}
+        first = dict(zip(depths, accumulate(depths.values(), initial=0), strict=False))
         return [first[tower] + i for tower, i in places]
 
     def table(self, like: PositionTable | None = None) -> PositionTable:
