@@ -48,9 +48,6 @@ class Family:
         window_counts: what the window size in the config counts, as a key of ``SEEN``. With ``"back"``, it counts
             the query's own token and the tokens before it.
         two_sided_counts: the same if ``use_bidirectional_attention`` is on.
-        window_flags: the key of a list with 1 for each layer with a window and 0 for each other layer.
-            transformers' class ignores this list, so a config is refused if its ``layer_types`` contradict it.
-            Entries beyond the last layer, which are for multi-token prediction, are not compared.
         rotates: the rule that determines which layers rotate. ``"compression"``: all layers rotate, and layers with
             a nonzero entry under ``rotates_key`` have a different base and scaling. ``"windows"``: only sliding
             layers rotate if the config has a window size, and all layers otherwise. ``"flags"``: the key is a list
@@ -80,8 +77,6 @@ class Family:
             cannot be measured, because both the factor and the scale change the norms of queries.
         norm_after_rotation: the key that says whether the code normalises queries and keys after rotation, which
             cancels any factor on cos and sin; or ``"always"``.
-        encoder_length: the config key that gives the length of the encoder's table of position embeddings, if
-            ``length`` is the decoder's key.
         sinusoidal: the stacks (encoder or decoder) whose table is sinusoidal instead of trained, or ``"all"`` for a
             family with one stack.
         spacing: the spacing of the frequencies of a sinusoidal table, as in ``posenc.Sinusoidal``.
@@ -116,7 +111,6 @@ class Family:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     window_counts: Count = "back"
     two_sided_counts: Count | None = None
-    window_flags: str | None = None
     rotates: Literal[
         "all", "windows", "flags", "indices", "others", "bases", "scaled", "switch", "base", "compression"
     ] = "all"
@@ -137,7 +131,6 @@ class Family:
     divides_alibi: bool = False
     scales_before_rotation: bool = False
     norm_after_rotation: str | None = None
-    encoder_length: str | None = None
     sinusoidal: tuple[str, ...] = ()
     spacing: Literal["paper", "tensor2tensor"] = "paper"
     padding_rows: str | None = None
@@ -151,7 +144,7 @@ class Family:
     def keys(self) -> frozenset[str]:
         """The position keys that the family's code or config class may read without declaring them."""
         keys = (
-            *(self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim),
-            *(self.full_head_dim, self.window_flags, self.rotates_key, *self.ignored, *self.extra, *self.defaults),
+            *(self.length, self.local_base, self.partial, self.rotary_dim, self.head_dim),
+            *(self.full_head_dim, self.rotates_key, *self.ignored, *self.extra, *self.defaults),
         )
         return frozenset(filter(None, keys))

@@ -198,9 +198,11 @@ class ModelPositions:
             return self
         recipes = dict(self.recipes)
         for name in self.stretched:
-            factor = softmax_factor(recipes[name])
-            if FAMILIES[self.model_type].mscale_scores and getattr(scaling, "mscale_all_dim", None):
-                factor = scaling.softmax_factor  # type: ignore[union-attr]
+            factor = (
+                scaling.softmax_factor  # type: ignore[union-attr]
+                if FAMILIES[self.model_type].mscale_scores and getattr(scaling, "mscale_all_dim", None)
+                else softmax_factor(recipes[name])
+            )
             recipes[name] = with_softmax_factor(recipes[name].with_(scaling=scaling), factor) if scaling else NOPE
         return replace(
             self, recipes=recipes, original_length=getattr(scaling, "original_length", self.original_length)

@@ -8,6 +8,7 @@ attention interface of transformers.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.patch_attention import relative, remapped, shadow
+from posenc.integrations.huggingface.patch_attention import relative, remapped
 
 
 @contextmanager
@@ -131,7 +132,7 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
         hears = remapped(model, tower, positions, encodings, undo)
         encodings = dict.fromkeys(encodings, NoPE())
     for module in modules:
-        shadow(module, "forward", _answering(module, positions, encodings, hears), undo)
+        undo.enter_context(patch.object(module, "forward", _answering(module, positions, encodings, hears)))
 
 
 def _answering(

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +17,6 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
-
-
-def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
-    """Set an attribute on this instance that takes precedence over its parameters, buffers and methods."""
-    before = {name: module.__dict__[name]} if name in module.__dict__ else {}
-    module.__dict__[name] = value
-    undo.callback(module.__dict__.update, before)
-    undo.callback(module.__dict__.pop, name, None)
 
 
 def _visible(mask: Tensor) -> Tensor:
@@ -116,7 +109,7 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
     for module, encoding in zip(attentions, layers, strict=True):
         _attach(module, stacks[id(encoding)], undo)
         if module.has_relative_attention_bias:
-            shadow(module, "compute_bias", stacks[id(encoding)].bias, undo)
+            undo.enter_context(patch.object(module, "compute_bias", stacks[id(encoding)].bias))
     _through_ours(model, undo)
 
 
@@ -126,7 +119,7 @@ def _attach(module: nn.Module, stack: _Stack, undo: ExitStack) -> None:
         raise InvalidArgument(
             f"{type(module).__name__} has its own attention in this transformers version; install a newer version"
         )
-    shadow(module, "posenc_stack", stack, undo)
+    undo.enter_context(patch.object(module, "posenc_stack", stack, create=True))
 
 
 def _through_ours(model: Any, undo: ExitStack) -> None:

@@ -162,11 +162,12 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
     """Return the ``layer_types`` that transformers' class makes from the config, one per layer, or an empty tuple
     if the class has no ``layer_types``.
     """
-    types, flags = tuple(reader.get("layer_types") or ()), reader.get(reader.family.window_flags)
+    types, flags = tuple(reader.get("layer_types") or ()), reader.get("hybrid_layer_pattern")
+    # MiMo-V2's list has 1 for each layer with a window, and may continue with layers of multi-token prediction.
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
-            f"{reader.family.window_flags} has no effect: transformers' class ignores this key and makes "
-            f"layer_types {[*types]}; write the key's layers into layer_types, or remove the key"
+            "hybrid_layer_pattern has no effect: transformers' class ignores this key and makes layer_types "
+            f"{[*types]}; write the key's layers into layer_types, or remove the key"
         )
     # a class that builds from JSON refuses such lists itself
     if types and not reader.family.decoder and len(types) < reader.depth and not reader.refused:

@@ -15,8 +15,8 @@ from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
 from posenc.integrations.huggingface.scaling import ORIGINAL, PAIR, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, ROPE
-from posenc.integrations.rope_dictionaries import sharpening
 from posenc.scaling import Proportional
+from posenc.scaling.yarn import sharpening
 
 POWERS = {"query_pre_attn_scalar": -0.5}
 """The exponents of keys whose values are not themselves the factor on q·k."""
@@ -195,8 +195,6 @@ class Reader(ConfigValues):
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
         """Return how many channels of a head rotate."""
         channels = self.get(self.family.rotary_dim)
-        if self.family.rotary_dim and not self.family.partial:
-            return channels or head_dim
         share, outer = parameters.get("partial_rotary_factor"), self.stated.get(str(self.family.partial))
         if None not in (share, outer) and share != outer:
             raise InvalidArgument(
@@ -220,7 +218,7 @@ class Reader(ConfigValues):
                     f"partial_rotary_factor={share} contradicts model_type {self.model_type!r}, whose code "
                     "rotates every channel; remove partial_rotary_factor"
                 )
-            return head_dim
+            return channels or head_dim  # GPT-J has only a number of channels
         share = outer if share is None else share
         if self.family.partial not in self.family.defaults:
             names = (self.family.partial, "partial_rotary_factor", self.family.rotary_dim)

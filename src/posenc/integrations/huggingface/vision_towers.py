@@ -41,12 +41,11 @@ def learned(reader: Reader) -> Recipes:
     """Return the recipe of a table with a row per position."""
     if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
         raise InvalidArgument(f"position_embedding_type={kind!r} is not supported; only 'absolute' is")
-    rows = encoder_rows = reader.length
-    if key := reader.family.encoder_length:
-        encoder_rows = reader.need(key)
-        reader.assumed.append(f"the encoder has {encoder_rows} positions, according to {key}")
+    rows, encoder_rows = reader.length, reader.get("max_source_positions")
+    if encoder_rows:  # Whisper's, whose length is the decoder's
+        reader.assumed.append(f"the encoder has {encoder_rows} positions, according to max_source_positions")
     stack = "encoder" if reader.family.decoder else "all"
-    return _stacks(reader, _table(reader, stack, encoder_rows), _table(reader, "decoder", rows))
+    return _stacks(reader, _table(reader, stack, encoder_rows or rows), _table(reader, "decoder", rows))
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:
@@ -106,13 +105,14 @@ def laid_out(reader: Reader) -> Recipes:
     recipe = parse(
         layout.encoding(head_dim, parts=math.lcm(*(reader.cells() or (1,))) if layout.in_parts else None)
     )
-    recipe = recipe.with_(
-        head_dim=head_dim,
-        rotary_dim=recipe.get("rotary_dim", head_dim),
-        base=reader.rotary_base(parameters),
-        scaling=scaling_from(plain, LAST_POSITION),
-    )
-    return {"all": recipe}, ("all",) * reader.depth
+    return {
+        "all": recipe.with_(
+            head_dim=head_dim,
+            rotary_dim=recipe.get("rotary_dim", head_dim),
+            base=reader.rotary_base(parameters),
+            scaling=scaling_from(plain, LAST_POSITION),
+        )
+    }, ("all",) * reader.depth
 
 
 def t5(reader: Reader) -> Recipes:
@@ -158,12 +158,11 @@ def deberta(reader: Reader) -> Recipes:
 
 
 def _stacks(reader: Reader, encoder: Recipe, decoder: Recipe) -> Recipes:
-    count = reader.need(reader.family.layers)
     if reader.family.decoder is None:
-        return {"all": encoder}, ("all",) * count
+        return {"all": encoder}, ("all",) * reader.depth
     return (
         {"encoder": encoder, "decoder": decoder},
-        ("encoder",) * count + ("decoder",) * reader.decoder_depth,
+        ("encoder",) * (reader.depth - reader.decoder_depth) + ("decoder",) * reader.decoder_depth,
     )
 
 
