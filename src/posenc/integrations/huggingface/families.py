@@ -29,9 +29,8 @@ def _facts(name: str, entries: Mapping[str, Any]) -> dict[str, Any]:
     if (parent := facts.pop("like", None)) is None:
         return facts
     inherited = _facts(one_of(f"family that {name!r} is like", parent, entries), entries)
-    if "defaults" in inherited and isinstance(facts.get("defaults"), dict):
-        facts["defaults"] = {**inherited["defaults"], **facts["defaults"]}
-    return {**inherited, **facts}
+    defaults = _value(dict, facts.get("defaults", {}), f"{name}.defaults")
+    return {**inherited, **facts, "defaults": {**inherited.get("defaults", {}), **defaults}}
 
 
 hints_of = cache(get_type_hints)

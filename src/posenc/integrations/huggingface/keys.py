@@ -104,9 +104,9 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}
-    if not nested.get("rope"):  # later MPT configs list settings of rotation even if it is off
-        nested = {key: value for key, value in nested.items() if not str(key).startswith("rope")}
-    for key, value in [*config.items(), *nested.items()]:
+    # later MPT configs list settings of rotation even if it is off
+    used = [item for item in nested.items() if nested.get("rope") or not str(item[0]).startswith("rope")]
+    for key, value in [*config.items(), *used]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")
         if key in known and key in KEYS and value is not None and key not in family.ignored:

@@ -163,8 +163,10 @@ def attended(
         else {"dense": _visible(attention_mask[..., :S]).expand(-1, -1, T, -1)}  # Switch Transformers has one row
     )
     if past + T != S:  # a fixed-size cache that is only partly filled
-        facts["q_order"] = make.arange(T, offset=past, device=query.device)
-        facts["k_order"] = make.arange(S, device=query.device)
+        facts |= {
+            "q_order": make.arange(T, offset=past, device=query.device),
+            "k_order": make.arange(S, device=query.device),
+        }
     mask = Mask(causal=module.is_causal, **facts)
     y = posenc.attention(q, k, value, placed, mask, scale=scaling, softcap=softcap, sinks=s_aux, dropout=dropout)
     return y.transpose(1, 2).contiguous(), None

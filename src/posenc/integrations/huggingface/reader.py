@@ -97,9 +97,11 @@ class Reader(ConfigValues):
         Pass ``head_dim`` for layers whose head size differs from the general one in the config.
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
-        parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
-        # "mrope" is an older spelling of sections, not a scaling.
-        parameters |= {key: "default" for key in ("rope_type", "type") if axes and parameters.get(key) == "mrope"}
+        parameters = {
+            key: "default" if axes and value == "mrope" else value  # an older spelling of sections, not a scaling
+            for key, value in parameters.items()
+            if key not in self.family.ignored_rope_keys
+        }
         kind = rope_type(parameters)
         starts = kind in ("yarn", "longrope", "llama3")  # these depend on an original length
         flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())

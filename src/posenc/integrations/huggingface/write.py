@@ -115,8 +115,10 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     """
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
-    config = {key: value for key, value in positions.source.items() if key not in gone}
-    config[family.length] = max_length
+    config = {
+        **{key: value for key, value in positions.source.items() if key not in gone},
+        family.length: max_length,
+    }
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
     if positions.model_type == "mixtral" and config.get("head_dim") is None:  # scales only if this is stated

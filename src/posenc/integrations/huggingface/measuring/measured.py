@@ -142,8 +142,11 @@ class MeasuredLayer:
             "query_dim": self.channels if start and not before else like.query_dim,  # the last channels rotate
         }
         if not same:
-            values |= dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta))
-            values |= {"base": None, "scaling": None, "axes": tuple(axes.get(i, 0) for i in range(count))}
+            values |= {
+                **dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta)),
+                **dict.fromkeys(("base", "scaling")),
+                "axes": tuple(axes.get(i, 0) for i in range(count)),
+            }
         return values
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
