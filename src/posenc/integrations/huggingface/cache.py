@@ -163,14 +163,14 @@ class RingCache(Cache):
 
 
 class RingLayer(MovableLayer):
-    """A layer's sinks and last keys, in order. The next token's position is ``cumulative_length − moved``."""
+    """A layer's sinks and last keys, in order. The next token's position is ``cumulative_length``."""
 
     is_croppable = False
 
     def __init__(self, cache: RingCache, encoding: Encoding) -> None:
         super().__init__(encoding)
         self.cache = cache
-        self.cumulative_length = self.moved = 0
+        self.cumulative_length = 0
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Append new keys and values, and return the keys and values that queries see, in order."""
@@ -179,13 +179,13 @@ class RingLayer(MovableLayer):
         keys, values = super().update(key_states, value_states)
         self.cumulative_length += new
         self._drop(self.cache.slots)
-        if self.cache.wrap is not None and self.get_seq_length() >= self.cache.wrap:
-            self.moved = self.cumulative_length - self.cache.slots
+        if self.cache.wrap is not None and self.cumulative_length >= self.cache.wrap:
+            self.cumulative_length = self.cache.slots
         return keys, values
 
     def _seen(self, new: int) -> int:
         """Return how many keys queries see in a pass of ``new`` tokens: all if ``new`` exceeds slots − sinks."""
-        keys = min(self.cumulative_length, self.cache.slots) + new
+        keys = super().get_seq_length() + new
         return keys if new > self.cache.slots - self.cache.sinks else min(keys, self.cache.slots)
 
     def _drop(self, slots: int) -> None:
@@ -194,14 +194,9 @@ class RingLayer(MovableLayer):
         if count > slots:
             self.select(torch.cat((torch.arange(sinks), torch.arange(count - slots + sinks, count))))
 
-    def reset(self) -> None:
-        """Forget all tokens."""
-        super().reset()
-        self.moved = 0
-
     def get_seq_length(self) -> int:
         """Return the position of the next token."""
-        return self.cumulative_length - self.moved
+        return self.cumulative_length
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the number of keys that queries see, and the position of the first key."""
