@@ -89,9 +89,10 @@ def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mappin
     scaling, parameters = (config.get(key) for key in BOTH_FORMS)
     if scaling and parameters and scaling != parameters:
         raise InvalidArgument("rope_scaling and rope_parameters are both given and differ; keep rope_parameters")
-    for key in rope_dictionary(config):
-        if made and key not in {*made, *ROPE}:
-            raise UnknownName("key of rope_parameters", key, [*made, *ROPE], fix="correct its name, or remove it")
+    if made and (dropped := [key for key in rope_dictionary(config) if key not in {*made, *ROPE}]):
+        raise UnknownName(
+            "key of rope_parameters", dropped[0], [*made, *ROPE], fix="correct its name, or remove it"
+        )
 
 
 def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:

@@ -95,11 +95,8 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
 
     ``layers`` lists the encoding of every layer, first of the encoder and then of the decoder.
     """
-    for encoding in layers:
-        if encoding.acts_on not in (("bias",), ()) or encoding.needs_content:
-            raise InvalidArgument(
-                f"encoding is {encoding.name}, but this model adds a bias to its scores; pass T5 or NoPE"
-            )
+    if other := [x.name for x in layers if x.acts_on not in (("bias",), ()) or x.needs_content]:
+        raise InvalidArgument(f"encoding is {other[0]}, but this model adds a bias to its scores; pass T5 or NoPE")
     stacks = {id(encoding): _Stack(encoding) for encoding in layers}
     attentions = [
         module

@@ -25,7 +25,7 @@ from posenc.integrations.huggingface.family import SEEN
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.scaling import ORIGINAL
-from posenc.integrations.huggingface.schema import FULL, NEAR, RECURRENT, ROPE
+from posenc.integrations.huggingface.schema import FULL, KEYS, NEAR, RECURRENT, ROPE
 from posenc.scaling import Default
 
 Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
@@ -68,10 +68,10 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
     if reader.refused:  # only a config object has both dictionaries
         return {"nope": NOPE}, ("nope",) * reader.depth
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
-    entries: dict[str, Any] = {kind: parameters.get(kind) for kind in ("main", "compress")}
-    for kind, entry in entries.items():
-        if not isinstance(entry, Mapping):
-            raise InvalidArgument(f"rope_parameters[{kind!r}]={entry!r} must be a dictionary")
+    entries = {
+        kind: KEYS["rope_parameters"].check(f"rope_parameters[{kind!r}]", parameters.get(kind))
+        for kind in ("main", "compress")
+    }
     if "compress" in kinds:
         reader.assumed.append(
             "layers of type 'compress' see tokens before their window as compressed groups, each at the position "

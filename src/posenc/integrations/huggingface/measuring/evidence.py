@@ -60,8 +60,7 @@ def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " 
     """
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
-    scale = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
-    assert scale is not None
+    scale: Any = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
     return (scale / scale.flatten()[0]).double().flatten()
 
 
@@ -74,8 +73,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
     at = torch.arange(measured.shape[-1])
     if isinstance(encoding, T5):
         return _shared(measured, encoding.bucket(at - at[:, None]))
-    bias = encoding.at(at).bias
-    assert bias is not None
+    bias: Any = encoding.at(at).bias
     expected: Float[Tensor, "H T T"] = bias.rows(0, len(at), len(at))[0]
     expected = (expected - expected.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
     off = float((expected - measured.tril()).abs().max())
