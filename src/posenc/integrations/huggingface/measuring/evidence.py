@@ -17,9 +17,6 @@ from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
 """The largest relative residual for which one linear map explains all queries, except for rounding."""
-ROUNDING = 1e-5
-"""The tolerance for maps, which are fitted in float64 to queries rotated in float32, with at least twice as many
-samples as channels and a condition number of a few tens."""
 COARSE = 2 * 2.0**-8
 """The tolerance for a bias in bfloat16, relative to its largest entry: the difference of two rounded numbers."""
 

@@ -23,12 +23,11 @@ from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.measuring.evidence import (
     COARSE,
     EXACT,
-    ROUNDING,
     bias_in_words,
     growth_of,
     maps_of,
 )
-from posenc.integrations.huggingface.measuring.maps import MeasuredRotation, Scores
+from posenc.integrations.huggingface.measuring.maps import ROUNDING, MeasuredRotation, Scores
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable, PositionTable, of
 from posenc.integrations.words import sentences
