@@ -68,8 +68,11 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
             )
         check_outer(around, part)
         if key == "text_config":
-            dtypes = {name: around[name] for name in ("torch_dtype", "dtype") if name in around}
-            part = {**dtypes, "model_type": ALIASES.get(str(outer), outer), **part}
+            part = {
+                **{name: around[name] for name in ("torch_dtype", "dtype") if name in around},
+                "model_type": ALIASES.get(str(outer), outer),
+                **part,
+            }
     model_type = part.get("model_type")
     if path[-1:] != ("text_config",) and isinstance(model_type, str) and model_type in ALIASES:
         raise InvalidArgument(

@@ -66,9 +66,9 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Return every position key of this family: the keys in its entry in families.toml, and the keys of its config
     class that schema.py lists.
     """
-    of_rope = {*BOTH_FORMS, "original_max_position_embeddings", family.base}
-    keys = family.keys | (of_rope if family.kind == "rotary" and family.fixed_base is None else set())
-    known = keys | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
+    scales = family.kind == "rotary" and family.fixed_base is None
+    of_rope = {*BOTH_FORMS, "original_max_position_embeddings", family.base} if scales else set()
+    known = family.keys | of_rope | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
     return known | {name for name, key in config_class(model_type).attribute_map.items() if key in known}
 
 

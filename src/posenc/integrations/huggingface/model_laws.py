@@ -98,8 +98,7 @@ class LoadedModel:
     @property
     def axes(self) -> int:
         """The number of axes of the model's position ids."""
-        recipes = getattr(self.positions, "recipes", {}).values()
-        return AXES if any(recipe.get("axes") is not None for recipe in recipes) else 1
+        return AXES if any(recipe.get("axes") for recipe in getattr(self.positions, "recipes", {}).values()) else 1
 
 
 @law()

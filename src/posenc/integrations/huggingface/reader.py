@@ -223,8 +223,11 @@ class Reader(ConfigValues):
             return channels or head_dim  # GPT-J has only a number of channels
         share = outer if share is None else share
         if self.family.partial not in self.family.defaults:
-            names = (self.family.partial, "partial_rotary_factor", self.family.rotary_dim)
-            stated = any(entry.get(name) is not None for entry in self.entries for name in names)
+            stated = any(
+                entry.get(name) is not None
+                for entry in self.entries
+                for name in (self.family.partial, "partial_rotary_factor", self.family.rotary_dim)
+            )
             self.check_stated(self.family.partial, share is not None and stated)
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
