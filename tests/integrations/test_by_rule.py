@@ -19,7 +19,7 @@ from posenc.integrations.inspection import inspect
 ROTARY = [
     name
     for name, family in FAMILIES.items()
-    if name in CONFIG_MAPPING and family.kind == "rotary" and family.tower.layout is None
+    if name in CONFIG_MAPPING and family.kind == "rotary" and family.layout is None
 ]
 SAMPLE = {
     "llama",

@@ -47,7 +47,7 @@ ELSEWHERE = {"arcee", "cohere2", "pixtral", "t5", "vit", "whisper"}
 SWAPPED = [
     pytest.param(name, marks=[] if name in MEASURED else pytest.mark.slow)
     for name in HERE
-    if FAMILIES[name].kind in ("rotary", "t5") and FAMILIES[name].tower.layout is None
+    if FAMILIES[name].kind in ("rotary", "t5") and FAMILIES[name].layout is None
 ]
 
 

@@ -14,7 +14,6 @@ from posenc.encodings.alibi import ALiBi
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import ModelPositions, differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.family import Axes, Rotates, Tables, Windows
 from posenc.integrations.huggingface.measuring.maps import rotation_of
 from posenc.integrations.huggingface.measuring.probe import layer_of
 from posenc.integrations.huggingface.measuring.record import Attention
@@ -135,7 +134,7 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
     [
         (
             "smollm3",
-            {"rotates": Rotates(), "extra": ("no_rope_layers", "no_rope_layer_interval")},
+            {"rotates": "all", "rotates_key": None, "extra": ("no_rope_layers", "no_rope_layer_interval")},
             r"^all in layers 3, 7: the encoding is rotary in what was read, nope in [^:]*$",  # and nothing else
         ),
         (
@@ -144,20 +143,20 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
             "pairs are half in what was read, interleaved in the measured model; cos off by",
         ),
         ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "added table is none .*, a trained table"),
-        ("roberta", {"tables": Tables()}, r"learned\(num_positions=512, .* a trained table of 510 rows"),
+        ("roberta", {"padding_rows": None}, r"learned\(num_positions=512, .* a trained table of 510 rows"),
         (
             "qwen3_vl_text",
-            {"axes": Axes("chunked", (24, 20, 20))},
+            {"axes": "chunked"},
             "in chunked sections of 24, 20, 20 in what was read, 3 axes, in interleaved sections of 24, 20, 20",
         ),
         (
             "ultrabert",
-            {"windows": replace(FAMILIES["ultrabert"].windows, counts="back")},
+            {"window_counts": "back"},
             "including the token itself, is 5 in what was read, 6 in the measured model",
         ),
         pytest.param(
             "t5gemma2_text",
-            {"windows": Windows()},
+            {"window_counts": "back"},
             "is 5 in what was read, 3 in the measured",
             marks=pytest.mark.slow,
         ),

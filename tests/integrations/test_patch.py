@@ -187,7 +187,8 @@ def test_nothing_outside_the_model_remains_of_a_patched_t5() -> None:
 def test_angles_are_laid_out_as_the_rotary_module_answers(wide: Callable[[Tensor], Tensor], swapped: bool) -> None:
     angles = torch.arange(2.0)[None, :, None] * torch.tensor([1.0, 0.1, 0.01])
     model_s = tuple(wide(x) for x in (angles.cos(), angles.sin()))[:: -1 if swapped else 1]
-    ours = _layout(model_s, 3)(angles.cos(), angles.sin(), torch.float32)
+    module = type("Rotates", (torch.nn.Module,), {"forward": lambda self, x, position_ids: model_s})()
+    ours = _layout(module, "all", 3)(angles.cos(), angles.sin(), torch.float32)
     assert all(map(torch.equal, ours, model_s))
 
 

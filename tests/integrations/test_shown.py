@@ -1,6 +1,5 @@
 """Towers that see or hear are measured as they are read, and one that is read wrongly is found out."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +9,8 @@ import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.huggingface import differences, read
-from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.family import Tower
 from posenc.integrations.huggingface.measuring.maps import over_a_grid
 from support.small_models import check_found_out, measured
-
-WHISPER = FAMILIES["whisper"].tables
 
 
 @pytest.mark.parametrize(
@@ -23,7 +18,7 @@ WHISPER = FAMILIES["whisper"].tables
     [
         (
             "pixtral",
-            {"tower": Tower("qwen-vl-vision")},
+            {"layout": "qwen-vl-vision", "added_table": ()},
             "frequencies of 20 of 32 pairs differ, by factors up to 1.334",
         ),
         (
@@ -33,17 +28,17 @@ WHISPER = FAMILIES["whisper"].tables
         ),
         (
             "whisper",
-            {"tables": replace(WHISPER, sinusoidal=())},
+            {"sinusoidal": ()},
             r"the encoding is learned\(.* a fixed table of 64 rows",
         ),
         (
             "whisper",
-            {"tables": replace(WHISPER, spacing="paper")},
+            {"spacing": "paper"},
             "a fixed table of 64 rows that is off by .* from the expected table",
         ),
         (
             "glm4v_vision",
-            {"tower": Tower("qwen-vl-vision")},
+            {"layout": "qwen-vl-vision", "added_table": ()},
             "added table is none in .*, a trained table",
         ),
     ],

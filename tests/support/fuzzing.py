@@ -204,7 +204,7 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
     family = FAMILIES[positions.model_type]
-    if len(kinds) != 1 or positions.layout or family.fixed_base or family.rotates.by in ("bases", "scaled"):
+    if len(kinds) != 1 or positions.layout or family.fixed_base or family.rotates in ("bases", "scaled"):
         # GPT-J has a table in every layer, or returns sin before cos; towers rotate by places; Granite-SWA and
         # Molmo 2 have several modules.
         return
@@ -216,7 +216,7 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
         own = theirs(torch.zeros(1), at, *([name] if isinstance(entry, dict) else []))
         cos, sin = (table.squeeze(1) for table in ours.tables(at))
         sin = -sin if family.backwards else sin  # its code rotates in the other direction
-        laid = _layout(own, cos.shape[-1])(cos, sin, torch.float32)
+        laid = _layout(theirs, name, cos.shape[-1])(cos, sin, torch.float32)
         if isinstance(own, Tensor):
             yield own, laid.view_as(own)
         else:

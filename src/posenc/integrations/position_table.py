@@ -206,7 +206,7 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
 
     recipe, scale, family = positions.recipes[kind], positions.scales.get(kind), FAMILIES[positions.model_type]
     factor, added = softmax_factor(recipe), positions.added_table
-    origin = "hard-coded in the model" if family.products.fixed else family.products.key or "mscale_all_dim"
+    origin = "hard-coded in the model" if family.fixed_score_scale else family.score_scale or "mscale_all_dim"
     cap = family.softcap and positions.source.get("attn_logit_softcapping", family.softcap)
     others: dict[str, Any] = {
         "window": window,
@@ -222,7 +222,7 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
     if recipe.name != "rotary":
         return LayerTable(encoding=str(recipe), **others)
     now = recipe.get("scaling")
-    states = family.rotates.by != "compression" and getattr(type(now), "attention_factor", 1) is None
+    states = family.rotates != "compression" and getattr(type(now), "attention_factor", 1) is None
     unstated = replace(now, attention_factor=None) if states else now
     rotary, plain, without = (
         cast(Rotary, build(recipe.with_(scaling=scaling), ModelShape(), total_length=length))

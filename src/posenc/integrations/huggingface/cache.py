@@ -102,15 +102,9 @@ class MovableLayer(DynamicLayer):
         past, new = self.get_seq_length(), key_states.shape[-2]
         at = arange(new, offset=past, device=key_states.device)
         super().update(rerotate(key_states, at, self.encoding, NoPE()), value_states)
-        self.drop_unseen(new)
         count = self.keys.shape[-2]
         at = arange(count, offset=past + new - count, device=self.keys.device)
         return rerotate(self.keys, at, NoPE(), self.encoding), self.values
-
-    def drop_unseen(self, new: int) -> None:
-        """Drop the keys that no query sees in a forward pass of ``new`` tokens. In this class, queries see all
-        keys, so nothing is dropped.
-        """
 
     def select(self, slots: Tensor) -> None:
         """Keep these slots, in this order."""
@@ -158,8 +152,7 @@ class RingCache(Cache):
             raise InvalidArgument(f"sinks={sinks} must be 0 or more, and below slots={slots}")
         if self.wrap is not None and self.wrap < 2 * self.slots:
             raise InvalidArgument(f"wrap={wrap} must be at least {2 * self.slots}, twice slots={slots}")
-        reading = [part.name for part in encoding.modules() if isinstance(part, Encoding) and not part.relative]
-        if reading:
+        if reading := [x.name for x in encoding.modules() if isinstance(x, Encoding) and not x.relative]:
             raise InvalidArgument(
                 f"encoding has {reading[-1]}, which depends on positions and not only on distances, but positions "
                 "in a RingCache grow; use MovableCache, whose positions start at 0"
@@ -170,47 +163,40 @@ class RingCache(Cache):
 
 
 class RingLayer(MovableLayer):
-    """A layer's sinks and last keys, in order. The next token's position is ``cumulative_length − moved``."""
+    """A layer's sinks and last keys, in order. The next token's position is ``cumulative_length``."""
 
     is_croppable = False
 
     def __init__(self, cache: RingCache, encoding: Encoding) -> None:
         super().__init__(encoding)
         self.cache = cache
-        self.cumulative_length = self.moved = 0
+        self.cumulative_length = 0
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Append new keys and values, and return the keys and values that queries see, in order."""
+        new = key_states.shape[-2]
+        self._drop(self._seen(new) - new)  # the keys that no query sees
         keys, values = super().update(key_states, value_states)
-        self.cumulative_length += key_states.shape[-2]
+        self.cumulative_length += new
         self._drop(self.cache.slots)
-        if self.cache.wrap is not None and self.get_seq_length() >= self.cache.wrap:
-            self.moved = self.cumulative_length - self.cache.slots
+        if self.cache.wrap is not None and self.cumulative_length >= self.cache.wrap:
+            self.cumulative_length = self.cache.slots
         return keys, values
-
-    def drop_unseen(self, new: int) -> None:
-        """Drop the keys between the sinks and the keys that queries see."""
-        self._drop(self._seen(new))
 
     def _seen(self, new: int) -> int:
         """Return how many keys queries see in a pass of ``new`` tokens: all if ``new`` exceeds slots − sinks."""
-        keys = min(self.cumulative_length, self.cache.slots) + new
+        keys = super().get_seq_length() + new
         return keys if new > self.cache.slots - self.cache.sinks else min(keys, self.cache.slots)
 
     def _drop(self, slots: int) -> None:
         """Keep the sinks and the last keys, ``slots`` keys in total."""
-        count, sinks = self.keys.shape[-2], self.cache.sinks
+        count, sinks = super().get_seq_length(), self.cache.sinks
         if count > slots:
             self.select(torch.cat((torch.arange(sinks), torch.arange(count - slots + sinks, count))))
 
-    def reset(self) -> None:
-        """Forget all tokens."""
-        super().reset()
-        self.moved = 0
-
     def get_seq_length(self) -> int:
         """Return the position of the next token."""
-        return self.cumulative_length - self.moved
+        return self.cumulative_length
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the number of keys that queries see, and the position of the first key."""

@@ -68,8 +68,11 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
             )
         check_outer(around, part)
         if key == "text_config":
-            dtypes = {name: around[name] for name in ("torch_dtype", "dtype") if name in around}
-            part = {**dtypes, "model_type": ALIASES.get(str(outer), outer), **part}
+            part = {
+                **{name: around[name] for name in ("torch_dtype", "dtype") if name in around},
+                "model_type": ALIASES.get(str(outer), outer),
+                **part,
+            }
     model_type = part.get("model_type")
     if path[-1:] != ("text_config",) and isinstance(model_type, str) and model_type in ALIASES:
         raise InvalidArgument(
@@ -114,7 +117,7 @@ def contents(path: Path) -> Any:
 
 def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
     """Return the position settings of the language model's part of a config, which is under ``path``."""
-    rotating = laid_out if reader.family.tower.layout else alibi if reader.get("alibi") else by_layer
+    rotating = laid_out if reader.family.layout else alibi if reader.get("alibi") else by_layer
     recipes, types = BY_KIND.get(reader.family.kind, rotating)(reader)
     kinds = zip(types, stated_types(reader) or types, strict=False)
     if any(recipes[name] == NOPE and kind not in RECURRENT for name, kind in kinds) and reader.scale_of_scores:
@@ -135,7 +138,7 @@ def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
         original_length=next(filter(None, originals), reader.length),
         max_length=reader.length,
         assumed=tuple(dict.fromkeys(reader.assumed)),
-        layout=reader.family.tower.layout,
+        layout=reader.family.layout,
         added_table=added_table(reader),
         source=reader.stated,
         path=path,

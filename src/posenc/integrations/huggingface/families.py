@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -29,13 +28,9 @@ def _facts(name: str, entries: Mapping[str, Any]) -> dict[str, Any]:
     facts = dict(_value(dict, entries[name], name))
     if (parent := facts.pop("like", None)) is None:
         return facts
-    return _merged(_facts(one_of(f"family that {name!r} is like", parent, entries), entries), facts)
-
-
-def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the new table merged over the old table, recursively."""
-    tables = {key for key in old.keys() & new.keys() if isinstance(old[key], dict) and isinstance(new[key], dict)}
-    return {**old, **new, **{key: _merged(old[key], new[key]) for key in tables}}
+    inherited = _facts(one_of(f"family that {name!r} is like", parent, entries), entries)
+    defaults = _value(dict, facts.get("defaults", {}), f"{name}.defaults")
+    return {**inherited, **facts, "defaults": {**inherited.get("defaults", {}), **defaults}}
 
 
 hints_of = cache(get_type_hints)
@@ -53,8 +48,6 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     origin, members = get_origin(hint), get_args(hint)
     if type(None) in members:  # TOML has no null
         return _value(members[0], value, name)
-    if is_dataclass(hint) and isinstance(value, dict):
-        return built(hint, value, name)
     if origin is tuple and isinstance(value, list):
         return tuple(_value(members[0], item, name) for item in value)
     if value in members if origin is Literal else type(value) is (dict if origin is Mapping else hint):

@@ -27,114 +27,6 @@ MAPS: Mapping[str, Callable[..., AxisMap]] = {
 
 
 @dataclass(frozen=True)
-class Windows:
-    """The width of windows, and the layers with a window if ``layer_types`` does not list them.
-
-    Args:
-        counts: what the window size in the config counts, as a key of ``SEEN``. With ``"back"``, it counts the
-            query's own token and the tokens before it.
-        two_sided: the same if ``use_bidirectional_attention`` is on.
-        flags: the key of a list with 1 for each layer with a window and 0 for each other layer. transformers' class
-            ignores this list, so a config is refused if its ``layer_types`` contradict the list. Entries beyond the
-            last layer, which are for multi-token prediction, are not compared.
-    """
-
-    counts: Count = "back"
-    two_sided: Count | None = None
-    flags: str | None = None
-
-
-@dataclass(frozen=True)
-class Rotates:
-    """The rule that determines which layers rotate.
-
-    Args:
-        by: the rule. ``"compression"``: all layers rotate, and layers with a nonzero entry under ``key`` have a
-            different base and scaling. ``"windows"``: only sliding layers rotate if the config has a window size,
-            and all layers otherwise. ``"flags"``: ``key`` is a list with a nonzero entry for each rotating layer.
-            ``"indices"``: ``key`` lists the attention layers, and other layers are recurrent. ``"others"``: ``key``
-            lists the layers that do not rotate, because they attend to images. ``"bases"``: ``key`` lists the base
-            of every layer, 0 for no rotation. ``"scaled"``: all layers rotate, and the layers that ``key`` lists
-            are scaled. ``"switch"``: attention layers rotate if ``key`` is ``"rope"``; in an image model, patches
-            have position embeddings if ``key`` is true. ``"base"``: attention layers rotate, unless ``key``, the
-            base in the rope dictionary, is null.
-        key: the key that the rule reads.
-    """
-
-    by: Literal[
-        "all", "windows", "flags", "indices", "others", "bases", "scaled", "switch", "base", "compression"
-    ] = "all"
-    key: str | None = None
-
-
-@dataclass(frozen=True)
-class Axes:
-    """Positions on several axes (M-RoPE).
-
-    Args:
-        map: how the axes share the pairs, as a name in ``MAPS``.
-        sections: the number of pairs of each axis, if the rope dictionary has no mrope_section.
-    """
-
-    map: Literal["chunked", "strided", "first_last"]
-    sections: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Products:
-    """The factor on q·k, if it is not 1/√D.
-
-    Args:
-        key: the config key of the factor.
-        power: the exponent applied to the value of that key.
-        fixed: the factor, if it is fixed in the family's code.
-    """
-
-    key: str | None = None
-    power: float = 1.0
-    fixed: float | None = None
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Tables of position embeddings or of biases.
-
-    Args:
-        encoder_length: the config key that gives the length of the encoder's table, if ``Family.length`` is the
-            decoder's key.
-        sinusoidal: the stacks (encoder or decoder) whose table is sinusoidal instead of trained, or ``"all"`` for a
-            family with one stack.
-        spacing: the spacing of the frequencies of a sinusoidal table, as in ``posenc.Sinusoidal``.
-        padding_rows: the config key, such as pad_token_id, whose value is the index of the last padding row. It is
-            given only if padding rows precede the row of position 0 and ``Family.length`` counts them.
-        per_layer: whether every layer has its own table of biases; if not, the layers of a stack share one table.
-    """
-
-    encoder_length: str | None = None
-    sinusoidal: tuple[str, ...] = ()
-    spacing: Literal["paper", "tensor2tensor"] = "paper"
-    padding_rows: str | None = None
-    per_layer: bool = False
-
-
-@dataclass(frozen=True)
-class Tower:
-    """Positions in an image.
-
-    Args:
-        layout: which pairs rotate by the row of a patch and which by its column, as a name in
-            ``posenc.integrations.attention_layouts``; None if the tower does not rotate queries and keys.
-        table: for a tower that rotates queries and keys, and also adds a table of position embeddings: the config
-            keys of the height and width of the table's grid, or, for a square grid, one key that gives the number
-            of embeddings. If the keys are ``image_size`` and ``patch_size``, the table has one embedding per patch
-            of the image.
-    """
-
-    layout: str | None = None
-    table: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Family:
     """The facts about a family of models.
 
@@ -153,15 +45,29 @@ class Family:
         full_head_dim: the key of the channels per head in full layers, if they differ.
         defaults: the default values, set in transformers' class or in the model's code, of keys that a config may
             leave out. ``ModelPositions.assumed`` names each default that was used.
-        windows: the width of windows, and which layers have one.
-        rotates: the rule that determines which layers rotate.
+        window_counts: what the window size in the config counts, as a key of ``SEEN``. With ``"back"``, it counts
+            the query's own token and the tokens before it.
+        two_sided_counts: the same if ``use_bidirectional_attention`` is on.
+        rotates: the rule that determines which layers rotate. ``"compression"``: all layers rotate, and layers with
+            a nonzero entry under ``rotates_key`` have a different base and scaling. ``"windows"``: only sliding
+            layers rotate if the config has a window size, and all layers otherwise. ``"flags"``: the key is a list
+            with a nonzero entry for each rotating layer. ``"indices"``: the key lists the attention layers, and
+            other layers are recurrent. ``"others"``: the key lists the layers that do not rotate, because they
+            attend to images. ``"bases"``: the key lists the base of every layer, 0 for no rotation. ``"scaled"``:
+            all layers rotate, and the layers that the key lists are scaled. ``"switch"``: attention layers rotate
+            if the key is ``"rope"``; in an image model, patches have position embeddings if the key is true.
+            ``"base"``: attention layers rotate, unless the key, the base in the rope dictionary, is null.
+        rotates_key: the key that this rule reads.
         backwards: whether pairs rotate in the opposite direction.
         query_scale: the rule for scaling queries.
         ignored: position keys in the family's released configs that transformers does not read.
         ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic scales the base as NTK's factor does.
         ignored_rope_keys: keys in the rope dictionary that do not affect frequencies.
-        axes: how positions on several axes share the pairs.
-        products: the factor on q·k, if it is not 1/√D.
+        axes: how positions on several axes (M-RoPE) share the pairs, as a name in ``MAPS``; None for one axis.
+        sections: the number of pairs of each axis, if the rope dictionary has no mrope_section.
+        score_scale: the config key of the factor on q·k, or of its inverse square if the key is
+            query_pre_attn_scalar. If there is neither this key nor ``fixed_score_scale``, the factor is 1/√D.
+        fixed_score_scale: a factor on q·k in the family's code.
         softcap: c in c·tanh(score/c), which the family's code applies if attn_logit_softcapping is missing.
         sinks: the layers with a trained sink per head in their softmax.
         mscale_scores: whether scores are scaled by YaRN's mscale_all_dim.
@@ -171,8 +77,19 @@ class Family:
             cannot be measured, because both the factor and the scale change the norms of queries.
         norm_after_rotation: the key that says whether the code normalises queries and keys after rotation, which
             cancels any factor on cos and sin; or ``"always"``.
-        tables: tables of position embeddings or of biases.
-        tower: positions in an image.
+        sinusoidal: the stacks (encoder or decoder) whose table is sinusoidal instead of trained, or ``"all"`` for a
+            family with one stack.
+        spacing: the spacing of the frequencies of a sinusoidal table, as in ``posenc.Sinusoidal``.
+        padding_rows: the config key, such as pad_token_id, whose value is the index of the last padding row of the
+            table. It is given only if padding rows precede the row of position 0 and ``length`` counts them.
+        bias_per_layer: whether every layer has its own table of biases; if not, the layers of a stack share one
+            table.
+        layout: for an image tower, which pairs rotate by the row of a patch and which by its column, as a name in
+            ``posenc.integrations.attention_layouts``; None if the family does not rotate queries and keys so.
+        added_table: for a tower that rotates queries and keys, and also adds a table of position embeddings: the
+            config keys of the height and width of the table's grid, or, for a square grid, one key that gives the
+            number of embeddings. If the keys are ``image_size`` and ``patch_size``, the table has one embedding per
+            patch of the image.
         wrong_up_to_version: the newest version of transformers known not to follow the config.
         extra: other position keys that the config class accepts and drops, or that the code reads.
     """
@@ -192,15 +109,21 @@ class Family:
     head_dim: str = "head_dim"
     full_head_dim: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    windows: Windows = Windows()
-    rotates: Rotates = Rotates()
+    window_counts: Count = "back"
+    two_sided_counts: Count | None = None
+    rotates: Literal[
+        "all", "windows", "flags", "indices", "others", "bases", "scaled", "switch", "base", "compression"
+    ] = "all"
+    rotates_key: str | None = None
     backwards: bool = False
     query_scale: Literal["llama4", "ministral3", "beam"] | None = None
     ignored: tuple[str, ...] = ()
     ntk_alpha: bool = False
     ignored_rope_keys: tuple[str, ...] = ()
-    axes: Axes | None = None
-    products: Products = Products()
+    axes: Literal["chunked", "strided", "first_last"] | None = None
+    sections: tuple[int, ...] = ()
+    score_scale: str | None = None
+    fixed_score_scale: float | None = None
     softcap: float | None = None
     sinks: Literal["none", "all", "windows"] = "none"
     mscale_scores: bool = False
@@ -208,14 +131,20 @@ class Family:
     divides_alibi: bool = False
     scales_before_rotation: bool = False
     norm_after_rotation: str | None = None
-    tables: Tables = Tables()
-    tower: Tower = Tower()
+    sinusoidal: tuple[str, ...] = ()
+    spacing: Literal["paper", "tensor2tensor"] = "paper"
+    padding_rows: str | None = None
+    bias_per_layer: bool = False
+    layout: str | None = None
+    added_table: tuple[str, ...] = ()
     wrong_up_to_version: str | None = None
     extra: tuple[str, ...] = ()
 
     @property
     def keys(self) -> frozenset[str]:
         """The position keys that the family's code or config class may read without declaring them."""
-        keys = (self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim)
-        others = (self.full_head_dim, self.windows.flags, self.rotates.key)
-        return frozenset(filter(None, (*keys, *others, *self.ignored, *self.extra, *self.defaults)))
+        keys = (
+            *(self.length, self.local_base, self.partial, self.rotary_dim, self.head_dim),
+            *(self.full_head_dim, self.rotates_key, *self.ignored, *self.extra, *self.defaults),
+        )
+        return frozenset(filter(None, keys))

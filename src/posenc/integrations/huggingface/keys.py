@@ -66,12 +66,9 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Return every position key of this family: the keys in its entry in families.toml, and the keys of its config
     class that schema.py lists.
     """
-    keys = family.keys
-    if family.kind != "rotary" or family.fixed_base is not None:  # there is nothing to scale
-        keys -= {family.base} - {*family.defaults, *family.ignored}
-    else:
-        keys |= {*BOTH_FORMS, "original_max_position_embeddings"}
-    known = keys | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
+    scales = family.kind == "rotary" and family.fixed_base is None
+    of_rope = {*BOTH_FORMS, "original_max_position_embeddings", family.base} if scales else set()
+    known = family.keys | of_rope | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
     return known | {name for name, key in config_class(model_type).attribute_map.items() if key in known}
 
 
@@ -92,9 +89,10 @@ def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mappin
     scaling, parameters = (config.get(key) for key in BOTH_FORMS)
     if scaling and parameters and scaling != parameters:
         raise InvalidArgument("rope_scaling and rope_parameters are both given and differ; keep rope_parameters")
-    for key in rope_dictionary(config):
-        if made and key not in {*made, *ROPE}:
-            raise UnknownName("key of rope_parameters", key, [*made, *ROPE], fix="correct its name, or remove it")
+    if made and (dropped := [key for key in rope_dictionary(config) if key not in {*made, *ROPE}]):
+        raise UnknownName(
+            "key of rope_parameters", dropped[0], [*made, *ROPE], fix="correct its name, or remove it"
+        )
 
 
 def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:
@@ -107,9 +105,9 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}
-    if not nested.get("rope"):  # later MPT configs list settings of rotation even if it is off
-        nested = {key: value for key, value in nested.items() if not str(key).startswith("rope")}
-    for key, value in [*config.items(), *nested.items()]:
+    # later MPT configs list settings of rotation even if it is off
+    used = [item for item in nested.items() if nested.get("rope") or not str(item[0]).startswith("rope")]
+    for key, value in [*config.items(), *used]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")
         if key in known and key in KEYS and value is not None and key not in family.ignored:

@@ -53,9 +53,8 @@ class LoadedModel:
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
         """Run the model, continuing from ``caches`` if given, and return its output. With ``loaded``, run the model
         as it was loaded, in its own dtype."""
-        given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
-        if self.ids.decodes:
-            given["decoder_input_ids"] = self.ids.draw(1, SHORT).expand(len(ids), -1)
+        decoded = self.ids.draw(1, SHORT).expand(len(ids), -1)
+        given = {"input_ids": ids, "decoder_input_ids": decoded, "use_cache": False, "return_dict": True, **more}
         taken = {name: value for name, value in given.items() if name in (*self.takes, "return_dict")}
         return (self.loaded if loaded else self.model)(**taken, **(caches or {}))
 
@@ -99,8 +98,7 @@ class LoadedModel:
     @property
     def axes(self) -> int:
         """The number of axes of the model's position ids."""
-        recipes = getattr(self.positions, "recipes", {}).values()
-        return AXES if any(recipe.get("axes") is not None for recipe in recipes) else 1
+        return AXES if any(recipe.get("axes") for recipe in getattr(self.positions, "recipes", {}).values()) else 1
 
 
 @law()

@@ -11,7 +11,6 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.compose import Stack
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import Layers, stretched
-from posenc.encodings.rotary import Rotary
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
@@ -111,45 +110,44 @@ class ModelPositions:
     @property
     def known_issues(self) -> tuple[str, ...]:
         """Known problems with this positional encoding in transformers."""
-        family = FAMILIES[self.model_type]
-        issues = [
-            "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
-            "transformers' slope·key form loses the bias of near keys at a few thousand positions"
-            for recipe in self.recipes.values()
-            if recipe.name == "alibi"
-        ]
-        if family.divides_alibi and not self.rotary_recipes:
-            issues.append(
+        family, rotary = FAMILIES[self.model_type], self.rotary_recipes.values()
+        alibi = [recipe for recipe in self.recipes.values() if recipe.name == "alibi"]
+        normalises = family.norm_after_rotation and self.source.get(family.norm_after_rotation, True)
+        cancelled = (
+            {getattr(x, "attention_factor", 1.0) for x in self.encodings(1).values()} if normalises else set()
+        )
+        return (
+            *(
+                "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
+                "transformers' slope·key form loses the bias of near keys at a few thousand positions"
+                for _ in alibi
+            ),
+            *(
                 "eager attention of transformers 5 adds this bias twice; load the model with "
                 "attn_implementation='sdpa'"
-            )
-        if family.norm_after_rotation and self.source.get(family.norm_after_rotation, True):
-            rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
-            issues += [
+                for _ in alibi
+                if family.divides_alibi
+            ),
+            *(
                 "its code normalises queries and keys after they rotate, which cancels the attention factor of "
                 f"{factor:.6g}"
-                for factor in sorted(
-                    {encoding.attention_factor for encoding in rotary if isinstance(encoding, Rotary)} - {1.0}
-                )
-            ]
-        if family.rotates.by == "compression":
-            issues += [
+                for factor in sorted(cancelled - {1.0})
+            ),
+            *(
                 "DeepSeek-V4's released code applies no attention factor, but transformers applies "
                 f"{recipe.get('scaling').scale:.4g} with this config; set attention_factor = 1"
-                for recipe in self.rotary_recipes.values()
-                if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
-            ]
-        issues += [
-            "transformers' code uses the short list of factors at every length, but the authors' code uses the "
-            "long list beyond the original length"
-            for recipe in self.rotary_recipes.values()
-            if family.mscale_by_length and isinstance(recipe.get("scaling"), LongRoPE)
-        ]
-        if family.wrong_up_to_version:
-            issues.append(
-                f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"
-            )
-        return tuple(issues)
+                for recipe in rotary
+                if family.rotates == "compression" and getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
+            ),
+            *(
+                "transformers' code uses the short list of factors at every length, but the authors' code uses the "
+                "long list beyond the original length"
+                for recipe in rotary
+                if family.mscale_by_length and isinstance(recipe.get("scaling"), LongRoPE)
+            ),
+            *[f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"]
+            * bool(family.wrong_up_to_version),
+        )
 
     @property
     def alike(self) -> bool:
@@ -201,9 +199,11 @@ class ModelPositions:
             return self
         recipes = dict(self.recipes)
         for name in self.stretched:
-            factor = softmax_factor(recipes[name])
-            if FAMILIES[self.model_type].mscale_scores and getattr(scaling, "mscale_all_dim", None):
-                factor = scaling.softmax_factor  # type: ignore[union-attr]
+            factor = (
+                scaling.softmax_factor  # type: ignore[union-attr]
+                if FAMILIES[self.model_type].mscale_scores and getattr(scaling, "mscale_all_dim", None)
+                else softmax_factor(recipes[name])
+            )
             recipes[name] = with_softmax_factor(recipes[name].with_(scaling=scaling), factor) if scaling else NOPE
         return replace(
             self, recipes=recipes, original_length=getattr(scaling, "original_length", self.original_length)

@@ -8,6 +8,7 @@ attention interface of transformers.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.patch_attention import relative, remapped, shadow
+from posenc.integrations.huggingface.patch_attention import relative, remapped
 
 
 @contextmanager
@@ -131,7 +132,7 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
         hears = remapped(model, tower, positions, encodings, undo)
         encodings = dict.fromkeys(encodings, NoPE())
     for module in modules:
-        shadow(module, "forward", _answering(module, positions, encodings, hears), undo)
+        undo.enter_context(patch.object(module, "forward", _answering(module, positions, encodings, hears)))
 
 
 def _answering(
@@ -141,56 +142,40 @@ def _answering(
     layer uses the module. With remapped positions, it also passes the position ids of each forward pass to every
     object in ``hears``.
     """
-    ours = encodings
-    if FAMILIES[positions.model_type].rotates.by == "bases":  # one module per base, each with its own config
-        ours = {
-            name: encoding
-            for name, encoding in encodings.items()
-            if positions.recipes[name].get("base") == module.config.rope_parameters["rope_theta"]
-        }
-    if "unscaled" in positions.recipes:  # one module per scaling
-        ours = {
-            name: encoding
-            for name, encoding in encodings.items()
-            if (name == "unscaled") == (getattr(module, "rope_type", None) == "default")
-        }
+    by_base = FAMILIES[positions.model_type].rotates == "bases"  # one module per base, each with its own config
+    by_scaling = "unscaled" in positions.recipes  # one module per scaling
+    ours = {
+        name: encoding
+        for name, encoding in encodings.items()
+        if not by_base or positions.recipes[name].get("base") == module.config.rope_parameters["rope_theta"]
+        if not by_scaling or (name == "unscaled") == (getattr(module, "rope_type", None) == "default")
+    }
     if not ours:
         return module.forward
-    lay_out = {name: _laid_out(module, positions, name) for name in ours}
+    pairs = {name: positions.recipes[name].get("rotary_dim") // 2 for name in ours}
+    lay_out = {name: _layout(module, name, pairs[name]) for name in ours}
+    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # the model's code rotates in the other direction
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         for stack in hears:
             stack.stand(position_ids)
         name = layer_type if layer_type in ours else next(iter(ours))
-        return lay_out[name](ours[name], position_ids, x.dtype)
+        cos, sin = _cos_sin(ours[name], position_ids, pairs[name])
+        return lay_out[name](cos, sign * sin, x.dtype)
 
     return forward
 
 
-def _laid_out(
-    module: nn.Module, positions: ModelPositions, name: str
-) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
-    """Return a function that lays out the angles of a layer type as the rotary module's class does. The module
-    itself is not called, because it may already be patched."""
-    device = next(module.buffers(), torch.empty(0)).device
-    pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
+def _layout(module: nn.Module, name: str, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
+    """Return a function that lays out cos and sin of a layer type as the model's own rotary module does.
+
+    The layout is derived from the cos and sin of the module's class at positions 0 and 1. The module itself is not
+    called, because it may already be patched.
+    """
+    device, types = next(module.buffers(), torch.empty(0)).device, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
     at = torch.arange(2, device=device)[None]
-    lay = _layout(type(module).forward(module, torch.zeros(1, 1, 1, device=device), position_ids=at, **kind), pairs)
-    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # the model's code rotates in the other direction
-
-    def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype) -> Any:
-        cos, sin = _cos_sin(encoding, at, pairs)
-        return lay(cos, sign * sin, dtype)
-
-    return laid
-
-
-def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
-    """Return a function that lays out cos and sin as the model's own rotary module does.
-
-    ``cos_sin`` is the output of that module at positions 0 and 1, from which the layout is derived.
-    """
+    cos_sin = type(module).forward(module, torch.zeros(1, 1, 1, device=device), position_ids=at, **kind)
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     swapped = not cos_sin[0].flatten(0, -2)[0].any()  # GPT-J and CodeGen from transformers 5.24: sin, then cos

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +17,6 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
-
-
-def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
-    """Set an attribute on this instance that takes precedence over its parameters, buffers and methods."""
-    before = {name: module.__dict__[name]} if name in module.__dict__ else {}
-    module.__dict__[name] = value
-    undo.callback(module.__dict__.update, before)
-    undo.callback(module.__dict__.pop, name, None)
 
 
 def _visible(mask: Tensor) -> Tensor:
@@ -102,11 +95,8 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
 
     ``layers`` lists the encoding of every layer, first of the encoder and then of the decoder.
     """
-    for encoding in layers:
-        if encoding.acts_on not in (("bias",), ()) or encoding.needs_content:
-            raise InvalidArgument(
-                f"encoding is {encoding.name}, but this model adds a bias to its scores; pass T5 or NoPE"
-            )
+    if other := [x.name for x in layers if x.acts_on not in (("bias",), ()) or x.needs_content]:
+        raise InvalidArgument(f"encoding is {other[0]}, but this model adds a bias to its scores; pass T5 or NoPE")
     stacks = {id(encoding): _Stack(encoding) for encoding in layers}
     attentions = [
         module
@@ -116,7 +106,7 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
     for module, encoding in zip(attentions, layers, strict=True):
         _attach(module, stacks[id(encoding)], undo)
         if module.has_relative_attention_bias:
-            shadow(module, "compute_bias", stacks[id(encoding)].bias, undo)
+            undo.enter_context(patch.object(module, "compute_bias", stacks[id(encoding)].bias))
     _through_ours(model, undo)
 
 
@@ -126,7 +116,7 @@ def _attach(module: nn.Module, stack: _Stack, undo: ExitStack) -> None:
         raise InvalidArgument(
             f"{type(module).__name__} has its own attention in this transformers version; install a newer version"
         )
-    shadow(module, "posenc_stack", stack, undo)
+    undo.enter_context(patch.object(module, "posenc_stack", stack, create=True))
 
 
 def _through_ours(model: Any, undo: ExitStack) -> None:
@@ -170,8 +160,10 @@ def attended(
         else {"dense": _visible(attention_mask[..., :S]).expand(-1, -1, T, -1)}  # Switch Transformers has one row
     )
     if past + T != S:  # a fixed-size cache that is only partly filled
-        facts["q_order"] = make.arange(T, offset=past, device=query.device)
-        facts["k_order"] = make.arange(S, device=query.device)
+        facts |= {
+            "q_order": make.arange(T, offset=past, device=query.device),
+            "k_order": make.arange(S, device=query.device),
+        }
     mask = Mask(causal=module.is_causal, **facts)
     y = posenc.attention(q, k, value, placed, mask, scale=scaling, softcap=softcap, sinks=s_aux, dropout=dropout)
     return y.transpose(1, 2).contiguous(), None

@@ -25,7 +25,7 @@ from posenc.integrations.huggingface.family import SEEN
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.scaling import ORIGINAL
-from posenc.integrations.huggingface.schema import FULL, NEAR, RECURRENT, ROPE
+from posenc.integrations.huggingface.schema import FULL, KEYS, NEAR, RECURRENT, ROPE
 from posenc.scaling import Default
 
 Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
@@ -33,20 +33,20 @@ Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
 
 def by_layer(reader: Reader) -> Recipes:
     """Return a recipe for each layer type, and the type of each layer."""
-    rule, count, types = reader.family.rotates, reader.depth, stated_types(reader)
+    rule, key, count, types = reader.family.rotates, reader.family.rotates_key, reader.depth, stated_types(reader)
     parameters = reader.rope_parameters()
-    if rule.by == "compression":
+    if rule == "compression":
         return _compressed(reader, parameters, types)
-    if any(isinstance(parameters[key], Mapping) or key in types for key in parameters) or (
+    if any(isinstance(value, Mapping) or name in types for name, value in parameters.items()) or (
         parameters and not reader.refused and _has_types(reader.model_type)
     ):
         return _typed(reader, parameters, types)
-    stated = reader.get(rule.key) if rule.by == "switch" else parameters.get("rope_theta")
-    if (rule.by == "switch" and stated != "rope") or (rule.by == "base" and stated is None):
-        reader.assumed.append(f"no layer has a positional encoding, because {rule.key} is {stated!r}")
+    stated = reader.get(key) if rule == "switch" else parameters.get("rope_theta")
+    if (rule == "switch" and stated != "rope") or (rule == "base" and stated is None):
+        reader.assumed.append(f"no layer has a positional encoding, because {key} is {stated!r}")
         return {"nope": NOPE}, ("nope",) * count
     recipe = reader.rotary(parameters)
-    scaled = reader.get(rule.key) if rule.by == "scaled" else None
+    scaled = reader.get(key) if rule == "scaled" else None
     if scaled is not None and recipe.get("scaling") != Default() and not set(range(count)) <= {*scaled}:
         return (
             {"scaled": recipe, "unscaled": recipe.with_(scaling=Default())},
@@ -58,7 +58,7 @@ def by_layer(reader: Reader) -> Recipes:
     used = sorted({*bases} - {0.0}) or [recipe.get("base")]
     names = {base: "rotary" if len(used) == 1 else f"base {base:g}" for base in used} | {0.0: "nope"}
     recipes = {names[base]: recipe.with_(base=base) for base in used}
-    if rule.by != "bases" or not all(bases):
+    if rule != "bases" or not all(bases):
         recipes["nope"] = NOPE
     return recipes, tuple(names[base] for base in bases)
 
@@ -68,10 +68,10 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
     if reader.refused:  # only a config object has both dictionaries
         return {"nope": NOPE}, ("nope",) * reader.depth
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
-    entries: dict[str, Any] = {kind: parameters.get(kind) for kind in ("main", "compress")}
-    for kind, entry in entries.items():
-        if not isinstance(entry, Mapping):
-            raise InvalidArgument(f"rope_parameters[{kind!r}]={entry!r} must be a dictionary")
+    entries = {
+        kind: KEYS["rope_parameters"].check(f"rope_parameters[{kind!r}]", parameters.get(kind))
+        for kind in ("main", "compress")
+    }
     if "compress" in kinds:
         reader.assumed.append(
             "layers of type 'compress' see tokens before their window as compressed groups, each at the position "
@@ -91,19 +91,19 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
     """Return a list of each layer's base, in which 0 means no rotation. Return None instead of a list if all layers
     rotate with the base of the rope dictionary.
     """
-    rule, count = reader.family.rotates, reader.depth
-    if rule.by in ("flags", "bases"):
-        listed = reader.get(rule.key) or [base] * count
+    rule, key, count = reader.family.rotates, reader.family.rotates_key, reader.depth
+    if rule in ("flags", "bases"):
+        listed = reader.get(key) or [base] * count
         if len(listed) != count:
             raise InvalidArgument(
-                f"{rule.key} has {len(listed)} entries, but {reader.family.layers} is {count}; list every layer"
+                f"{key} has {len(listed)} entries, but {reader.family.layers} is {count}; list every layer"
             )
-        return [float(value) if rule.by == "bases" else base * bool(value) for value in listed]
-    if rule.by in ("indices", "others"):
-        rotates = [(i in (reader.get(rule.key) or ())) == (rule.by == "indices") for i in range(count)]
-    elif rule.by == "windows" and reader.get("sliding_window") is not None:
+        return [float(value) if rule == "bases" else base * bool(value) for value in listed]
+    if rule in ("indices", "others"):
+        rotates = [(i in (reader.get(key) or ())) == (rule == "indices") for i in range(count)]
+    elif rule == "windows" and reader.get("sliding_window") is not None:
         rotates = [kind == NEAR for kind in types]
-    elif rule.by == "switch" or RECURRENT & set(types):
+    elif rule == "switch" or RECURRENT & set(types):
         rotates = [kind not in RECURRENT for kind in types or reader.need("layer_types")]
     else:
         return None
@@ -114,12 +114,12 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     """Return, for each layer, the number of tokens that a token sees, counted back from itself (None for all), and
     one number for all layers: how many later tokens it sees.
     """
-    rule, both = reader.family.windows, reader.get("local_attention")
+    family, both = reader.family, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
     by_types = "layer_types" in class_keys(reader.model_type)
     if (both is None and "sliding_window" not in class_keys(reader.model_type)) or not (stated or both):
         types = stated_types(reader) if by_types else ()
-        if NEAR in types or (stated == 0 and not types and rule.counts != "ignored"):
+        if NEAR in types or (stated == 0 and not types and family.window_counts != "ignored"):
             raise InvalidArgument(
                 f"sliding_window={stated} must be the width of a window, because some layers have a window; give "
                 "the width (with use_sliding_window=true if the config has that key); if no layer should have a "
@@ -127,9 +127,9 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
                 "has no layer_types"
             )
         return (None,) * reader.depth, 0
-    two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
-    back, after = SEEN[two_sided or rule.counts](int(stated))
-    types = stated_types(reader) if by_types and reader.family.rotates.by != "compression" else ()
+    two_sided = reader.get("use_bidirectional_attention") in (True, "all") and family.two_sided_counts
+    back, after = SEEN[two_sided or family.window_counts](int(stated))
+    types = stated_types(reader) if by_types and family.rotates != "compression" else ()
     if "layer_types" in reader.stated and not by_types:
         reader.assumed.append(
             f"transformers ignores layer_types of model_type {reader.model_type!r}, and gives every layer a "
@@ -149,7 +149,7 @@ def query_dim(reader: Reader) -> int | None:
     """Return the number of channels of a query in latent attention, where only the last channels rotate, or None if
     the model has no latent attention.
     """
-    if reader.family.rotates.by == "compression":
+    if reader.family.rotates == "compression":
         return int(reader.need("head_dim"))
     return (
         int(reader.need("qk_nope_head_dim") + reader.need("qk_rope_head_dim"))
@@ -162,11 +162,12 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
     """Return the ``layer_types`` that transformers' class makes from the config, one per layer, or an empty tuple
     if the class has no ``layer_types``.
     """
-    types, flags = tuple(reader.get("layer_types") or ()), reader.get(reader.family.windows.flags)
+    types, flags = tuple(reader.get("layer_types") or ()), reader.get("hybrid_layer_pattern")
+    # MiMo-V2's list has 1 for each layer with a window, and may continue with layers of multi-token prediction.
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
-            f"{reader.family.windows.flags} has no effect: transformers' class ignores this key and makes "
-            f"layer_types {[*types]}; write the key's layers into layer_types, or remove the key"
+            "hybrid_layer_pattern has no effect: transformers' class ignores this key and makes layer_types "
+            f"{[*types]}; write the key's layers into layer_types, or remove the key"
         )
     # a class that builds from JSON refuses such lists itself
     if types and not reader.family.decoder and len(types) < reader.depth and not reader.refused:

@@ -16,6 +16,10 @@ from posenc.integrations.huggingface.model_positions import with_softmax_factor
 from posenc.integrations.huggingface.scaling import ORIGINAL, PAIR, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, ROPE
 from posenc.scaling import Proportional
+from posenc.scaling.yarn import sharpening
+
+POWERS = {"query_pre_attn_scalar": -0.5}
+"""The exponents of keys whose values are not themselves the factor on q·k."""
 
 
 class Reader(ConfigValues):
@@ -35,20 +39,20 @@ class Reader(ConfigValues):
     @cached_property
     def length(self) -> int:
         """The longest input, in tokens or in patches, not counting table rows that belong to no position."""
-        if self.family.tower.layout is None and self.family.kind != "learned-grid":  # text or sound
+        if self.family.layout is None and self.family.kind != "learned-grid":  # text or sound
             self.check_stated(self.family.length, self.is_stated(self.family.length))
             length, served = int(self.need(self.family.length)), self.stated.get("model_max_length")
             if served not in (None, length):
                 self.assumed.append(
                     f"transformers reads {self.family.length}={length}, not model_max_length={served}"
                 )
-            padding = self.family.tables.padding_rows
+            padding = self.family.padding_rows
             return length - (self.need(padding) + 1 if padding else 0)
         return math.prod(self.cells() or (LAST_POSITION,))
 
     def cells(self) -> tuple[int, int] | None:
         """Return the rows and columns of patches in an image, or None if the family accepts images of any size."""
-        if self.get("image_size") is None and self.family.tower.layout:
+        if self.get("image_size") is None and self.family.layout:
             return None
         (height, width), (rows, columns) = (
             side if isinstance(side, list | tuple) else (side, side)
@@ -63,8 +67,8 @@ class Reader(ConfigValues):
     @property
     def scale_of_scores(self) -> float | None:
         """The family's own factor on q·k, or None if the family has no factor of its own."""
-        products = self.family.products
-        return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
+        key = self.family.score_scale
+        return self.family.fixed_score_scale if key is None else float(self.need(key) ** POWERS.get(key, 1))
 
     def softmax_factor(self, head_dim: int) -> float:
         """Return the factor on 1/√D: the family's own, or DeepSeek's (0.1·mscale_all_dim·ln s + 1)², or else 1.
@@ -75,11 +79,10 @@ class Reader(ConfigValues):
             return float(self.scale_of_scores * head_dim**0.5)
         parameters = self.rope_parameters() if self.family.mscale_scores else {}
         amount, factor = (
-            parameters.get(key) and ROPE[key].check(key, parameters[key]) for key in ("mscale_all_dim", "factor")
+            ROPE[key].check(key, parameters.get(key) or unscaled)
+            for key, unscaled in {"mscale_all_dim": 0.0, "factor": 1.0}.items()
         )
-        if not amount or not factor or factor <= 1 or rope_type(parameters) == "default":
-            return 1.0
-        return float((0.1 * amount * math.log(factor) + 1) ** 2)
+        return 1.0 if rope_type(parameters) == "default" else sharpening(factor, amount) ** 2
 
     def rope_parameters(self) -> dict[str, Any]:
         """Return the config's rope_parameters or rope_scaling, else the class's default, or an empty dictionary."""
@@ -94,9 +97,11 @@ class Reader(ConfigValues):
         Pass ``head_dim`` for layers whose head size differs from the general one in the config.
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
-        parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
-        # "mrope" is an older spelling of sections, not a scaling.
-        parameters |= {key: "default" for key in ("rope_type", "type") if axes and parameters.get(key) == "mrope"}
+        parameters = {
+            key: "default" if axes and value == "mrope" else value  # an older spelling of sections, not a scaling
+            for key, value in parameters.items()
+            if key not in self.family.ignored_rope_keys
+        }
         kind = rope_type(parameters)
         starts = kind in ("yarn", "longrope", "llama3")  # these depend on an original length
         flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())
@@ -153,15 +158,15 @@ class Reader(ConfigValues):
 
     def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
         """Return the axis of each pair in a family with several axes, or None in other families."""
-        axes = self.family.axes
+        axes, usual = self.family.axes, self.family.sections
         if axes is None:
             return None
-        sections = ROPE["mrope_section"].check("mrope_section", parameters.get("mrope_section") or axes.sections)
-        if len(sections) != len(axes.sections):
-            raise InvalidArgument(f"mrope_section={list(sections)} must have {len(axes.sections)} entries")
-        if parameters.get("mrope_interleaved", axes.map == "strided") != (axes.map == "strided"):
+        sections = ROPE["mrope_section"].check("mrope_section", parameters.get("mrope_section") or usual)
+        if len(sections) != len(usual):
+            raise InvalidArgument(f"mrope_section={list(sections)} must have {len(usual)} entries")
+        if parameters.get("mrope_interleaved", axes == "strided") != (axes == "strided"):
             self.assumed.append(f"transformers ignores mrope_interleaved={parameters['mrope_interleaved']}")
-        return MAPS[axes.map](*sections)
+        return MAPS[axes](*sections)
 
     def head_dim(self) -> int:
         width, heads = self.need(self.family.width), self.need(self.family.heads)
@@ -192,8 +197,6 @@ class Reader(ConfigValues):
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
         """Return how many channels of a head rotate."""
         channels = self.get(self.family.rotary_dim)
-        if self.family.rotary_dim and not self.family.partial:
-            return channels or head_dim
         share, outer = parameters.get("partial_rotary_factor"), self.stated.get(str(self.family.partial))
         if None not in (share, outer) and share != outer:
             raise InvalidArgument(
@@ -217,12 +220,15 @@ class Reader(ConfigValues):
                     f"partial_rotary_factor={share} contradicts model_type {self.model_type!r}, whose code "
                     "rotates every channel; remove partial_rotary_factor"
                 )
-            return head_dim
+            return channels or head_dim  # GPT-J has only a number of channels
         share = outer if share is None else share
         if self.family.partial not in self.family.defaults:
-            names = (self.family.partial, "partial_rotary_factor", self.family.rotary_dim)
-            values = [entry.get(name) for entry in self.entries for name in names if name]
-            self.check_stated(self.family.partial, share is not None and values.count(None) < len(values))
+            stated = any(
+                entry.get(name) is not None
+                for entry in self.entries
+                for name in (self.family.partial, "partial_rotary_factor", self.family.rotary_dim)
+            )
+            self.check_stated(self.family.partial, share is not None and stated)
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:

@@ -18,7 +18,6 @@ from posenc.scaling import (
     Linear,
     Llama3,
     LongRoPE,
-    PerPair,
     Proportional,
     Scaling,
     YaRN,
@@ -169,15 +168,12 @@ def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> 
         raise InvalidArgument(
             f"{type(scaling).__name__} has no rope dictionary; use scaling.plan(total_length) instead"
         )
-    if isinstance(scaling, PerPair):
-        factors = list(scaling.factors)
-    else:
-        plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
-        if not all(scaled):
-            raise InvalidArgument(
-                f"{scaling} has pairs that do not rotate, which longrope cannot express; use another scaling"
-            )
-        factors = [float(p / s) for p, s in zip(plain, scaled, strict=True)]
+    plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
+    if not all(scaled):
+        raise InvalidArgument(
+            f"{scaling} has pairs that do not rotate, which longrope cannot express; use another scaling"
+        )
+    factors = [float(p / s) for p, s in zip(plain, scaled, strict=True)]
     return {
         "rope_type": "longrope",
         "rope_theta": base,

@@ -41,12 +41,11 @@ def learned(reader: Reader) -> Recipes:
     """Return the recipe of a table with a row per position."""
     if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
         raise InvalidArgument(f"position_embedding_type={kind!r} is not supported; only 'absolute' is")
-    tables, rows = reader.family.tables, reader.length
-    encoder_rows = reader.need(tables.encoder_length) if tables.encoder_length else rows
-    if tables.encoder_length:
-        reader.assumed.append(f"the encoder has {encoder_rows} positions, according to {tables.encoder_length}")
+    rows, encoder_rows = reader.length, reader.get("max_source_positions")
+    if encoder_rows:  # Whisper's, whose length is the decoder's
+        reader.assumed.append(f"the encoder has {encoder_rows} positions, according to max_source_positions")
     stack = "encoder" if reader.family.decoder else "all"
-    return _stacks(reader, _table(reader, stack, encoder_rows), _table(reader, "decoder", rows))
+    return _stacks(reader, _table(reader, stack, encoder_rows or rows), _table(reader, "decoder", rows))
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:
@@ -54,9 +53,9 @@ def _table(reader: Reader, stack: str, rows: int) -> Recipe:
     table is either trained or sinusoidal, with sines before cosines.
     """
     width = reader.need(reader.family.width)
-    if stack not in reader.family.tables.sinusoidal:
+    if stack not in reader.family.sinusoidal:
         return Recipe("learned").with_(num_positions=rows, width=width)
-    return Recipe("sinusoidal").with_(width=width, order="block", spacing=reader.family.tables.spacing)
+    return Recipe("sinusoidal").with_(width=width, order="block", spacing=reader.family.spacing)
 
 
 def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
@@ -68,31 +67,29 @@ def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
 
 def learned_grid(reader: Reader) -> Recipes:
     """Return the recipe of a table with a row for each patch of a picture, without rows for other tokens."""
-    if reader.family.rotates.by == "switch" and not reader.get(reader.family.rotates.key):
+    if reader.family.rotates == "switch" and not reader.get(reader.family.rotates_key):
         return no_positions(reader)
     return {"all": _grid(reader, *(reader.cells() or (1, 1)))}, ("all",) * reader.depth
 
 
 def added_table(reader: Reader) -> Recipe | None:
     """Return the recipe of the table that a vision tower adds to its patches, or None if the tower only rotates."""
-    tower = reader.family.tower
-    if not tower.table:
+    keys = reader.family.added_table
+    if not keys:
         return None
-    if tower.table == ("image_size", "patch_size"):
+    if keys == ("image_size", "patch_size"):
         return _grid(reader, *(reader.cells() or (1, 1)))
-    sides = [int(reader.need(key)) for key in tower.table]
+    sides = [int(reader.need(key)) for key in keys]
     if len(sides) == 1:
         sides = [math.isqrt(sides[0])] * 2
-        if math.prod(sides) != reader.need(tower.table[0]):
-            raise InvalidArgument(
-                f"{tower.table[0]}={reader.need(tower.table[0])} must be the square of a whole number"
-            )
+        if math.prod(sides) != reader.need(keys[0]):
+            raise InvalidArgument(f"{keys[0]}={reader.need(keys[0])} must be the square of a whole number")
     return _grid(reader, *sides)
 
 
 def laid_out(reader: Reader) -> Recipes:
     """Return the recipe of a rotation by rows and columns, in the layout of the family."""
-    layout, parameters = LAYOUTS[str(reader.family.tower.layout)], reader.rope_parameters()
+    layout, parameters = LAYOUTS[str(reader.family.layout)], reader.rope_parameters()
     plain = {key: "default" if value == "axial" else value for key, value in parameters.items()}
     kind, share = rope_type(plain), plain.get("partial_rotary_factor")
     if kind != "default" or share not in (None, 1):
@@ -108,13 +105,14 @@ def laid_out(reader: Reader) -> Recipes:
     recipe = parse(
         layout.encoding(head_dim, parts=math.lcm(*(reader.cells() or (1,))) if layout.in_parts else None)
     )
-    recipe = recipe.with_(
-        head_dim=head_dim,
-        rotary_dim=recipe.get("rotary_dim", head_dim),
-        base=reader.rotary_base(parameters),
-        scaling=scaling_from(plain, LAST_POSITION),
-    )
-    return {"all": recipe}, ("all",) * reader.depth
+    return {
+        "all": recipe.with_(
+            head_dim=head_dim,
+            rotary_dim=recipe.get("rotary_dim", head_dim),
+            base=reader.rotary_base(parameters),
+            scaling=scaling_from(plain, LAST_POSITION),
+        )
+    }, ("all",) * reader.depth
 
 
 def t5(reader: Reader) -> Recipes:
@@ -126,10 +124,10 @@ def t5(reader: Reader) -> Recipes:
         buckets=reader.need("relative_attention_num_buckets"),
         max_distance=reader.need("relative_attention_max_distance"),
         softmax_scale=1.0,
-        shared=False if reader.family.tables.per_layer else None,
+        shared=False if reader.family.bias_per_layer else None,
     )
     kinds, layers = _stacks(reader, bias.with_(two_sided=True), bias)
-    if not reader.family.tables.per_layer:
+    if not reader.family.bias_per_layer:
         return kinds, layers
     names = tuple(f"{kind} layer {i}" for kind in kinds for i in range(layers.count(kind)))
     return {name: kinds[kind] for name, kind in zip(names, layers, strict=True)}, names
@@ -160,12 +158,11 @@ def deberta(reader: Reader) -> Recipes:
 
 
 def _stacks(reader: Reader, encoder: Recipe, decoder: Recipe) -> Recipes:
-    count = reader.need(reader.family.layers)
     if reader.family.decoder is None:
-        return {"all": encoder}, ("all",) * count
+        return {"all": encoder}, ("all",) * reader.depth
     return (
         {"encoder": encoder, "decoder": decoder},
-        ("encoder",) * count + ("decoder",) * reader.decoder_depth,
+        ("encoder",) * (reader.depth - reader.decoder_depth) + ("decoder",) * reader.decoder_depth,
     )
 
 

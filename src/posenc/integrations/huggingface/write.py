@@ -96,14 +96,14 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
     """Return whether the config has a rope dictionary. Raise an error if it has no place for the scaling."""
     family = FAMILIES[positions.model_type]
     in_code = family.kind != "rotary" or family.fixed_base is not None
-    several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
+    several = len(positions.rotary_recipes) > 1 and family.rotates in ("bases", "scaled")
     if in_code and scaling not in (None, Default()):
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has no key for {scaling}; its encoding is fixed in its code"
         )
     if several and scaling is not None:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has one rope_parameters, but {family.rotates.key} makes its "
+            f"model_type {positions.model_type!r} has one rope_parameters, but {family.rotates_key} makes its "
             "layers rotate differently, so no scaling can be written for it; edit config.json by hand"
         )
     return bool(positions.rotary_recipes) and not (in_code or several)
@@ -115,8 +115,10 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     """
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
-    config = {key: value for key, value in positions.source.items() if key not in gone}
-    config[family.length] = max_length
+    config = {
+        **{key: value for key, value in positions.source.items() if key not in gone},
+        family.length: max_length,
+    }
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
     if positions.model_type == "mixtral" and config.get("head_dim") is None:  # scales only if this is stated
@@ -176,7 +178,7 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     factor = softmax_factor(recipe)
     if family.mscale_scores and not math.isclose(factor, 1.0) and "mscale_all_dim" not in entry:
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
-    if family.rotates.by == "compression":
+    if family.rotates == "compression":
         entry["partial_rotary_factor"] = rotary_dim / positions.query_dim
     elif family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")

@@ -184,7 +184,7 @@ def overrides(
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     longest, kind = config[family.length], entry["rope_type"]
-    if family.axes and family.axes.map == "strided":
+    if family.axes == "strided":
         entry["mrope_interleaved"] = True
     if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
         raise InvalidArgument(

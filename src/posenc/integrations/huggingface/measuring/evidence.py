@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.rotary import rotate
+from posenc.encodings.rotary import Pairing, rotate
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import parse
 from posenc.integrations.attention_layouts import LAYOUTS
@@ -17,50 +17,38 @@ from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
 """The largest relative residual for which one linear map explains all queries, except for rounding."""
-ROUNDING = 1e-5
-"""The tolerance for maps, which are fitted in float64 to queries rotated in float32, with at least twice as many
-samples as channels and a condition number of a few tens."""
 COARSE = 2 * 2.0**-8
 """The tolerance for a bias in bfloat16, relative to its largest entry: the difference of two rounded numbers."""
 
 
 def maps_of(
-    layer: LayerTable,
-    encoding: Encoding | None,
-    positions: tuple[int, ...],
-    channels: int,
-    places: tuple[int, int] | None,
-    layout: str,
+    layer: LayerTable, positions: tuple[int, ...], channels: int, places: tuple[int, int] | None, layout: str
 ) -> Float[Tensor, "P D D"] | None:
     """Return the linear maps from queries at the first position to queries at each position.
 
     The result is None if a query has too few channels.
 
     Args:
-        encoding: the encoding that ``layer.encoding`` describes; None for a rotary layer.
         places: the numbers of rows and columns of patches in a picture, if positions are indices of patches;
             ``layout`` then determines the coordinates of each patch.
     """
-    D: Any = layer.head_dim or getattr(encoding, "head_dim", channels)
-    if channels < D:
-        return None
-    axes = max(layer.axes, default=0) + 1 if encoding is None else encoding.axes
-    at = torch.tensor(positions).expand(axes, -1)
-    if places is not None and layout:
-        chosen = LAYOUTS[layout]
-        shape = (1,) * (len(chosen.letters) - len(places)) + places
-        at = chosen.positions(*shape, parts=math.lcm(*shape) if chosen.in_parts else None)
-    eye = torch.eye(D)[None, :, None].expand(1, D, len(positions), D)
-    if encoding is None:
+    maps = torch.eye(channels, dtype=torch.float64).repeat(len(positions), 1, 1)
+    if layer.encoding == "rotary":
+        D: Any = layer.head_dim
+        if channels < D:
+            return None
+        at = torch.tensor(positions).expand(len(layer.sections), -1)
+        if places is not None and layout:
+            chosen = LAYOUTS[layout]
+            shape = (1,) * (len(chosen.letters) - len(places)) + places
+            at = chosen.positions(*shape, parts=math.lcm(*shape) if chosen.in_parts else None)
         angles = at[list(layer.axes)].mT.float() * torch.tensor(layer.float32) * (-1.0 if layer.backwards else 1.0)
-        eye = rotate(eye, angles.cos(), angles.sin(), "interleaved" if layer.pairing == "interleaved" else "half")
-    elif "queries_keys" in encoding.acts_on:
-        eye = encoding.at(at).rotate(eye, eye)[0]
-    maps = eye[0].permute(1, 2, 0).double()
-    padded = torch.eye(channels, dtype=torch.float64).repeat(len(positions), 1, 1)
-    first = channels - D if layer.query_dim else 0
-    padded[:, first : first + D, first : first + D] = maps @ torch.linalg.inv(maps[:1])
-    return padded * growth_of(layer, positions)[:, None, None]
+        unit = torch.eye(D)[:, None].expand(D, len(positions), D)
+        pairing: Pairing = "interleaved" if layer.pairing == "interleaved" else "half"
+        turns = rotate(unit, angles.cos(), angles.sin(), pairing).permute(1, 2, 0).double()
+        first = channels - D if layer.query_dim else 0
+        maps[:, first : first + D, first : first + D] = turns @ torch.linalg.inv(turns[:1])
+    return maps * growth_of(layer, positions)[:, None, None]
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
@@ -69,8 +57,7 @@ def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " 
     """
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
-    scale = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
-    assert scale is not None
+    scale: Any = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
     return (scale / scale.flatten()[0]).double().flatten()
 
 
@@ -83,13 +70,12 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
     at = torch.arange(measured.shape[-1])
     if isinstance(encoding, T5):
         return _shared(measured, encoding.bucket(at - at[:, None]))
-    bias = encoding.at(at).bias
-    assert bias is not None
+    bias: Any = encoding.at(at).bias
     expected: Float[Tensor, "H T T"] = bias.rows(0, len(at), len(at))[0]
     expected = (expected - expected.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
     off = float((expected - measured.tril()).abs().max())
-    is_same = off < rounding * max(1.0, float(expected.abs().max()))
-    return [] if is_same else [f"a bias that is off by {off:.1g} from the expected bias"]
+    most = rounding * max(1.0, float(expected.abs().max()))
+    return [] if off < most else [f"a bias that is off by {off:.1g} from the expected bias"]
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:

@@ -66,12 +66,11 @@ class Form:
         if self.cells is None:
             return [[*range(EDGE, min(EDGE + HEARD, tokens - EDGE))]] if tokens > 2 * EDGE + 1 else []
         rows, columns = self.cells
-        front = tokens - rows * columns
-        places = torch.arange(front, tokens)
+        places = torch.arange(tokens)[-rows * columns :]
         return [
             places.reshape(rows // m, columns // m, m, m).transpose(1, 2).flatten().tolist()
             for m in sorted({1, self.merge})
-            if 0 <= front <= rows * columns and not rows % m and not columns % m
+            if rows * columns <= tokens <= 2 * rows * columns and not rows % m and not columns % m
         ]
 
 

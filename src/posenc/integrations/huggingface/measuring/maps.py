@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-UNMOVED = 1e-5
-"""The rounding error in entries of a map, from float32 products fitted with twice as many samples as unknowns."""
+ROUNDING = 1e-5
+"""The rounding error in entries of a map, which is fitted in float64 to queries rotated in float32, with at least
+twice as many samples as channels and a condition number of a few tens."""
 
 
 def least_squares(
@@ -65,7 +66,7 @@ class MeasuredRotation:
 def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> MeasuredRotation | None:
     """Return the rotation in maps at these positions, or None if no pair rotates."""
     most, partner = maps.abs().amax(0).fill_diagonal_(0).max(-1)
-    pairs = tuple((a, int(b)) for a, b in enumerate(partner) if most[a] > 10 * UNMOVED and a < b)
+    pairs = tuple((a, int(b)) for a, b in enumerate(partner) if most[a] > 10 * ROUNDING and a < b)
     if not pairs:
         return None
     angles = torch.stack([torch.atan2(maps[:, b, a], maps[:, a, a]) for a, b in pairs], -1)

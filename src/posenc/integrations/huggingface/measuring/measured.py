@@ -7,8 +7,7 @@ config's table. ``differences`` of the two tables therefore lists only measured 
 import math
 import re
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import itemgetter
+from itertools import accumulate, groupby
 from typing import Any
 
 import torch
@@ -24,12 +23,11 @@ from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.measuring.evidence import (
     COARSE,
     EXACT,
-    ROUNDING,
     bias_in_words,
     growth_of,
     maps_of,
 )
-from posenc.integrations.huggingface.measuring.maps import MeasuredRotation, Scores
+from posenc.integrations.huggingface.measuring.maps import ROUNDING, MeasuredRotation, Scores
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable, PositionTable, of
 from posenc.integrations.words import sentences
@@ -92,7 +90,7 @@ class MeasuredLayer:
                 else "queries that depend on positions, but not through a rotation"
             ]
         else:
-            expected = maps_of(like, encoding, self.positions, self.channels, self.places, layout)
+            expected = maps_of(like, self.positions, self.channels, self.places, layout)
             off = torch.tensor([math.inf]) if expected is None else (expected - self.maps).abs().amax((-1, -2))
             values = self._rotary(like) if off.max() > ROUNDING else {}
             is_measured = like.frequencies and like.scaling is None  # such frequencies are known only to EXACT
@@ -143,8 +141,11 @@ class MeasuredLayer:
             "query_dim": self.channels if start and not before else like.query_dim,  # the last channels rotate
         }
         if not same:
-            values |= dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta))
-            values |= {"base": None, "scaling": None, "axes": tuple(axes.get(i, 0) for i in range(count))}
+            values |= {
+                **dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta)),
+                **dict.fromkeys(("base", "scaling")),
+                "axes": tuple(axes.get(i, 0) for i in range(count)),
+            }
         return values
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
@@ -230,10 +231,8 @@ class Measured:
     def numbers(self) -> list[int]:
         """The index of every layer in the whole model; the count continues from one tower to the next."""
         places = [layer.place for layer in self.layers]
-        ends = {tower: i + 1 for tower, i in sorted(places, key=itemgetter(1))}
-        first: dict[str, int] = {}
-        for tower, _ in places:
-            first.setdefault(tower, sum(ends[before] for before in first))
+        depths = {tower: 1 + max(i for other, i in places if other == tower) for tower, _ in places}
+        first = dict(zip(depths, accumulate(depths.values(), initial=0), strict=False))
         return [first[tower] + i for tower, i in places]
 
     def table(self, like: PositionTable | None = None) -> PositionTable:
@@ -308,8 +307,11 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
         i = kinds.index(read.partition(" within ")[0])
         kinds[i] = ""  # the next layer of this type represents the next one in the whole model
         layers[i] = (layers[i][0], replace(layers[i][1], **changed))
-    unasked = "lengths, windows wider than a shrunk model's, and layers beyond the first of every type"
-    return replace(_table_of(whole, layers), program="the measured model", not_asked=unasked)
+    return replace(
+        _table_of(whole, layers),
+        program="the measured model",
+        not_asked="lengths, windows wider than a shrunk model's, and layers beyond the first of every type",
+    )
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:

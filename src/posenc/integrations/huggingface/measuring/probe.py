@@ -77,8 +77,10 @@ def stacks(model: Any) -> list[Form]:
     if not ids.decodes:
         return [form]
     decoder, few = ids.form("decoder_input_ids", DECODED), ids.form("decoder_input_ids", FEWEST - 1)
-    encoder = replace(form, arguments=lambda rows: {**form.arguments(rows), **few.given(rows, False, 0)})
-    return [encoder, replace(decoder, arguments=lambda rows: form.given(rows, False, 0))]
+    return [
+        replace(form, arguments=lambda rows: {**form.arguments(rows), **few.given(rows, False, 0)}),
+        replace(decoder, arguments=lambda rows: form.given(rows, False, 0)),
+    ]
 
 
 def shown(model: Any) -> Form:
@@ -287,14 +289,14 @@ def _measure_small(config: Any) -> Measured:
 def unchanged(model: nn.Module) -> Iterator[None]:
     """Run the block in evaluation mode without gradients, then restore the attributes, buffers and configs of the
     model, and the random state."""
-    before = [(module, {**vars(module), "_buffers": dict(module._buffers)}) for module in model.modules()]
-    configs = [
-        (config, {**vars(config)}) for module in model.modules() if (config := getattr(module, "config", None))
+    before = [
+        *((module, {**vars(module), "_buffers": dict(module._buffers)}) for module in model.modules()),
+        *((config, {**vars(config)}) for module in model.modules() if (config := getattr(module, "config", None))),
     ]
     with torch.no_grad(), torch.random.fork_rng(devices=[p.device for p in model.parameters() if p.is_cuda][:1]):
         try:
             model.eval()
             yield
         finally:
-            for changed, attributes in (*before, *configs):
+            for changed, attributes in before:
                 changed.__dict__ = attributes

@@ -122,16 +122,17 @@ class _Recorder(TorchFunctionMode):
         if q.numel() % (self.batch * T * D) or k.shape[-1] != D:
             return
         queries, keys = (x.detach().reshape(self.batch, -1, T, D).float().cpu() for x in (q, k))
-        attention = Attention(
-            module=self.path[-1],
-            q=queries,
-            k=keys,
-            scores=scores.detach()[..., :T].reshape(self.batch, -1, T, T).float().cpu(),
-            outputs=tuple(
-                x.cpu() for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * T) == 0
-            ),
+        self.recording.attentions.append(
+            Attention(
+                module=self.path[-1],
+                q=queries,
+                k=keys,
+                scores=scores.detach()[..., :T].reshape(self.batch, -1, T, T).float().cpu(),
+                outputs=tuple(
+                    x.cpu() for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * T) == 0
+                ),
+            )
         )
-        self.recording.attentions.append(attention)
 
     def _look_up(self, table: Tensor, index: Tensor) -> bool:
         """Record that rows of a table were read, unless they are indexed by token ids."""
