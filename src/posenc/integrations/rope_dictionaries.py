@@ -144,9 +144,13 @@ def sharpening(factor: float, amount: float = 1.0) -> float:
     return 0.1 * amount * math.log(max(factor, 1)) + 1
 
 
-def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, Any]:
-    """Return LongRoPE's dictionary with its attention factor written as ``short_mscale`` and ``long_mscale``."""
-    scale = entry.get("attention_factor") or now.plan(longest).attention_factor
+def with_mscales(entry: Mapping[str, Any], now: Any) -> dict[str, Any]:
+    """Return LongRoPE's dictionary with its attention factor written as ``short_mscale`` and ``long_mscale``.
+
+    ``now`` is the scaling, whose own attention factor is used if the dictionary gives none.
+    """
+    stated = entry.get("attention_factor") or entry.get("long_mscale")
+    scale = stated or now.plan(now.original_length).attention_factor
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
         "short_mscale": scale,

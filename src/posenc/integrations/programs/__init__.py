@@ -113,20 +113,20 @@ class Program(ProgramReader):
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a config with overrides merged into it recursively; an override of null removes a key.
+    """Return a config with overrides merged into it recursively; an override of null removes a key (RFC 7396).
 
     If the overrides contain a rope dictionary, it replaces ``rope_parameters``, ``rope_scaling`` and the outer
     ``rope_theta`` of the config.
     """
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
-    result = {key: value for key, value in config.items() if key not in gone}
-    for key, value in overrides.items():
-        inside = isinstance(value, Mapping) and isinstance(config.get(key), Mapping) and key not in BOTH_FORMS
-        result[key] = laid_over(config[key], value) if inside else value
-    for key in set(BOTH_FORMS) & set(overrides):
-        entry = result[key] or {}
-        result[key] = {name: value for name, value in entry.items() if value is not None}
-    return {key: value for key, value in result.items() if value is not None or key not in overrides}
+    kept = {key: value for key, value in config.items() if key not in gone}
+    merged = {
+        key: laid_over(kept[key] if isinstance(kept.get(key), Mapping) else {}, value)
+        if isinstance(value, Mapping)
+        else value
+        for key, value in overrides.items()
+    }
+    return {key: value for key, value in (kept | merged).items() if value is not None or key not in overrides}
 
 
 def config_of(
@@ -192,7 +192,7 @@ def overrides(
             f"original_length={now.original_length}, where {program}'s table ends; use a larger factor"
         )
     if kind == "longrope":
-        entry = with_mscales(entry, now, longest)
+        entry = with_mscales(entry, now)
     elif kind == "yarn" and family.mscale_scores:
         entry = with_pair(entry)
     elif kind == "yarn":

@@ -16,6 +16,7 @@ from posenc.integrations.rope_dictionaries import (
     kind_of,
     pair_ratio,
     with_factor,
+    with_mscales,
     with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -133,12 +134,9 @@ def spell(
     if entry.get("rope_type") == "yarn":  # some versions ignore its attention_factor
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
-        longest = config[FAMILIES[positions.model_type].length]
-        scale = entry.pop("attention_factor", None) or recipe.get("scaling").plan(longest).attention_factor
-        if positions.model_type == "phimoe":
-            entry |= {"short_mscale": scale, "long_mscale": scale}
-        if scale == 1:
-            entry[ORIGINAL] = longest
+        if with_mscales(entry, recipe.get("scaling"))["long_mscale"] == 1:
+            entry[ORIGINAL] = config[FAMILIES[positions.model_type].length]
+        entry.pop("attention_factor", None)
     if positions.model_type in PHI and entry:
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_parameters" if newer else "rope_scaling": entry or None}
