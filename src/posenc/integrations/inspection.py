@@ -1,6 +1,7 @@
 """Explains in plain words how a Hugging Face config encodes positions, and what can go wrong."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -147,16 +148,17 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
             for layer in table.layers.values()
         )
         return f"{positions.model_type}: {'; '.join(encodings)}."
-    layers: dict[str, int] = {}
-    for name, recipe in positions.rotary_recipes.items():
-        words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
-        layers[words] = layers.get(words, 0) + positions.layer_types.count(name)
+    words = {
+        name: f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
+        for name, recipe in positions.rotary_recipes.items()
+    }
+    layers = Counter(words[name] for name in positions.layer_types if name in words)
     mixed = (
         ""
         if all(layer.frequencies for layer in table.layers.values())
         else " in some layers, no positional encoding in the others"
     )
-    each = [f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items()]
+    each = [f"{many} layer{'s' * (many != 1)} with {settings}" for settings, many in layers.items()]
     return f"{positions.model_type}: RoPE{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
 
 

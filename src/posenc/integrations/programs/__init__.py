@@ -26,25 +26,11 @@ from posenc.integrations.program_tables import ProgramReader
 from posenc.integrations.rope_dictionaries import sharpening, with_mscales, with_pair
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
-TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
-TRANSFORMERS_5_19 = "transformers==5.19.0"
-
-
-@dataclass(frozen=True)
-class Line:
-    """The command line and the file through which a program receives the keys of ``write``.
-
-    Args:
-        start: the beginning of the command, with ``{model}`` for the model's folder; empty for a library.
-        overrides: the flag that takes the keys as JSON; empty if the keys are written to a file.
-        length: the flag for the longest input; empty if the program has no such flag.
-        file: the name of the file for the keys.
-    """
-
-    start: str
-    overrides: str = ""
-    length: str = ""
-    file: str = ""
+TRANSFORMERS_OF_SERVERS = (
+    "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0",
+    "transformers==5.19.0",
+)
+"""The releases of transformers with which the model files of the older and the newer release of a server are run."""
 
 
 PROVED = ("axes", "encoding", "head_dim", "query_scale")
@@ -65,12 +51,16 @@ class Program(ProgramReader):
     """A program: how it reads configs, and the keys that make it compute a model's positional encoding.
 
     Args:
-        line: how the keys of ``write`` are passed to the program.
+        command: the beginning of the command line, with ``{model}`` for the model's folder; empty for a library.
+        keys_flag: the flag that takes the keys of ``write`` as JSON; empty if the program reads them in config.json.
+        length_flag: the flag for the longest input; empty if the program has no such flag.
         spell: a function of (positions, scaling, max_length, version) that returns the program's keys for these
             settings, and raises an error if there are none.
     """
 
-    line: Line
+    command: str = ""
+    keys_flag: str = ""
+    length_flag: str = ""
     spell: Callable[[ModelPositions, Scaling | LengthScaling | None, int | None, str], dict[str, Any]]
 
     def write(
@@ -96,7 +86,7 @@ class Program(ProgramReader):
         keys = self.spell(positions, scaling, max_length, version)
         if not positions.source:  # read from a file of another type
             return keys
-        config = keys if self.line.file else laid_over(positions.source, reduce(getitem, positions.path, keys))
+        config = laid_over(positions.source, reduce(getitem, positions.path, keys)) if self.keys_flag else keys
         table = self.read(config, version)
         wanted = positions if scaling is None else positions.with_scaling(scaling)
         apart = different(wanted, table)

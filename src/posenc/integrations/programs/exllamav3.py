@@ -6,7 +6,7 @@ from typing import Any
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.program_tables import Releases
-from posenc.integrations.programs import Line, Program, config_of
+from posenc.integrations.programs import Program, config_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
@@ -83,7 +83,6 @@ PROGRAM = Program(
     unread=_unread,
     rotated=with_stated_share,
     long_list="for every request",
-    line=Line("", file="config.json"),
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write

@@ -250,10 +250,12 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
         now = positions.rotary.get("scaling")
         raise InvalidArgument(f"llama-server has no flag for {now}; set the fields of llama_cpp.write in the file")
     values = {"scaling.type": "none", **values}
-    words = []
-    for key, flag in FLAGS.items():
-        if key in values and values[key] != OWN_ENDS.get(key):
-            words += [flag, values[key] if key == "scaling.type" else f"{values[key]:.10g}"]
+    words = [
+        word
+        for key, flag in FLAGS.items()
+        if key in values and values[key] != OWN_ENDS.get(key)
+        for word in (flag, values[key] if key == "scaling.type" else f"{values[key]:.10g}")
+    ]
     times, key = values.get("scaling.attn_factor", 1.0), f"{_architecture(file)}.rope.scaling.attn_factor"
     if times != file.values.get(key, 1.0):
         words += ["--override-kv", f"{key}=float:{times:.9g}"]

@@ -10,7 +10,7 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable
 from posenc.integrations.program_tables import Releases, defaults
-from posenc.integrations.programs import Line, Program, config_of
+from posenc.integrations.programs import Program, config_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
@@ -153,7 +153,7 @@ PROGRAM = Program(
     unread=_unread,
     long_list="for every request",
     finished=lambda table: table.with_layers(_in_halves),
-    line=Line("mlx_lm.generate --model {model}", file="config.json"),
+    command="mlx_lm.generate --model {model}",
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write

@@ -11,9 +11,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import (
-    TRANSFORMERS_5_12,
-    TRANSFORMERS_5_19,
-    Line,
+    TRANSFORMERS_OF_SERVERS,
     Program,
     nested,
     overrides,
@@ -38,7 +36,7 @@ OWN = ("olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next")
 """Types whose config class is SGLang's, which does not fill in the original length (configs/qwen3_next.py:237)."""
 OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")
 """Types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
-RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
+RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=TRANSFORMERS_OF_SERVERS)
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -141,9 +139,9 @@ PROGRAM = Program(
     rotated=as_served,
     admitted=_admitted,
     long_list="for every request of a batch if one of them is longer than the original length",
-    line=Line(
-        "python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length"
-    ),
+    command="python -m sglang.launch_server --model-path {model}",
+    keys_flag="--json-model-override-args",
+    length_flag="--context-length",
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write

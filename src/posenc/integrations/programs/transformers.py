@@ -8,7 +8,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import Spelling
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.program_tables import Releases
-from posenc.integrations.programs import Line, Program
+from posenc.integrations.programs import Program
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, longest_of
 from posenc.scaling import LengthScaling, Scaling
 
@@ -61,7 +61,6 @@ PROGRAM = Program(
         if kind_of(part.get("rope_scaling") or {}) == "longrope"
         else ("rope_parameters", ORIGINAL)
     ),
-    line=Line("", file="config.json"),
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write

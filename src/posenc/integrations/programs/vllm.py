@@ -10,9 +10,7 @@ from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import (
-    TRANSFORMERS_5_12,
-    TRANSFORMERS_5_19,
-    Line,
+    TRANSFORMERS_OF_SERVERS,
     Program,
     nested,
     overrides,
@@ -34,7 +32,7 @@ RELEASES = Releases(
     "vllm",
     ("0.29.0", "0.33.0"),
     ("vllm/",),
-    under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19),
+    under=TRANSFORMERS_OF_SERVERS,
 )
 """The last release that reads attn_factor, and the newest release. Releases since 0.30 read attention_factor."""
 
@@ -144,7 +142,9 @@ PROGRAM = Program(
     admitted=_admitted,
     long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
     finished=lambda table: replace(table, short=None),  # the list is chosen once for all requests
-    line=Line("vllm serve {model}", "--hf-overrides", "--max-model-len"),
+    command="vllm serve {model}",
+    keys_flag="--hf-overrides",
+    length_flag="--max-model-len",
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write
