@@ -117,7 +117,9 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
 
 def of_exllamav3() -> dict[str, dict[str, Any]]:
     """Return the default base by family, and whether a release's model file reads the key of windows."""
-    folders = [ROOT / "build" / "programs" / f"exllamav3-{version}" for version in exllamav3.RELEASES.versions]
+    folders = [
+        ROOT / "build" / "programs" / f"exllamav3-{version}" for version in exllamav3.PROGRAM.releases.versions
+    ]
     table = {}
     for name in EXLLAMAV3:
         files = [folder / "exllamav3" / "architecture" / f"{name}.py" for folder in folders]
@@ -139,7 +141,7 @@ def asked() -> dict[str, dict[str, dict[str, Any]]]:
         "exllamav3": of_exllamav3(),
         "transformers" + transformers.__version__[0]: of_transformers(),
     }
-    for version in mlx.RELEASES.versions:
+    for version in mlx.PROGRAM.releases.versions:
         every[f"mlx-lm {version}"] = of_mlx(ROOT / "build" / "programs" / f"mlx-lm-{version}")
     return every
 

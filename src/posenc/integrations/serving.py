@@ -62,7 +62,7 @@ def serving(
         UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.
     """
     module, version = program_of(program)
-    version = module.RELEASES.chosen(version)
+    version = module.PROGRAM.releases.chosen(version)
     fields = llama_cpp.fields(path) if path.suffix == ".gguf" else None
     positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
     scaling = scaling_of(scaling, positions.original_length)

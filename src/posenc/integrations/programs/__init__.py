@@ -30,7 +30,7 @@ TRANSFORMERS_OF_SERVERS = (
     "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0",
     "transformers==5.19.0",
 )
-"""The releases of transformers with which the model files of the older and the newer release of a server are run."""
+"""The releases of transformers with which the model files of a server's older and newer release are run."""
 
 
 PROVED = ("axes", "encoding", "head_dim", "query_scale")
@@ -52,7 +52,7 @@ class Program(ProgramReader):
 
     Args:
         command: the beginning of the command line, with ``{model}`` for the model's folder; empty for a library.
-        keys_flag: the flag that takes the keys of ``write`` as JSON; empty if the program reads them in config.json.
+        keys_flag: the flag that takes the keys of ``write`` as JSON; empty if they are in config.json.
         length_flag: the flag for the longest input; empty if the program has no such flag.
         spell: a function of (positions, scaling, max_length, version) that returns the program's keys for these
             settings, and raises an error if there are none.

@@ -17,7 +17,6 @@ from posenc.integrations.rope_dictionaries import (
 )
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
 MISSING = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
 """The values of keys that a llama3 dictionary leaves out, as in util/rope.py:230."""
 
@@ -75,7 +74,7 @@ def spell(
 PROGRAM = Program(
     module="exllamav3",
     title="ExLlamaV3",
-    releases=RELEASES,
+    releases=Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",)),
     change=change,
     takes="exllamav3",
     unknown="model_type {model_type!r} was not checked in {program}; compare the cos and sin that "

@@ -23,8 +23,6 @@ from posenc.integrations.programs import config_of
 from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, sharpening
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 
-RELEASES = Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",))
-"""The tested releases of a Python binding whose wheel contains llama.cpp's shared library."""
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
 """The architectures of every rope type, read from llama.cpp's library by ``tools/rope_types.py``."""
 INTERLEAVED = frozenset(
@@ -87,7 +85,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     Args:
         config: ``Fields``, a .gguf path, or, for architecture llama, a config as in ``huggingface.read``.
-        version: a version in ``RELEASES.versions``. The default is the newest.
+        version: a version in ``PROGRAM.releases``. The default is the newest.
 
     Raises:
         InvalidArgument: the config's architecture is not llama, or its scaling is LongRoPE, which the converter
@@ -95,8 +93,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
         file = config if isinstance(config, Fields) else fields(Path(str(config)))
-        return _table(file, f"{CONVERTER.title} {RELEASES.chosen(version)}")
-    return CONVERTER.read(config, version)
+        return _table(file, f"{PROGRAM.title} {PROGRAM.releases.chosen(version)}")
+    return PROGRAM.read(config, version)
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -119,10 +117,11 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     return {**other, **fixed.get(kind, {})}
 
 
-CONVERTER = ProgramReader(
+PROGRAM = ProgramReader(
     module="llama_cpp",
     title="llama.cpp in xllamacpp",
-    releases=RELEASES,
+    # of a Python binding whose wheel contains llama.cpp's shared library
+    releases=Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",)),
     change=change,
     takes="llama_cpp",
     unknown="the conversion of model_type {model_type!r} was not checked; convert the model and pass the GGUF file",

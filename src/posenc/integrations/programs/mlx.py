@@ -21,8 +21,6 @@ from posenc.integrations.rope_dictionaries import (
 )
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",))
-"""The tested releases of mlx-lm, whose layers need only the package mlx."""
 PHI = ("phi3", "phimoe")
 """Models that read the original length only outside the rope dictionary."""
 LOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -145,7 +143,8 @@ def spell(
 PROGRAM = Program(
     module="mlx",
     title="mlx-lm",
-    releases=RELEASES,
+    # its layers need only the package mlx
+    releases=Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",)),
     change=change,
     takes="mlx-lm {version}",
     unknown="{program} has no model_type {model_type!r} that rotates with its rope_utils; compare the cos "

@@ -36,7 +36,6 @@ OWN = ("olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next")
 """Types whose config class is SGLang's, which does not fill in the original length (configs/qwen3_next.py:237)."""
 OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")
 """Types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
-RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=TRANSFORMERS_OF_SERVERS)
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def spell(
 PROGRAM = Program(
     module="sglang",
     title="SGLang",
-    releases=RELEASES,
+    releases=Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=TRANSFORMERS_OF_SERVERS),
     change=change,
     unread=_unread,
     rotated=as_served,

@@ -12,9 +12,6 @@ from posenc.integrations.programs import Program
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, longest_of
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
-"""The last release without ``rope_parameters``, and the release with which families are measured."""
-
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as transformers reads it.
@@ -50,7 +47,8 @@ def spell(
 PROGRAM = Program(
     module="transformers",
     title="transformers",
-    releases=RELEASES,
+    # the last release without ``rope_parameters``, and the release with which families are measured
+    releases=Releases("transformers", ("4.57.6", "5.23.0")),
     change=change,
     takes="transformers{version[0]}",
     unknown="{program} has no rotary model_type {model_type!r}; use transformers 5",

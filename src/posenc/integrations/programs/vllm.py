@@ -28,14 +28,6 @@ from posenc.integrations.rope_dictionaries import (
 )
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases(
-    "vllm",
-    ("0.29.0", "0.33.0"),
-    ("vllm/",),
-    under=TRANSFORMERS_OF_SERVERS,
-)
-"""The last release that reads attn_factor, and the newest release. Releases since 0.30 read attention_factor."""
-
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as vLLM reads it.
@@ -135,7 +127,8 @@ def spell(
 PROGRAM = Program(
     module="vllm",
     title="vLLM",
-    releases=RELEASES,
+    # the last release that reads attn_factor, and the newest release; releases since 0.30 read attention_factor
+    releases=Releases("vllm", ("0.29.0", "0.33.0"), ("vllm/",), under=TRANSFORMERS_OF_SERVERS),
     change=change,
     rotated=lambda positions, entry: with_stated_share(as_served(positions, entry), entry),
     windowed=_windowed,
