@@ -96,13 +96,12 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         ),
         *positions.known_issues,
     ]
-    scalings = {recipe.get("scaling") for recipe in rotary.values()}
     facts = [
         *sentences(table),
         *(
             f"Some Llama models since 3.1 are released with factor {count(scaling.factor)} and inputs of up to "
             f"{count(positions.max_length)} tokens."
-            for scaling in scalings
+            for scaling in {recipe.get("scaling") for recipe in rotary.values()}
             if _shipped(scaling, positions)
         ),
     ]

@@ -44,8 +44,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         stated = entry.get(ORIGINAL)
         entry |= {"factor": longest / stated if stated else entry["factor"], ORIGINAL: stated or longest}
     if kind == "longrope" and longest > original:
-        entry = {key: value for key, value in entry.items() if key != "long_mscale"}
-        entry["short_factor"] = entry["long_factor"]
+        entry |= {"short_factor": entry["long_factor"], "long_mscale": None}
     return with_factor({**(MISSING if kind == "llama3" else {}), **entry}, config, _yarn)
 
 

@@ -197,11 +197,10 @@ def _scaling(
         scaling = YaRN(factor, original, attention_factor=None if times == 1 else times * sharpening(factor))
     if divisors is None and (times == 1 or kind == "yarn"):
         return scaling
-    spectrum, plain = (each.frequencies(rotary_dim, base) for each in (scaling, Default()))
-    divided = [1.0] * len(plain) if divisors is None else divisors.tolist()
-    pairs = zip(divided, plain.exact, spectrum.exact, strict=True)
-    factors = tuple(by * float(before / after) for by, before, after in pairs)
-    return PerPair(factors, times * spectrum.attention_factor)
+    scaled = per_pair(scaling, rotary_dim, base)
+    listed = [1.0] * (rotary_dim // 2) if divisors is None else divisors.tolist()
+    factors = tuple(by * factor for by, factor in zip(listed, scaled["long_factor"], strict=True))
+    return PerPair(factors, times * scaled["attention_factor"])
 
 
 def _architecture(file: Fields) -> str:
@@ -217,9 +216,9 @@ def _table(file: Fields, program: str) -> PositionTable:
     table = of(positions, program=program)
     if positions.assumed:  # if the pairing is unknown
         table = replace(table, layers={name: replace(one, pairing=None) for name, one in table.layers.items()})
-    key, short = f"{_architecture(file)}.context_length", None
-    if "rope_factors_short.weight" in file.tensors and positions.original_length < positions.max_length:
-        short = _table(replace(file, values={**file.values, key: positions.original_length}), program)
+    two_lists = "rope_factors_short.weight" in file.tensors and positions.original_length < positions.max_length
+    at_most = {f"{_architecture(file)}.context_length": positions.original_length}
+    short = _table(replace(file, values={**file.values, **at_most}), program) if two_lists else None
     return replace(table, model_type=_architecture(file), pretrained_length=length, short=short)
 
 
@@ -338,14 +337,22 @@ def _rope_fields(
         return {**plain, "scaling.type": kind, "scaling.factor": float(now.factor)}, {}
     if isinstance(now, LongRoPE):
         scale = now.plan(longest).frequencies(rotary_dim, base).attention_factor
-        lists: dict[str, Sequence[float]] = {"factors_short": now.short_factors, "factors_long": now.long_factors}
-        length = {"scaling.original_context_length": now.original_length}  # beside a factor, lists divide twice
-        return {**plain, "scaling.type": kind, **length, "scaling.attn_factor": float(scale)}, lists
+        return {
+            **plain,
+            "scaling.type": kind,
+            "scaling.original_context_length": now.original_length,  # beside a factor, lists divide twice
+            "scaling.attn_factor": float(scale),
+        }, {"factors_short": now.short_factors, "factors_long": now.long_factors}
     if kind == "yarn" and now.truncate and (any_ends or (now.beta_fast, now.beta_slow) == (32, 1)):
-        lengths = {"scaling.factor": float(now.factor), "scaling.original_context_length": now.original_length}
-        ends = dict(zip(OWN_ENDS, map(float, (now.beta_fast, now.beta_slow)), strict=True))
-        times = {"scaling.attn_factor": now.scale / sharpening(now.factor)}
-        return {**plain, "scaling.type": kind, **lengths, **ends, **times}, {}
+        return {
+            **plain,
+            "scaling.type": kind,
+            "scaling.factor": float(now.factor),
+            "scaling.original_context_length": now.original_length,
+            "scaling.yarn_beta_fast": float(now.beta_fast),
+            "scaling.yarn_beta_slow": float(now.beta_slow),
+            "scaling.attn_factor": now.scale / sharpening(now.factor),
+        }, {}
     factors = per_pair(now, rotary_dim, base)
     scale = float(factors["attention_factor"])
     return {**plain, **({} if scale == 1 else {"scaling.attn_factor": scale})}, {"freqs": factors["long_factor"]}

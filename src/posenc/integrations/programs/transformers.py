@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.write import Spelling
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import Program
@@ -40,8 +39,9 @@ def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
     """Return the config.json of ``huggingface.write`` in the spelling of this version."""
-    spelling: Spelling = "v4" if version.startswith("4") else "v5"
-    return config_json(positions, scaling, max_length=max_length, spelling=spelling)
+    return config_json(
+        positions, scaling, max_length=max_length, spelling="v4" if version.startswith("4") else "v5"
+    )
 
 
 PROGRAM = Program(
