@@ -186,13 +186,15 @@ def _shipped(scaling: object, positions: ModelPositions) -> bool:
 def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | None]) -> Iterator[str]:
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     length, longest = positions.original_length, positions.max_length
-    factor = getattr(scaling, "factor", None)
     stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    shipped = _shipped(scaling, positions)  # then the facts mention the factor
-    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
+    if (
+        stated
+        and not math.isclose(scaling.factor * length, longest, rel_tol=0.01)
+        and not _shipped(scaling, positions)  # in that case, the facts mention the factor
+    ):
         yield (
-            f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
-            f"{count(factor * length)}, but the config allows {count(longest)}"
+            f"factor mismatch: factor {count(scaling.factor)} times trained length {count(length)} is "
+            f"{count(scaling.factor * length)}, but the config allows {count(longest)}"
         )
     if isinstance(scaling, Linear):
         yield (

@@ -11,6 +11,7 @@ from posenc.integrations.huggingface.families import FAMILIES, READ_AS, SKIPS_SH
 from posenc.integrations.huggingface.family import MAPS, Family
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
+from posenc.scaling.yarn import sharpening
 
 MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
 """Keys of YaRN's dictionary that give the factor of cos and sin, or that only some programs know."""
@@ -137,11 +138,6 @@ def pair_ratio(entry: Mapping[str, Any]) -> float:
     """
     first, second = (entry.get(key, default) for key, default in (("mscale", 1.0), ("mscale_all_dim", 0.0)))
     return sharpening(entry["factor"], first) / sharpening(entry["factor"], second)
-
-
-def sharpening(factor: float, amount: float = 1.0) -> float:
-    """Return YaRN's default attention factor, 0.1·amount·ln(factor) + 1, or 1 for factors up to 1."""
-    return 0.1 * amount * math.log(max(factor, 1)) + 1
 
 
 def with_mscales(entry: Mapping[str, Any], now: Any) -> dict[str, Any]:

@@ -49,6 +49,11 @@ Turns = Annotated[float, positive("the paper uses beta_fast=32 and beta_slow=1")
 Scale = Annotated[float | None, positive("omit it to use 0.1·ln(factor) + 1")]
 
 
+def sharpening(factor: float, amount: float = 1.0) -> float:
+    """Return YaRN's default attention factor, 0.1·amount·ln(factor) + 1, or 1 for factors up to 1."""
+    return 0.1 * amount * math.log(max(factor, 1)) + 1
+
+
 @dataclass(frozen=True)
 class YaRN(Scaling):
     """A ramp between interpolated and kept pairs, and an attention factor.
@@ -108,16 +113,13 @@ class YaRN(Scaling):
         if self.attention_factor is not None:
             return self.attention_factor
         if self.mscale is None or self.mscale_all_dim is None:
-            return self._sharpening(1.0)
-        return self._sharpening(self.mscale) / self._sharpening(self.mscale_all_dim)
+            return sharpening(self.factor)
+        return sharpening(self.factor, self.mscale) / sharpening(self.factor, self.mscale_all_dim)
 
     @property
     def softmax_factor(self) -> float:
         """A factor that multiplies attention's 1/√D, set by DeepSeek's ``mscale_all_dim``; 1 if that is None."""
-        return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
-
-    def _sharpening(self, weight: float) -> float:
-        return 0.1 * weight * math.log(self.factor) + 1.0
+        return 1.0 if self.mscale_all_dim is None else sharpening(self.factor, self.mscale_all_dim) ** 2
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:

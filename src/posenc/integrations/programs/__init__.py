@@ -23,8 +23,9 @@ from posenc.integrations.huggingface.model_positions import ModelPositions, scal
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.program_tables import ProgramReader
-from posenc.integrations.rope_dictionaries import sharpening, with_mscales, with_pair
+from posenc.integrations.rope_dictionaries import with_mscales, with_pair
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
+from posenc.scaling.yarn import sharpening
 
 TRANSFORMERS_OF_SERVERS = (
     "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0",

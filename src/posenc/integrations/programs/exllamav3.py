@@ -11,11 +11,11 @@ from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
     longest_of,
-    sharpening,
     with_factor,
     with_stated_share,
 )
 from posenc.scaling import LengthScaling, Scaling
+from posenc.scaling.yarn import sharpening
 
 MISSING = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
 """The values of keys that a llama3 dictionary leaves out, as in util/rope.py:230."""

@@ -20,8 +20,9 @@ from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.program_tables import ProgramReader, Releases
 from posenc.integrations.programs import config_of
-from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, sharpening
+from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
+from posenc.scaling.yarn import sharpening
 
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
 """The architectures of every rope type, read from llama.cpp's library by ``tools/rope_types.py``."""

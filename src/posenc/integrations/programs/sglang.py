@@ -25,10 +25,10 @@ from posenc.integrations.rope_dictionaries import (
     kind_of,
     longest_of,
     pair_ratio,
-    sharpening,
     with_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
+from posenc.scaling.yarn import sharpening
 
 FILLED = ("llama3", "longrope", "yarn")
 """Rope types for which transformers' config class uses the longest input if the original length is missing."""

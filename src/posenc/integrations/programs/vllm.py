@@ -22,11 +22,11 @@ from posenc.integrations.rope_dictionaries import (
     checked_factors,
     kind_of,
     pair_ratio,
-    sharpening,
     with_factor,
     with_stated_share,
 )
 from posenc.scaling import LengthScaling, Scaling
+from posenc.scaling.yarn import sharpening
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
