@@ -193,6 +193,15 @@ def test_a_scaling_of_phimoe_is_written_as_lists(scaling: str, factor: float, tm
     assert "it allows inputs of at most" in serving("vllm", file, scaling)["notes"][0]
 
 
+@pytest.mark.parametrize("program", ["mlx-lm", "transformers@4.57.6"])
+def test_a_key_that_the_edit_removes_has_no_note(program: str, tmp_path: Path) -> None:
+    """The note that a program does not read it would be wrong of the edited file."""
+    config = {**QWEN, "model_type": "qwen2", "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+    answer = serving(program, model(tmp_path, config), "linear(4)")
+    assert answer["files"]["config.json"]["rope_parameters"] is None
+    assert not any("rope_parameters" in note for note in answer["notes"])
+
+
 def test_deepseek_without_scaling_in_transformers_4() -> None:
     """Its second number stands beside a factor of its own, which LongRoPE of transformers 4 does not take."""
     answer = serving("transformers@4.57.6", CONFIGS / "deepseek-v3.json", "default")

@@ -147,17 +147,16 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
             for layer in table.layers.values()
         )
         return f"{positions.model_type}: {'; '.join(encodings)}."
-    words = {
-        name: f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
-        for name, recipe in positions.rotary_recipes.items()
-    }
-    layers = Counter(words[name] for name in positions.layer_types if name in words)
+    layers = Counter[str]()
+    for name, recipe in positions.rotary_recipes.items():
+        words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
+        layers[words] += positions.layer_types.count(name)
     mixed = (
         ""
         if all(layer.frequencies for layer in table.layers.values())
         else " in some layers, no positional encoding in the others"
     )
-    each = [f"{many} layer{'s' * (many != 1)} with {settings}" for settings, many in layers.items()]
+    each = [f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items()]
     return f"{positions.model_type}: RoPE{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
 
 
@@ -179,8 +178,11 @@ def describe(scaling: Scaling | LengthScaling) -> str:
 
 def _shipped(scaling: object, positions: ModelPositions) -> bool:
     """Return whether this is Llama 3.1's or 3.2's scaling, whose factor × original length is not max_length."""
-    lengths = positions.original_length, positions.max_length
-    return isinstance(scaling, Llama3) and scaling.factor in (8, 32) and lengths == (8192, 131_072)
+    return (
+        isinstance(scaling, Llama3)
+        and scaling.factor in (8, 32)
+        and (positions.original_length, positions.max_length) == (8192, 131_072)
+    )
 
 
 def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | None]) -> Iterator[str]:

@@ -77,8 +77,10 @@ def fields(path: Path) -> Fields:
     except Exception as error:  # truncated files fail in NumPy in many ways
         raise InvalidArgument(f"{str(path)!r} is not a complete GGUF file ({error}); download it again") from error
     values = {name: entry.contents() for name, entry in file.fields.items() if not name.startswith("tokenizer.")}
-    tensors = {one.name: torch.tensor(one.data) for one in file.tensors if one.name.startswith("rope")}
-    return Fields({name: one for name, one in values.items() if type(one) in (int, float, str)}, tensors)
+    return Fields(
+        {name: value for name, value in values.items() if type(value) in (int, float, str)},
+        {tensor.name: torch.tensor(tensor.data) for tensor in file.tensors if tensor.name.startswith("rope")},
+    )
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
