@@ -188,9 +188,8 @@ def _shipped(scaling: object, positions: ModelPositions) -> bool:
 def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | None]) -> Iterator[str]:
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     length, longest = positions.original_length, positions.max_length
-    stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
     if (
-        stated
+        isinstance(scaling, Llama3 | LongRoPE | YaRN)
         and not math.isclose(scaling.factor * length, longest, rel_tol=0.01)
         and not _shipped(scaling, positions)  # in that case, the facts mention the factor
     ):

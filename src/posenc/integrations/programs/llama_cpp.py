@@ -248,8 +248,10 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
             f"llama-server has no flag that removes {', '.join(file.tensors)}; write a new GGUF file"
         )
     if tensors:
-        now = positions.rotary.get("scaling")
-        raise InvalidArgument(f"llama-server has no flag for {now}; set the fields of llama_cpp.write in the file")
+        raise InvalidArgument(
+            f"llama-server has no flag for {positions.rotary.get('scaling')}; set the fields of llama_cpp.write in "
+            "the file"
+        )
     values = {"scaling.type": "none", **values}
     words = [
         word

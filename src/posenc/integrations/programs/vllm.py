@@ -8,6 +8,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config_class import class_keys
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.scaling import PAIR
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import (
     TRANSFORMERS_OF_SERVERS,
@@ -47,8 +48,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     older = version == "0.29.0"
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
-        pair = (entry.get("mscale"), entry.get("mscale_all_dim"))
-        if latent or (all(pair) and not older and entry.get("attention_factor") is None):
+        if latent or (all(map(entry.get, PAIR)) and not older and entry.get("attention_factor") is None):
             return pair_ratio(entry)
         default = sharpening(entry["factor"])
         return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
