@@ -150,8 +150,8 @@ def properties() -> str:
         "acts on",
         "parameters",
         "last position",
-        "scores see the offset only",
-        "sees order unmasked",
+        "scores depend only on offsets",
+        "shows order without a mask",
     )
     head = f"| {' | '.join(names)} |\n{'| --- ' * len(names)}|\n"
     rows = []

@@ -226,7 +226,7 @@ def test_the_readme_quotes_the_quick_study() -> None:
     found = {
         row["encoding"]: row["values"]["512"]["mean"] for row in results.rows("quick") if row["task"] == "needle"
     }
-    needles = f"ALiBi finds {found['alibi']:.0%} of the report's needles, RoPE {found['rotary']:.0%}, NoPE all."
+    needles = f"ALiBi finds {found['alibi']:.0%} of the needles, RoPE {found['rotary']:.0%}, NoPE all."
     text = " ".join(readme.split())
     assert found["nope"] == 1
     assert needles.replace("%", " %") in text

@@ -15,7 +15,7 @@ def test_rows_say_what_the_encodings_are() -> None:
     assert (rotary["offsets only"], rotary["keeps lengths"], rotary["a cache keeps"]) == ("yes", "yes", "k, v")
     methods = "linear, ntk, ntk-fixed, abf, dynamic, yarn, yarn-paper, llama3, proportional"
     assert (rotary["extends by"], rotary["cached keys move"]) == (methods, "yes")
-    assert (fox["offsets only"], fox["a cache keeps"], fox["extends by"]) == ("yes", "k, v, 1 a head", "–")
+    assert (fox["offsets only"], fox["a cache keeps"], fox["extends by"]) == ("yes", "k, v, 1 per head", "–")
     assert (fox["keeps lengths"], fox["cached keys move"]) == ("–", "yes")
     assert (pope["a cache keeps"], pope["keeps lengths"], pope["cached keys move"]) == ("2·k, v", "no", "yes")
     assert (learned["offsets only"], learned["acts on"], learned["cached keys move"]) == ("no", "embeddings", "no")

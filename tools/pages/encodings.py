@@ -39,7 +39,7 @@ def row(name: str) -> dict[str, str]:
         if rotates
         else "–",
         "axes": str(encoding.axes),
-        "a cache keeps": keys if state is None else f"{keys}, {state.shape[1] / HEADS:g} a head",
+        "a cache keeps": keys if state is None else f"{keys}, {state.shape[1] / HEADS:g} per head",
         "cached keys move": _yes(not alone.not_rerotatable),
         "extends by": ", ".join(methods(for_layers(alone, 1))) or "–",
     }
