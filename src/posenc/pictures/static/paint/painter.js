@@ -1,4 +1,4 @@
-// Which painter paints a panel; one whose columns can be picked is a canvas, however small.
+// Choose the painter of a panel. A heatmap whose columns or rows can be picked is always a canvas, even if it is small.
 import { Canvas } from "./canvas.js";
 import { Lines } from "./lines.js";
 import { Matrix } from "./matrix.js";
