@@ -48,7 +48,7 @@ export function packed(file, name) {
 
 const taken = (file, name) => new Promise((resolve, reject) => {
   const load = () => resolve(globalThis.posencAnswers[name]);
-  const error = () => reject(new Error(`${file} does not lie beside this page. Copy the whole folder.`));
+  const error = () => reject(new Error(`${file} is not next to this page. Copy the whole folder.`));
   document.head.append(html("script", { src: file, load, error }));
 });
 

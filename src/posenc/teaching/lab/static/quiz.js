@@ -34,7 +34,7 @@ export class Quiz {
     const shown = this.shown();
     document.getElementById("showing").textContent = `Showing ${shown.length} of ${this.cards.length}. ${this.summary()}`;
     if (!shown[index]) {
-      this.holder.replaceChildren(words("prompt", shown.length ? `That was the last. ${this.summary()}` : "No card is all of these. Choose another filter."));
+      this.holder.replaceChildren(words("prompt", shown.length ? `That was the last. ${this.summary()}` : "No card matches all filters. Choose another filter."));
       if (shown.length) this.holder.append(button("Start over", () => this.restart()));
       return;
     }
