@@ -31,7 +31,7 @@ export async function getJson(address) {
     reply = await fetch(address, { signal: leaving.signal, headers: { accept: "application/json" } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The lab does not answer. Is its terminal still running?");
+    throw new Error("The lab does not answer. Is posenc lab still running in its terminal?");
   }
   const content = await reply.json();
   if (!reply.ok) throw new Error(content.error);

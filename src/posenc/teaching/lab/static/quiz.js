@@ -93,7 +93,7 @@ export class Quiz {
 
   // The library runs a claim; show every number that supports its verdict.
   async run(card) {
-    this.tell(card, words("quiet", "The library runs it …"));
+    this.tell(card, words("quiet", "The library is checking the claim …"));
     try {
       const { verdict, findings } = await getJson(`/api/claim/${card.dataset.name}`);
       this.tell(card, words("verdict", verdict), ...findings.map((found) => words("", found)), words("", card.dataset.answer));
