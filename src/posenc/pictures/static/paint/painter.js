@@ -1,4 +1,4 @@
-// Choose the painter of a panel. A heatmap whose columns or rows can be picked is always a canvas, even if it is small.
+// Choose the painter of a panel. A heatmap in which only rows or only columns can be picked is always a canvas.
 import { Canvas } from "./canvas.js";
 import { Lines } from "./lines.js";
 import { Matrix } from "./matrix.js";

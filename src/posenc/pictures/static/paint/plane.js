@@ -102,7 +102,7 @@ export class Plane extends Panel {
     this.arrows[best].group.focus({ preventScroll: true });
   }
 
-  // Move to the stop whose tip is nearest to the pointer; if several are, as a full turn apart, to the nearest value.
+  // Move to the stop whose tip is nearest to the pointer; if tips coincide after a full turn, to the nearest value.
   pointermove(event) {
     if (this.held === null) return;
     const [x, y] = this.at(event);

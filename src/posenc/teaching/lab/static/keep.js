@@ -1,4 +1,4 @@
-// Progress, stored only in this browser; if storage is disabled, nothing is stored.
+// Values such as progress and theme, stored only in this browser; if storage is disabled, nothing is stored.
 export function recall(name, fallback) {
   try { return JSON.parse(localStorage.getItem(`posenc-${name}`)) ?? fallback; } catch { return fallback; }
 }
