@@ -13,7 +13,7 @@ WRITTEN_CELLS = 160
 APART = 0.04
 """The distance between the end of an axis and a mark that would lie on the end, as a share of the axis."""
 TICKED = 8
-"""The largest number of points on a logarithmic axis, and of cells, for which each has a tick."""
+"""The largest number of points on a logarithmic axis, or of cells, up to which every one has a tick."""
 DEEPEST = 6
 """The number of powers of ten below the top of a logarithmic axis; there are more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
@@ -113,7 +113,7 @@ def tick_text(axis: Axis, index: int) -> str:
 def _chart(panel: Lines) -> Chart:
     bands = [t.tolist() for line in panel.lines for t in (line.values, line.low, line.high) if t is not None]
     bands += [[value] for value, _ in panel.levels]
-    if panel.apart and panel.y_log:  # a dot on the axis would hide there
+    if panel.apart and panel.y_log:  # a dot on the axis would be hidden
         bands.append([min(v for band in bands for v in band if v > 0) / 2])
     low, high, ticks = (log_limits if panel.y_log else linear_limits)(bands)
     return Chart(

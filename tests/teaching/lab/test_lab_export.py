@@ -73,7 +73,7 @@ def test_what_a_saved_page_cannot_answer_is_no_field() -> None:
     fixed, live = (page.room_page(alone, {}, site) for site in (Site(saved=True), Site()))
     assert "<textarea" in live
     assert "<textarea" not in fixed
-    assert "in <code>posenc lab</code>." in fixed
+    assert "only in <code>posenc lab</code>." in fixed
     assert "disabled" not in fixed
 
 

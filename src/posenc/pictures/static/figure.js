@@ -1,9 +1,9 @@
-// The panels of a view beside each other: one painter each, as many in a row as makes them largest.
+// The panels of a view, each with its own painter; the number of panels per row is the one that makes them largest.
 import { painter } from "./paint/painter.js";
 import { ROUNDS } from "./paint/panel.js";
 
 export class Figure {
-  // Acts are what the panel of a number does when it is looked at or dragged.
+  // ``acts(i)`` returns the functions that panel i calls when the reader points at it or drags in it.
   constructor(holder, acts, picked = false) {
     Object.assign(this, { holder, acts, picked, panels: [], painters: [] });
     new ResizeObserver(() => this.repaint()).observe(holder);
@@ -37,15 +37,15 @@ export class Figure {
   }
 }
 
-// What a place of a panel holds, in words, as far as the panel itself knows them.
+// The text for one cell or point of a panel, or "" if the panel contains no text for it.
 export function valueAt({ probe, texts, keys }, row, column) {
   return probe?.[column] ?? (texts && `${keys[row]}, ${column}: ${texts[row][column]}`) ?? "";
 }
 
-// How many panels stand beside each other, so that the smallest is as large as it can be, then all of them; of equals, the fewest.
+// The number of panels per row that makes the smallest panel largest; ties go to the largest total, then the fewest.
 function across(panels, holder) {
   if (matchMedia("(max-width: 50rem)").matches) {
-    const bare = panels.every(({ kind, texts }) => !texts && kind !== "lines"); // no names or numbers to be read
+    const bare = panels.every(({ kind, texts }) => !texts && kind !== "lines"); // without names or numbers to read
     return 1 + (panels.length > 3 || (bare && panels.length > 1 && panels[0].kind === "heatmap")) + (bare && panels.length > 5);
   }
   const counts = panels.map((_, i) => i + 1);
@@ -56,12 +56,12 @@ function across(panels, holder) {
   return counts[sizes.indexOf(Math.max(...sizes))];
 }
 
-// How large a panel is in so many pixels: the type of its numbers, as far as more would help, or its shorter side.
+// The size of a panel in this space: the font size of its numbers, up to 26, or its shorter side, scaled.
 function size({ kind, shape, texts }, wide, tall) {
   if (kind === "lines") return Math.min(wide / 1.5, tall);
   if (kind === "plane") return Math.min(wide / 1.1, tall);
   const [rows, columns] = shape;
   if (!texts) return Math.min((wide - 44) / Math.min(2, Math.max(0.8, columns / rows)), tall);
   const letters = Math.max(...texts.flat().map((text) => text.length));
-  return Math.min(26, (wide - 90) / columns / (0.66 * letters), (0.6 * tall) / rows); // beside the rows' names
+  return Math.min(26, (wide - 90) / columns / (0.66 * letters), (0.6 * tall) / rows); // 90 pixels are for the rows' names
 }

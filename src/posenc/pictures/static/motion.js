@@ -1,7 +1,7 @@
-// Motion: a change is shown in 300 ms, and at once where the system asks for less.
+// Animation: a change takes 300 ms, or is immediate if the system asks for reduced motion.
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-// Calls paint with shares that go smoothly from 0 to 1; the returned function stops it.
+// Call paint with numbers that go smoothly from 0 to 1; the returned function stops the animation.
 export function tween(paint) {
   const begun = performance.now();
   let frame = 0;

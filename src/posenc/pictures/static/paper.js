@@ -1,4 +1,4 @@
-// The paper that a page has now: what its reader chose, or the system's; always light in print.
+// The current theme of a page: the reader's choice, or else the system's; always light in print.
 const screen = matchMedia("screen");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 

@@ -1,4 +1,4 @@
-// A picture as a page can make it alone: the panels inside an SVG, or that SVG drawn as PNG.
+// Save a picture without a server: the panels inside an SVG, or that SVG drawn as a PNG.
 import { html, svg } from "./paint/elements.js";
 import { isDark } from "./paper.js";
 
@@ -9,7 +9,7 @@ export async function savePicture(panels, name, kind) {
   copy.querySelectorAll("canvas").forEach((canvas, i) => canvas.replaceWith(html("img", { class: canvas.className, src: pictures[i].toDataURL() })));
   const style = [...document.styleSheets].flatMap(({ cssRules }) => [...cssRules]).map((rule) => rule.cssText).join("\n");
   const page = html("html", {}, html("style", {}, style), html("div", { class: "stage" }, copy));
-  const paper = { "data-theme": isDark() ? "dark" : "light" }; // as the reader has it, whatever the system says
+  const paper = { "data-theme": isDark() ? "dark" : "light" }; // the theme on the page, even if the system's differs
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, ...paper }, svg("foreignObject", { width: "100%", height: "100%" }, page));
   const address = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(picture))}`;
   html("a", { download: `${name}.${kind}`, href: kind === "svg" ? address : await drawn(address, 2 * width, 2 * height) }).click();

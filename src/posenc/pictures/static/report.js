@@ -1,4 +1,4 @@
-// A report's page: every figure is painted from the scene that the page holds; its numbers stand below, closed.
+// The page of a report: every figure is painted from a scene in the page, and its table below starts closed.
 import { Figure, valueAt } from "./figure.js";
 import { onPaper } from "./paper.js";
 import { savePicture } from "./picture.js";

@@ -19,10 +19,10 @@ from posenc.workbench.tasks.text import load
 
 SEEDS = range(5)
 AT, LONG, FAR = 128, 256, 1024
-"""The number of bytes per window: in training, in training of the baseline, and in the test."""
+"""The number of bytes per window in training, in the training of the baseline, and in the test."""
 PLAN = replace(training.PLAN, steps=600, lengths=(AT, LONG, FAR), test_count=64)
 MATTERS = 0.01
-"""The smallest difference in nats per byte that counts, measured at the end of the interval nearer to 0."""
+"""The smallest difference in nats per byte that counts, measured at the interval's end that is nearer to 0."""
 SOURCE = "measured here: two layers, 600 steps, 95% intervals over five seeds"
 """The source of the precise statements."""
 

@@ -67,7 +67,7 @@ def cat_at_position_0() -> Evidence:
 def two_rotation_matrices() -> Evidence:
     lesson = rotation_matrix(2, 3)
     cos, sin = (x.expand(2, 1) for x in (lesson[0, :1], lesson[0, 1:]))
-    rope = rotate(torch.eye(2, dtype=torch.float64), cos, sin, "interleaved").T  # rows are rotated, columns of R
+    rope = rotate(torch.eye(2, dtype=torch.float64), cos, sin, "interleaved").T  # from rows to columns of R
     swap = torch.eye(2, dtype=torch.float64).flip(0)
     return (
         above("R(3) of the code − RoPE's", float((lesson - rope).abs().max()), 0.1),

@@ -11,7 +11,7 @@ OURS = "direct calculation; Wang et al. 2024, When Precision Meets Position (arX
 
 
 def error(positions: torch.Tensor, phases: Phases) -> float:
-    """Return the largest error of cos and sin in this mode for d=128, compared with exact phases in float64."""
+    """Return the largest error of cos and sin with these phases for d=128, against exact phases in float64."""
     spectrum = Default().frequencies(128, 1e4)
     got, exact = Clock(spectrum, phases)(positions), Clock(spectrum)(positions, torch.float64)
     return max(float((a.double() - b).abs().max()) for a, b in zip(got, exact, strict=True))

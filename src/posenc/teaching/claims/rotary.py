@@ -186,7 +186,7 @@ def real_and_complex() -> Evidence:
 
 @claim(
     statement="θ is computed from d_model.",
-    precise="It is computed from the head's rotary channels, so all heads share the same frequencies at any "
+    precise="It is computed from the head's rotary dimension, so all heads share the same frequencies at any "
     "model width.",
     verdict=Verdict.FAILS,
     source=SU,

@@ -78,7 +78,7 @@ def first_rows() -> Evidence:
 
 @claim(
     statement="Each dimension has its own speed.",
-    precise="Dimensions 2i and 2i+1 are the sine and cosine of one frequency. The last dimension is d−1.",
+    precise="Dimensions 2i and 2i+1, from 0 to d−1, are the sine and cosine of one frequency.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )

@@ -29,10 +29,10 @@ Texts = tuple[tuple[str, str], ...]
 """A state of a stage: the controls that differ from their defaults, in the order of the stage."""
 
 MOST = 135_000
-"""The largest number of characters in the pack of a stage, so that a page stays under 300 kB."""
+"""The largest number of characters in a stage's compressed answers, so that a page stays under 300 kB."""
 WHOLE = 256
-"""The largest number of states for which a page has all combinations of controls, or of those that are set
-in the picture; the first page has no limit.
+"""The largest number of states for which a page has all combinations of the values of its controls, or of those
+controls that are set in the picture; the first page has no limit.
 """
 FINE, FEWEST = 65, 4
 """The largest number of stops of a control, and the number at which thinning ends: both ends, the middle and the
@@ -54,9 +54,9 @@ license: apache-2.0
 
 {page.ABOUT}
 
-These pages are static. Put the folder on any static host, or push it to a Hugging Face Space as it is. They also
-work from a disk, and load nothing from elsewhere. `posenc lab --export FOLDER` wrote them. Licence: Apache-2.0, see
-`LICENSE`.
+These pages are static. Put the folder on any static host, or push it to a Hugging Face Space as it is. The pages
+also work from a local disk, and load nothing from elsewhere. `posenc lab --export FOLDER` wrote them. Licence:
+Apache-2.0, see `LICENSE`.
 """
 """The ``README.md`` of an exported lab, with the front matter that a Hugging Face Space reads."""
 
@@ -94,17 +94,17 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
 
 
 def script_of(name: str, text: str) -> str:
-    """Return a pack as a classic script, which a page opened from disk can load."""
+    """Return compressed answers as a classic script, which a page opened from disk can load."""
     return f'(globalThis.posencAnswers ??= {{}})["{name}"] = "{text}";\n'
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
-    """Return the pack of a stage's answers and, for each control, the slider stops that have answers.
+    """Return a stage's answers, compressed, and the values of each control for which there are answers.
 
-    The pack has answers for the first state and for states in which one control has another value. It also has
-    answers for states that differ from a suggested state in one control, unless it would then exceed ``MOST``
-    characters. If the pack is too large even without these, half of the stops of the control with the largest
-    answers are dropped, until the pack is small enough.
+    There are answers for the first state and for states in which one control has another value. There are also
+    answers for states that differ from a suggested state in one control, unless the compressed answers would then
+    exceed ``MOST`` characters. If they are too large even without these, half of the values of the control with the
+    largest answers are dropped, repeatedly, until the answers are small enough.
     """
     answer = cache(partial(_answer, stage))
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
@@ -119,7 +119,7 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
     if stage.fresh:  # a study may lack some tasks
         stops = {name: [t for t in each if answer(_state(stage, {name: t}))] for name, each in stops.items()}
     answers = packed_answers(stops)
-    if len(answers) * (1 + len(stage.tries)) <= 2 * MOST:  # more states share more parts, but hardly so many
+    if len(answers) * (1 + len(stage.tries)) <= 2 * MOST:  # sharing saves less than half
         with_tries = packed_answers(stops, tries=True)
         answers = with_tries if len(with_tries) <= MOST else answers
     while len(answers) > MOST and (many := [name for name, each in stops.items() if len(each) > FEWEST]):
@@ -191,7 +191,7 @@ def pack(content: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return value if len(text) <= short else {"#": parts.setdefault(text, len(parts))}
 
-    placed(content, short=0)  # the whole of a state is little more than references, and is a line
+    placed(content, short=0)  # the content itself is always stored as a part, and is the last line
     return base64.b64encode(gzip.compress("\n".join(parts).encode(), 9, mtime=0)).decode()
 
 

@@ -112,7 +112,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     ends = [plain(end(values.values()), 2) for end in (min, max)]
     texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
-        f"At distance {here} one wrong setting leaves keys a cosine of {' to '.join(dict.fromkeys(ends))}",
+        f"At distance {here}, keys with one wrong setting have a cosine of {' to '.join(dict.fromkeys(ends))}",
         (
             Lines(
                 "cosine to the right rotation",

@@ -204,7 +204,7 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
     name = f"[{host}]" if ":" in host else host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        # It listens from here on, so requests before the loop starts wait instead of being refused.
+        # The socket listens from here on, so requests before the loop starts wait instead of being refused.
         listening = socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:

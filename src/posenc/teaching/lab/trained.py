@@ -29,7 +29,7 @@ SCORED, POINTS = 64, 16
 MAP = 32
 """The number of rows and columns of an attention map."""
 BRIGHT = 0.1
-"""The share of a query's attention that is yellow in an attention map; the even share is 1/32."""
+"""The share of a query's attention that is yellow in an attention map; spread evenly, each share is 1/32."""
 
 PYTHON = """\
 from torch.nn.functional import cross_entropy

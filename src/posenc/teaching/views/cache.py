@@ -24,12 +24,12 @@ PYTHON = """\
 import torch, posenc
 
 rope = posenc.Rotary(16, pairing="interleaved")
-was, now = torch.tensor({was}), torch.tensor({now})    # where each key was rotated, and where it stands
+was, now = torch.tensor({was}), torch.tensor({now})    # the position of each key when it was rotated, and now
 raw = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(1, 1, len(was), 8)
 fresh, keys = rope.rotate_keys(raw, now), rope.rotate_keys(raw, was)
 {heal}cosines = (keys * fresh)[0, 0].unflatten(-1, (8, 2)).sum(-1)
-print(cosines.clamp(max=1).acos().T.round(decimals=4))    # by how far each pair (row) of each key is off
-print(((keys - fresh) @ fresh[0, 0, -1]).abs().max().div(4).round(decimals=4))    # of the newest query's scores"""
+print(cosines.clamp(max=1).acos().T.round(decimals=4))    # the error of the angle of each pair (row) of each key
+print(((keys - fresh) @ fresh[0, 0, -1]).abs().max().div(4).round(decimals=4))    # the largest error of a score"""
 HEAL = "keys = posenc.rerotate(keys, was, rope, rope, now)\n"
 
 

@@ -25,8 +25,8 @@ class Four:
     position. There are 4 heads of 64 channels and four random words, and q = k = the embedded word.
 
     Args:
-        closest: the smallest distance between two keys of the trained length, each described by its scores for all
-            heads and words.
+        closest: the smallest distance between two keys within the trained length, each described by its scores for
+            all heads and words.
         growth: a ratio. The dividend is the largest effect of positions on scores if the last token is at position
             10⁹ or the row is 8 times as long; the divisor is the largest effect in a row of the trained length. The
             ratio is ``inf`` if only the divisor is 0, and 1 if both are 0. Tables are measured up to their last

@@ -35,7 +35,7 @@ rope = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear({lo
 placed = {method}(rope, {settings}).at(torch.arange({length}), dtype=torch.float64)
 q, k = placed.rotate(*torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 1, 1, {length}, 2))
 cosines = posenc.scores(q, k, placed, causal=True, scale=1.0)[0, 0]
-print((cosines[-1].clamp(max=1).acos() * {longest}).round(decimals=4))    # distances that the last query meets"""
+print((cosines[-1].clamp(max=1).acos() * {longest}).round(decimals=4))    # the distances of the last query"""
 
 
 @bounded

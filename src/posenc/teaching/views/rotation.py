@@ -41,7 +41,7 @@ rope = posenc.Rotary({head_dim}, pairing="interleaved", base={base})
 q, k = torch.randn(2, 1, 1, 1, {head_dim}, generator=torch.Generator().manual_seed({seed}))
 placed = rope.at(torch.tensor([{m}]), torch.tensor([{n}]))
 q, k = placed.rotate(q, k)
-print((q * k).sum())    # the score: what every pair adds to it, together"""
+print((q * k).sum())    # the score, which is the sum over all pairs"""
 
 PAIRINGS_PYTHON = """\
 import torch, posenc

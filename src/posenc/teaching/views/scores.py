@@ -19,7 +19,7 @@ DRAWN: dict[str, str] = {
     "aligned": "q = k = torch.ones(1, 1, 1, D, dtype=torch.float64)",
     "random": "q, k = (torch.randn(1, 1, 1, D, generator=seed, dtype=torch.float64) for _ in range(2))",
     "peaked": "q = torch.randn(1, 1, 1, D, generator=seed, dtype=torch.float64)\n"
-    "k, _ = rope.at(torch.tensor([{peak}]), dtype=torch.float64).rotate(q, q)   # undone so far back",
+    "k, _ = rope.at(torch.tensor([{peak}]), dtype=torch.float64).rotate(q, q)   # this rotation cancels at {peak}",
 }
 PYTHON = """\
 import torch, posenc

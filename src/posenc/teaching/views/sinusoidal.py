@@ -143,7 +143,7 @@ def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
 def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
     """Return a heatmap of the cosines between the codes of all positions; a cosine depends only on the distance."""
     at = counted("position", len(code))
-    return Heatmap("cosine of every two positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
+    return Heatmap("cosine of each pair of positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 
 
 @bounded

@@ -1,4 +1,4 @@
-// A heatmap on a canvas: one pixel a cell, scaled by the browser; ticks and marks are HTML over it.
+// A heatmap on a canvas with one pixel per cell, which the browser scales; ticks and marks are HTML elements over it.
 import { EMPTY, arrowKey, bytes, clamp, html, letter, percent, spaced, unit } from "./elements.js";
 import { Panel } from "./panel.js";
 import { tones } from "./tones.js";
@@ -11,7 +11,7 @@ export class Canvas extends Panel {
   measure() {
     const { element: { clientWidth, clientHeight }, panel: { rows: { ticks } } } = this;
     this.beside = 12 * unit() + letter() * Math.max(...ticks.map(([, text]) => text.length));
-    const around = getComputedStyle(this.element).getPropertyValue("--around"); // ticks, names of axes and bar
+    const around = getComputedStyle(this.element).getPropertyValue("--around"); // the height of ticks, axis names and bar
     this.room = [clientWidth - this.beside - 2, clientHeight - this.name.offsetHeight - around * unit()];
   }
 
@@ -35,14 +35,14 @@ export class Canvas extends Panel {
     );
   }
 
-  // As large as its place allows; square where both sides are the same.
+  // Make the heatmap as large as its place allows, and square if both axes are the same.
   frame(rows, columns) {
     const [wide, tall] = this.room.map((side) => Math.max(60, side));
     const same = rows === columns && (this.panel.rows.label === this.panel.columns.label || this.panel.across > columns);
     const shape = same ? 1 : clamp(wide / tall, 0.5, 2.4);
     const width = Math.min(wide, tall * shape);
     Object.assign(this.field.style, { width: `${width}px`, height: `${width / shape}px` });
-    this.element.style.gridTemplateColumns = `${this.beside}px ${width}px`; // it stands in the middle of its place
+    this.element.style.gridTemplateColumns = `${this.beside}px ${width}px`; // centres it in its place
     return width;
   }
 
@@ -53,7 +53,7 @@ export class Canvas extends Panel {
     return [index((event.clientY - box.top) / box.height, rows), index((event.clientX - box.left) / box.width, columns)];
   }
 
-  // A press near a mark takes hold of it; elsewhere it sets the next one. Either can then be dragged.
+  // A press near a mark grabs it; a press elsewhere sets the next mark there. The mark can then be dragged.
   pointerdown(event) {
     const [row, column] = this.at(event);
     const [rows, columns] = this.panel.shape;
@@ -96,7 +96,7 @@ export class Canvas extends Panel {
   }
 }
 
-// The bar of a panel's colours, its unit, and numbers where their colours are.
+// The colour bar of a panel, with its unit, and with numbers next to their colours.
 export function paintBar({ bar, ends, unitName, panel: { span: [first, last], legend, unit } }, steps) {
   coloured(bar, last - first + 1, Uint8Array.from({ length: last - first + 1 }, (_, i) => first + i), steps);
   ticks(ends, legend, "left");
@@ -114,7 +114,7 @@ function coloured(canvas, columns, codes, steps) {
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
-// Sides of a box as shares of what it lies in.
+// Set the sides of a box as fractions of its container.
 function shift(element, box) {
   for (const [side, share] of Object.entries(box)) element.style[side] = percent(share);
   return element;

@@ -1,9 +1,9 @@
-// Makers of HTML and SVG elements, and what several painters measure by.
+// Functions that make HTML and SVG elements, and measures that several painters use.
 export const html = (tag, attributes, ...children) => furnished(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes, ...children) => furnished(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 export const button = (words, click, attributes) => html("button", { type: "button", click, ...attributes }, words);
 
-// Attributes by name, functions being what is done at that event; then what the element holds.
+// Set an element's attributes by name (a function is a listener for the event of that name), and append its children.
 function furnished(element, attributes = {}, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
@@ -18,11 +18,11 @@ export const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 export const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 export const EMPTY = 255; // the code of a cell without a value
 
-// Pixels per step of the layout: 1 at a root size of 16, more where the page's type is larger.
+// Pixels per unit of the layout: 1 if the page's font size is 16 pixels, and more if it is larger.
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
-export const letter = () => 7 * unit(); // an average letter at the labels' size
+export const letter = () => 7 * unit(); // the width of an average letter of a label
 
-// Ticks that would touch the one before are left out.
+// The ticks without those that would touch the tick before them.
 export function spaced(ticks, long, tall = 0) {
   let free = -Infinity;
   return ticks.filter(([share, text]) => {
@@ -33,14 +33,14 @@ export function spaced(ticks, long, tall = 0) {
   });
 }
 
-// The rows and columns by which an arrow key moves, ten with shift; nothing for other keys.
+// The rows and columns by which an arrow key moves, times ten with Shift; undefined for other keys.
 export function arrowKey(event) {
   const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
   if (by) event.preventDefault();
   return by?.map((step) => step * (event.shiftKey ? 10 : 1));
 }
 
-// The sample of a line, a vector or a role beside its words.
+// An entry of a legend: a sample of a line or vector, its name, and an optional number.
 export function keyEntry(className, name, dash = "", text = "") {
   const line = svg("line", { x1: 0, x2: 26, y1: 5, y2: 5, "stroke-dasharray": dash });
   const swatch = svg("svg", { width: 26, height: 10, "aria-hidden": true }, svg("g", { class: className }, line));

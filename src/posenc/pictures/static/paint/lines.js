@@ -1,11 +1,11 @@
-// Curves in SVG: places come as fractions of the axes, names stand at the lines' ends.
+// Curves in SVG: positions are fractions of the axes, and names are written at the ends of the curves.
 import { tween } from "../motion.js";
 import { clamp, keyEntry, letter, spaced, svg, unit } from "./elements.js";
 import { Panel } from "./panel.js";
 
-const APART = 8; // places that an encoding has are dots where they lie so many pixels apart
-const SAME = 0.005; // ends that are nearer than this share of the height are one
-const EARLY = 0.97; // a curve that ends before this share of the width is named there
+const APART = 8; // computed points are drawn as dots if they are at least this many pixels apart
+const SAME = 0.005; // curves that end within this share of the height share one name
+const EARLY = 0.97; // a curve that ends before this share of the width has its name at its end
 
 export class Lines extends Panel {
   static kind = "lines";
@@ -15,7 +15,7 @@ export class Lines extends Panel {
 
   paint() {
     const { panel, fresh, shown: before } = this;
-    this.every = panel.between + 1; // places that an encoding has; those between make a line smooth
+    this.every = panel.between + 1; // every n-th point is computed; the points between make a line smooth
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.lines.length} curves of ${panel.y.label} over ${panel.x.label}. Left and right arrow keys read values.`);
     const u = unit();
     const width = Math.max(200, this.field.clientWidth);
@@ -39,7 +39,7 @@ export class Lines extends Panel {
     this.field.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": true }, ...inside));
     this.stop();
     const after = panel.lines.map((line) => line.y);
-    // What keeps its number of points goes over into the new; anything else is simply there.
+    // If no curve changes its number of points, the change is animated; otherwise, it is immediate.
     const alike = fresh && before.length === after.length && before.every((y, i) => y.length === after[i].length);
     const on = (from, to, share) => (to === null || from === null ? to : from + share * (to - from));
     if (alike) this.stop = tween((share) => this.draw(after.map((y, i) => y.map((to, j) => on(before[i][j], to, share)))));
@@ -67,7 +67,7 @@ export class Lines extends Panel {
     ];
   }
 
-  // Marks across, each with its caption beside it where there is room.
+  // Vertical marks, each with its caption to the right, or to the left if there is no room.
   marks() {
     const { top, bottom, width, u } = this.box;
     return this.panel.marks.filter(([share]) => share !== null).flatMap(([share, caption]) => {
@@ -95,7 +95,7 @@ export class Lines extends Panel {
     });
   }
 
-  // The band between a line's bounds, out along the upper and back along the lower.
+  // The band between a line's bounds: left to right along the upper bound, and back along the lower.
   region({ low, high }) {
     const { at } = this.panel.x;
     const held = at.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
@@ -107,7 +107,7 @@ export class Lines extends Panel {
     return this.panel.levels.filter(([share]) => share !== null).map(([share, name]) => ({ name, share, across: 1, colour: "level", dash: "4 3" }));
   }
 
-  // Where every curve and every level ends, and what stands there.
+  // The right end of every curve and level, with its name and style.
   ends() {
     const { lines, x } = this.panel;
     const curves = lines.map(({ name, colour, dash, y }) => {
@@ -117,7 +117,7 @@ export class Lines extends Panel {
     return [...curves, ...this.levels()];
   }
 
-  // Names that would touch move down, and all of them up again where they would leave the picture; each has a leader.
+  // Move names that would overlap down, and names that would leave the picture up; a leader joins each to its curve.
   named(ends) {
     const { u, right, bottom } = this.box;
     const leaves = ({ across }) => across < EARLY;
@@ -163,7 +163,7 @@ export class Lines extends Panel {
   }
 }
 
-// Curves that end in one place have one name there, which is all of theirs.
+// Curves that end at the same place share one label, which lists their names.
 function together(ends) {
   const places = [];
   for (const end of ends.toSorted((a, b) => a.share - b.share)) {

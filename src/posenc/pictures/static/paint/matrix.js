@@ -1,4 +1,4 @@
-// A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
+// A small heatmap that shows the number in each cell; rows that keep their name slide to their new place.
 import { still } from "../motion.js";
 import { EMPTY, arrowKey, bytes, clamp, html, letter, spaced } from "./elements.js";
 import { paintBar } from "./canvas.js";
@@ -35,7 +35,7 @@ export class Matrix extends Panel {
     const { panel, count, index } = this;
     const [rows, columns] = panel.shape;
     const steps = tones(panel.scale);
-    // Of many small panels only the last says what runs where.
+    // If there are many small panels, only the last one names its axes.
     const runs = [panel.rows.label && `${panel.rows.label} ↓`, `${panel.columns.label} →`].filter(Boolean).join(", ");
     this.columnsName.textContent = count > 3 && index < count - 1 ? "" : runs;
     this.field.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
@@ -59,7 +59,7 @@ export class Matrix extends Panel {
     const sparse = ticks.length < columns;
     const heads = (sparse ? spaced(ticks, this.wide) : ticks).map(([share, text]) => {
       const head = html("span", { class: "tick" }, text);
-      head.style.gridColumn = Math.floor(share * columns) + 2; // after the rows' names, and counted from 1
+      head.style.gridColumn = Math.floor(share * columns) + 2; // columns count from 1, and the first has the rows' names
       return head;
     });
     const longest = Math.max(...panel.keys.map((key) => key.length));
@@ -75,8 +75,8 @@ export class Matrix extends Panel {
     this.cell = [clientWidth, clientHeight];
   }
 
-  // Numbers are as large as their cells allow; below so many pixels colour alone speaks, and the table has them.
-  // Words over columns that are narrower stand upright.
+  // Numbers are as large as their cells allow; if they would be too small, only colours are shown.
+  // Words above columns that are narrower than the words are vertical.
   fit() {
     const { cell: [wide, tall], panel: { texts, shape, columns: { ticks } } } = this;
     const heads = ticks.length < shape[1] ? [""] : ticks.flatMap(([, text]) => text.split(" "));
@@ -87,9 +87,9 @@ export class Matrix extends Panel {
     this.field.style.setProperty("--digits", `min(${size}px, 1.4rem)`);
   }
 
-  // Rows are painted where they belong, and for a moment shifted back to where they were.
+  // Rows are painted at their new place, and an animation moves them there from their old place.
   slide() {
-    if (still() || !this.fresh) return; // where the window has another size, rows stand where they stood
+    if (still() || !this.fresh) return; // after a change of the window's size, rows do not slide
     for (const [key, row] of this.rows) {
       const shift = this.before.has(key) ? this.before.get(key) - row.getBoundingClientRect().top : 0;
       if (shift) row.animate([{ transform: `translateY(${shift}px)` }, { transform: "none" }], { duration: 300, easing: "ease-in-out" });
@@ -97,7 +97,7 @@ export class Matrix extends Panel {
   }
 }
 
-// The row and column of the cell where something happens; null between cells.
+// The row and column of the cell of an event, or null between cells.
 function place({ target }) {
   const cell = target.closest("[data-row]");
   return cell && [Number(cell.dataset.row), Number(cell.dataset.column)];

@@ -1,4 +1,4 @@
-// Which painter paints a panel; one whose columns can be picked is a canvas, however small.
+// Choose the painter of a panel. A heatmap in which only rows or only columns can be picked is always a canvas.
 import { Canvas } from "./canvas.js";
 import { Lines } from "./lines.js";
 import { Matrix } from "./matrix.js";

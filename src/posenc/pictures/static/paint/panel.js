@@ -1,4 +1,4 @@
-// What painters share: parts cloned from the page's template, and a field whose events are methods of the same name.
+// The base of all painters: clones the page's template, and handles events of the field in methods of the same name.
 const EVENTS = ["pointerdown", "pointermove", "pointerleave", "lostpointercapture", "keydown"];
 
 export class Panel {
@@ -11,13 +11,13 @@ export class Panel {
 
   handleEvent(event) { this[event.type]?.(event); }
 
-  // The panel that stands at this place among so many; it is fresh where it is not the one that was shown.
+  // Show a panel, number ``index`` of ``count``; ``fresh`` says whether it differs from the panel shown before.
   show(panel, count, index) {
     Object.assign(this, { panel, fresh: this.panel !== panel, count, index });
     this.name.textContent = panel.name;
   }
 
-  // Reading sizes makes the browser lay the page out: all panels read, then all write, by turns.
+  // Reading a size forces a layout of the page, so rounds alternate: all panels read, then all panels write.
   measure() {}
 
   gauge() {}

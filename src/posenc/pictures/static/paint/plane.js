@@ -1,20 +1,20 @@
-// Vectors in a plane: every arrow lies along +x and is turned, so that a change of angle is seen as a turn.
+// Vectors in a plane. Every arrow is drawn along +x and rotated, so that changes of its angle are animated as rotations.
 import { arrowKey, keyEntry, svg } from "./elements.js";
 import { Panel } from "./panel.js";
 
-const REACH = 168; // one limit, in units of the picture, which is 400 by 400 or what its page shows of that
+const REACH = 168; // the pixels per ``limit`` in a picture of 400 by 400, of which a page may show a part
 
 export class Plane extends Panel {
   static kind = "plane";
   arrows = [];
   held = null;
-  pointed = [1, 0]; // where the pointer is that holds an arrow
+  pointed = [1, 0]; // the position of the pointer that drags an arrow
 
   paint() {
     const { panel, count } = this;
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.arrows.map((a) => `${a.name} ${a.text}`).join("; ")}`);
     const limits = [[REACH, panel.limit], [-REACH, `−${panel.limit}`]];
-    const below = (x) => panel.arrows.some((a) => a.tip && a.x * x > 0 && a.y < 0.05 && a.y > -0.25); // a word stands there
+    const below = (x) => panel.arrows.some((a) => a.tip && a.x * x > 0 && a.y < 0.05 && a.y > -0.25); // an arrow's word is there
     this.limits.replaceChildren(...limits.map(([x, text]) => svg("text", { x, y: below(x) ? -8 : 16, class: "tick middle" }, text)));
     const lengths = new Set(panel.arrows.map((arrow) => arrow.length));
     this.circles.replaceChildren(...[...lengths].map((length) => svg("circle", { class: "orbit", r: length * REACH })));
@@ -26,17 +26,17 @@ export class Plane extends Panel {
     this.key.replaceChildren(...named.map((arrow) => keyEntry(`arrow ${look({ ...arrow, moves: "" })}`, arrow.name, "", arrow.text)));
   }
 
-  // How far an arrow leans beyond its position: the one that is held follows the pointer, and so does what moves along.
+  // The rotation of an arrow away from its position while it, or an arrow that it moves along with, is dragged.
   lean(arrow) {
     const held = this.panel.arrows[this.held];
     const leans = held && (arrow === held || arrow.along?.includes(held.moves));
     return leans ? towards(...this.pointed).multiply(towards(held.x, held.y).inverse()) : null;
   }
 
-  // An arc between two arrows lies along +x and is turned as they are; where both lean, it leans.
+  // Draw an arc between two arrows along +x and rotate it to them; if both arrows lean, the arc does too.
   span(arc, pair) {
     if (!pair) return arc.removeAttribute("stroke-dasharray");
-    arc.style.transition = arc.hasAttribute("stroke-dasharray") ? "" : "none"; // at first it is where it belongs
+    arc.style.transition = arc.hasAttribute("stroke-dasharray") ? "" : "none"; // the first time, without animation
     const [first, last] = pair.map((i) => this.arrows[i].degrees);
     const between = shorter(last - first);
     arc.setAttribute("stroke-dasharray", `${Math.abs(between)} 360`);
@@ -55,7 +55,7 @@ export class Plane extends Panel {
       svg("path", { d: `M${tip} 0L${tip - head} ${head * 0.42}L${tip - head} ${-head * 0.42}Z` }),
     ];
     if (arrow.moves) parts.push(svg("circle", { class: "reach", cx: tip, r: 50 }), svg("circle", { class: "grip", cx: tip, r: 11 }));
-    // The grip that has the keyboard keeps it: the group stays and only what is in it is drawn anew.
+    // Redraw only the contents of the group, so that a focused grip keeps the keyboard focus.
     group.replaceChildren(...parts);
     group.setAttribute("class", `arrow ${look(arrow)}`);
     if (arrow.moves) {
@@ -70,7 +70,7 @@ export class Plane extends Panel {
     if (arrow.tip && !arrow.ghost && arrow.role !== "reference") {
       const beyond = REACH + (arrow.tip.length > 2 ? 24 : 22) / Math.max(arrow.length, 0.2);
       const { x, y } = (lean ?? new DOMMatrix()).transformPoint({ x: arrow.x * beyond, y: -arrow.y * beyond });
-      const side = arrow.tip.length < 3 || Math.abs(x) < 60 ? " middle" : x > 0 ? "" : " end"; // a word goes on outwards
+      const side = arrow.tip.length < 3 || Math.abs(x) < 60 ? " middle" : x > 0 ? "" : " end"; // a word extends outwards
       this.tips.append(svg("text", { x, y, class: `tip${side}` }, arrow.tip));
     }
   }
@@ -83,7 +83,7 @@ export class Plane extends Panel {
     if (next) this.move(moves, next[0]);
   }
 
-  // Where the pointer is, in limits.
+  // The position of the pointer, in units of ``limit``.
   at(event) {
     const box = this.field.getBoundingClientRect();
     const scale = this.field.viewBox.baseVal.width / Math.min(box.width, box.height) / REACH;
@@ -102,7 +102,7 @@ export class Plane extends Panel {
     this.arrows[best].group.focus({ preventScroll: true });
   }
 
-  // The stop whose tip is nearest to the pointer; of equals, such as a turn apart, the one nearest in value.
+  // Move to the stop whose tip is nearest to the pointer; if tips coincide after a full turn, to the nearest value.
   pointermove(event) {
     if (this.held === null) return;
     const [x, y] = this.at(event);
@@ -113,7 +113,7 @@ export class Plane extends Panel {
     this.paint();
   }
 
-  // Released, an arrow goes to the position that it points at most nearly.
+  // A released arrow moves to the nearest position.
   lostpointercapture() {
     this.hold(null);
     this.paint();
@@ -125,14 +125,14 @@ export class Plane extends Panel {
   }
 }
 
-// The shorter way round: 350° to 10° is 20°, not 340° back.
+// The shorter of the two rotations: from 350° to 10°, it is 20°, not −340°.
 const shorter = (degrees) => degrees - 360 * Math.round(degrees / 360);
 
-// The turn from +x to a direction, and a turn after so many degrees.
+// The rotation from +x to a direction, and a CSS transform that rotates by degrees and then by ``lean``.
 const towards = (x, y) => new DOMMatrix().rotateFromVectorSelf(x, -y);
 const turned = (lean, degrees) => `${lean ?? ""} rotate(${-degrees}deg)`;
 
-// The square of a distance.
+// The squared length of a vector.
 const between = (x, y) => x * x + y * y;
 
 const look = (arrow) => `${arrow.colour}${arrow.ghost ? " ghost" : ""}${arrow.moves ? " movable" : ""}`;

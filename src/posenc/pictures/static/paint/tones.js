@@ -1,4 +1,4 @@
-// The steps of the heatmaps' scales, which the page holds.
+// The colours of the heatmaps' scales, which are stored in the page.
 import { isDark } from "../paper.js";
 
 const tables = JSON.parse(document.getElementById("tones").textContent);

@@ -1,7 +1,7 @@
-// Asking: the server, or the answers that a page holds; one request in flight, the newest wish next.
+// Requests for answers, from the server or from a saved page: one at a time, and the newest waiting request next.
 import { bytes, html } from "./paint/elements.js";
 
-// What is asked of this one at a time: of wishes that come meanwhile only the last is still got.
+// Return a function that runs one request at a time. Of the requests made meanwhile, only the newest is kept.
 export function newest(answered, refused) {
   let [wish, busy] = [null, false];
   return async (wished) => {
@@ -21,7 +21,7 @@ export function newest(answered, refused) {
   };
 }
 
-// Whoever leaves the page waits no longer; a page that comes back by the browser's Back asks anew.
+// Leaving the page cancels its requests; after the browser's Back, the page can send requests again.
 let leaving = new AbortController();
 addEventListener("pagehide", () => { leaving.abort(); leaving = new AbortController(); });
 
@@ -31,14 +31,14 @@ export async function getJson(address) {
     reply = await fetch(address, { signal: leaving.signal, headers: { accept: "application/json" } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The lab does not answer. Is its terminal still running?");
+    throw new Error("The lab does not answer. Is posenc lab still running in its terminal?");
   }
   const content = await reply.json();
   if (!reply.ok) throw new Error(content.error);
   return content;
 }
 
-// What a page holds: classic scripts, in the page or in files of their own, so that they open from disk.
+// The answers of a saved page are classic scripts, in the page or in separate files, so that they load from disk.
 const packs = new Map();
 
 export function packed(file, name) {
@@ -48,13 +48,13 @@ export function packed(file, name) {
 
 const taken = (file, name) => new Promise((resolve, reject) => {
   const load = () => resolve(globalThis.posencAnswers[name]);
-  const error = () => reject(new Error(`${file} does not lie beside this page. Copy the whole folder.`));
+  const error = () => reject(new Error(`${file} is not next to this page. Copy the whole folder.`));
   document.head.append(html("script", { src: file, load, error }));
 });
 
 async function unpacked(pack) {
   const stream = new Blob([bytes(pack)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  // A part a line; {"#": 3} stands for the one after three others, and the last is the whole.
+  // One JSON part per line: {"#": 3} refers to the fourth line, and the last line is the complete content.
   const parts = [];
   const whole = (_, value) => parts[value?.["#"]] ?? value;
   for (const line of (await new Response(stream).text()).split("\n")) parts.push(JSON.parse(line, whole));

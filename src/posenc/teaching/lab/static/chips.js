@@ -1,4 +1,4 @@
-// Words in a row that can be dragged or moved by key; their order is a permutation such as 2-1-0.
+// A row of words that are moved by mouse or keyboard; their order is a permutation such as 2-1-0.
 import { arrowKey, button, html } from "./paint/elements.js";
 
 export function chips(element, state, name) {

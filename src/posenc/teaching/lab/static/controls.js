@@ -1,4 +1,4 @@
-// The controls: each shows one text of the state and changes it; two controls of one name stay together.
+// The controls: each shows and changes one value of the state; controls with the same name show the same value.
 import { chips } from "./chips.js";
 import { button, clamp } from "./paint/elements.js";
 
@@ -16,7 +16,7 @@ export function wireControls(room, state) {
 
 const KINDS = { number, arrangement: chips, switch: field, choice: field, text, pasted };
 
-// A box, a list, buttons of which one is pressed, or a field: its value is the text, once it is tidy.
+// A checkbox, list, group of radio buttons or text field, whose value is the state's text.
 function field(element, state, name, changed = (value) => state.set(name, value)) {
   const inputs = [...element.querySelectorAll("input, select, textarea")];
   const boxed = (input) => input.matches("[type=checkbox], [type=radio]");
@@ -28,30 +28,30 @@ function text(element, state, name) {
   return field(element, state, name, (value) => {
     const words = value.trim().split(/\s+/);
     const texts = new Map([[name, words.join(" ")]]);
-    // Another number of words needs an arrangement of its own: reversed, as at the start.
+    // A new sentence may have another number of words, so its words are arranged in reverse, as by default.
     const arrangement = element.closest("form").querySelector(`.arrangement[data-of="${name}"]`);
     if (arrangement) texts.set(arrangement.dataset.name, words.map((_, i) => words.length - 1 - i).join("-"));
     state.setAll(texts);
   });
 }
 
-// A text that is pasted loses its spaces, so that the address can carry it.
+// Pasted JSON loses its spaces, so that it fits into the address.
 function pasted(element, state, name) {
   return field(element, state, name, (value) => {
     try { state.set(name, JSON.stringify(JSON.parse(value))); } catch { state.set(name, value); }
   });
 }
 
-// A slider over its stops with a button at either end, and a field for any number.
+// A slider with fixed stops and a button at each end, and a field for any number.
 function number(element, state, name) {
   const [typed, slider] = ["number", "range"].map((type) => element.querySelector(`input[type=${type}]`));
   const { below } = element.dataset;
   const stops = slider.dataset.stops.split(" ").map(Number);
-  const within = (value) => (below ? Math.min(value, Number(state.get(below)) - 1) : value); // how far else, the library says
+  const within = (value) => (below ? Math.min(value, Number(state.get(below)) - 1) : value); // the library checks other bounds
   const set = (value) => state.set(name, String(within(value)));
   const step = (by) => set(stops[clamp(nearest(stops, Number(state.get(name))) + by, 0, stops.length - 1)]);
   typed.addEventListener("change", () => {
-    // A page that holds the slider's stops alone goes to the nearest.
+    // A saved page has answers only for the slider's stops, so a typed number becomes the nearest stop.
     const given = "nearest" in typed.dataset ? stops[nearest(stops, Number(typed.value))] : Number(typed.value);
     if (typed.value !== "" && Number.isFinite(given)) set(given);
     typed.value = state.get(name);
@@ -68,7 +68,7 @@ function number(element, state, name) {
   };
 }
 
-// Play runs from here to the slider's end, a step at a time, and starts over from its beginning.
+// Play moves the slider step by step to its end; at the end, it starts over from the beginning.
 function play(words, slider, step) {
   let running = null;
   const set = (timer) => {

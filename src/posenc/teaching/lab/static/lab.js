@@ -1,4 +1,4 @@
-// The page's start: one state, the controls that change it, and the stages that ask about it, one at a time.
+// The start of a page: one state, the controls that change it, and the stages that show it, one at a time.
 import { wireControls } from "./controls.js";
 import { keep, recall } from "./keep.js";
 import { still } from "./motion.js";
@@ -26,7 +26,7 @@ if (room) {
   const links = [...document.querySelectorAll("nav.stages a")];
   const [back, next] = [".back", ".next"].map((name) => document.querySelector(`.walk ${name}`));
   const onward = next?.getAttribute("href");
-  // The first visit to a room begins with what it is about, where there is space for it.
+  // On the first visit to a room, its introduction is open if the window is wide enough.
   const about = document.querySelector(".about");
   if (about) about.open = innerWidth > 800 && !stages.some((stage) => seen.has(stage.question));
 
@@ -47,7 +47,7 @@ if (room) {
     back.href = onto(at - 1) || "#";
     next.href = onto(at + 1) || onward;
     next.querySelector(".onward").hidden = Boolean(onto(at + 1));
-    // scrollIntoView would let Tab start here, behind the link that skips to the room (Chromium 150).
+    // After scrollIntoView, Tab would start here and miss the link that skips to the room (Chromium 150).
     const rail = links[at].closest("nav");
     const [inner, outer] = [links[at], rail].map((item) => item.getBoundingClientRect());
     rail.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
@@ -56,14 +56,14 @@ if (room) {
   show();
   document.documentElement.classList.add("wired");
 
-  // The first page plays by itself for six seconds, until it is touched: both words walk on in the text and back.
+  // The first page plays for six seconds or until it is touched: both words move along the text and back.
   if (!next && !location.search && !still()) {
     const rest = [2, 3, 4, 5, 4, 3, 2, 1];
     const playing = setInterval(() => (rest.length ? state.set("m", String(rest.shift())) : clearInterval(playing)), 750);
     for (const touch of ["pointerdown", "keydown"]) addEventListener(touch, () => clearInterval(playing), { once: true });
   }
 
-  // A link to try sets the state without leaving the page, and the browser's Back undoes it.
+  // A suggestion's link changes the state without leaving the page, and the browser's Back undoes the change.
   room.addEventListener("click", (event) => {
     const link = event.target.closest("a.try");
     if (!link || event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -76,7 +76,7 @@ if (room) {
 const quiz = document.getElementById("quiz");
 if (quiz) new Quiz(quiz);
 
-// How much of each room has been seen, or done of a lesson's section, and the end once nothing is left.
+// Show how much of each room or lesson section has been seen, and say when everything has been seen.
 const done = new Set([...seen, ...Object.keys(recall("cards", {})).map((name) => `?${name}`)]);
 const walks = [...document.querySelectorAll('[data-stages]:not([data-stages=""])')];
 const left = walks.map((item) => {

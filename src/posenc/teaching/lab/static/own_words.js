@@ -1,4 +1,4 @@
-// The layer of the stage that shuffles words, on a sentence of the reader's own: the library's numbers to 1e-5.
+// The attention layer of the stage "shuffle", for the reader's own sentence; it equals the library's to 1e-5.
 const COMPUTED = ["nope", "sinusoidal", "rotary", "alibi"];
 const channels = (count, make) => Array.from({ length: count }, (_, i) => make(i));
 
@@ -12,13 +12,13 @@ function vectorOf(word) {
 const product = (x, part) => channels(8, (j) => x.reduce((sum, value, i) => sum + (value * Math.sin((121 + 64 * part + 8 * i + j) ** 2)) / 2, 0));
 const sine = (p, i) => [Math.sin, Math.cos][i % 2](p * 10 ** -(i >> 1));
 
-// RoPE on either head of four channels, the first half paired with the second.
+// RoPE on both heads of four channels, with half pairs.
 const rotated = (x, p) => x.map((value, i) => {
   const [angle, side] = [p * 100 ** -(i % 2), i % 4 < 2 ? -1 : 1];
   return value * Math.cos(angle) + side * x[i - 2 * side] * Math.sin(angle);
 });
 
-// The outputs of attention, a row a word, by one of the encodings above.
+// The outputs of attention with one of the encodings above, one row per word.
 export function attended(words, encoding, causal) {
   const x = words.map((word, p) => vectorOf(word).map((value, i) => value + (encoding === "sinusoidal" ? sine(p, i) : 0)));
   const placed = (part) => x.map((row, p) => (encoding === "rotary" ? rotated(product(row, part), p) : product(row, part)));
@@ -31,7 +31,7 @@ export function attended(words, encoding, causal) {
   }));
 }
 
-// The picture of this state, made after one that the page holds of the same layer.
+// The view of this state, made from a saved view of the same layer with other words.
 export function ownWords(content, state) {
   const encoding = state.get("remove") === "0" ? state.get("encoding") ?? "rotary" : "nope";
   const words = state.get("sentence")?.split(" ") ?? ["dog", "bites", "man"];

@@ -1,4 +1,4 @@
-// The cards: one at a time, filters and card in the address, what was right kept in this browser.
+// The cards, shown one at a time: the address contains the filters and the card, and this browser stores the score.
 import { getJson } from "./ask.js";
 import { keep, recall } from "./keep.js";
 import { button, html } from "./paint/elements.js";
@@ -9,7 +9,7 @@ export class Quiz {
   constructor(holder) {
     this.holder = holder;
     this.store = holder.dataset.store ?? "cards";
-    this.judged = recall(this.store, {}); // by card, whether the first try was right
+    this.judged = recall(this.store, {}); // for each card, whether the first try was right
     this.cards = [...holder.children];
     this.filters = [...document.querySelectorAll(".filters select")];
     const asked = new URLSearchParams(location.search);
@@ -29,12 +29,12 @@ export class Quiz {
     return tries.length ? `${tries.filter(Boolean).length} of ${tries.length} right at the first try.` : "";
   }
 
-  // A card is shown as the page holds it, as if it had never been answered.
+  // Show a fresh copy of the card, without earlier answers.
   show(index, first = false) {
     const shown = this.shown();
     document.getElementById("showing").textContent = `Showing ${shown.length} of ${this.cards.length}. ${this.summary()}`;
     if (!shown[index]) {
-      this.holder.replaceChildren(words("prompt", shown.length ? `That was the last. ${this.summary()}` : "No card is all of these. Choose another filter."));
+      this.holder.replaceChildren(words("prompt", shown.length ? `That was the last. ${this.summary()}` : "No card matches all filters. Choose another filter."));
       if (shown.length) this.holder.append(button("Start over", () => this.restart()));
       return;
     }
@@ -59,7 +59,7 @@ export class Quiz {
     try { history.replaceState(null, "", `${location.pathname}?${new URLSearchParams(kept)}`); } catch { /* a page opened from disk */ }
   }
 
-  // A wrong choice keeps the answer back, for another try; a claim has its reason at once.
+  // After a wrong choice, the answer stays hidden for another try; a claim shows its reason at once.
   choose(card, option) {
     const right = option.dataset.right === "1";
     option.setAttribute("aria-pressed", "true");
@@ -91,9 +91,9 @@ export class Quiz {
     this.tell(card, words("verdict", said), words("", answer), words("quiet", this.summary()));
   }
 
-  // The library runs a claim, and says every number that its verdict stands on.
+  // The library runs a claim; show every number that supports its verdict.
   async run(card) {
-    this.tell(card, words("quiet", "The library runs it …"));
+    this.tell(card, words("quiet", "The library is checking the claim …"));
     try {
       const { verdict, findings } = await getJson(`/api/claim/${card.dataset.name}`);
       this.tell(card, words("verdict", verdict), ...findings.map((found) => words("", found)), words("", card.dataset.answer));
@@ -111,7 +111,7 @@ export class Quiz {
   }
 }
 
-// A card's number, which the library computes: in the page, or asked.
+// A card's number, which the library computes: stored in a saved page, or requested from the server.
 async function computed(card) {
   return card.number ? card : (await getJson("/api/quiz")).find(({ name }) => name === card.name);
 }

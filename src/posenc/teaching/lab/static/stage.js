@@ -1,4 +1,4 @@
-// One stage: asks its question for the state, paints the panels, and keeps readouts, table, Python and links true.
+// One stage: requests the answer for the state, paints the panels, and updates readouts, table, Python and links.
 import { getJson, newest, packed } from "./ask.js";
 import { Figure, valueAt } from "./figure.js";
 import { keep, recall } from "./keep.js";
@@ -24,36 +24,36 @@ export class Stage {
     }), this.picks.length > 0);
   }
 
-  // The state that is shown: the room's, or while a guess is asked the one that does not tell yet.
+  // The state to show: the room's state, or, until the reader guesses, the state that does not show the answer.
   shown() {
     if (!this.before) return this.state.pairs(this.parameters);
     return this.parameters.filter((name) => this.before.has(name)).map((name) => [name, this.before.get(name)]);
   }
 
-  // Where the server has a part of this stage in the state that is shown.
+  // The server's address of a part of this stage in the state that is shown.
   address(kind = "api", part = "", extra = "") {
     const query = [new URLSearchParams(this.shown()).toString(), extra].filter(Boolean).join("&");
     return `/${kind}/${this.question}${part}${query && `?${query}`}`;
   }
 
-  // A wish for the answer to the present state: of the server, or of what the page holds.
+  // A request for the answer to the current state, from the server or from the saved page.
   wish() {
     const name = this.address();
     const key = this.shown().map(([each, text]) => `${each}=${text}`).join("&");
     const answer = async () => (this.file ? this.held(await packed(this.file, this.question), key) : getJson(name));
     const get = () => {
-      const late = setTimeout(() => this.find(".panels").setAttribute("aria-busy", true), 100); // until it is settled
+      const late = setTimeout(() => this.find(".panels").setAttribute("aria-busy", true), 100); // settle() removes it
       return answer().finally(() => clearTimeout(late));
     };
     return { name, get };
   }
 
-  // What the page holds; of the reader's own sentence, what it computes.
+  // The saved answer to a state, or, for the reader's own sentence, an answer that the page computes.
   held(content, key) {
     if (key in content) return content[key];
     if (this.parameters.includes("sentence")) return ownWords(content, new Map(this.shown()));
     const count = Object.keys(content).length;
-    throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);
+    throw new Error(`This page has answers for ${count} states of this stage, but not for this one. Undo one step, or press Reset; posenc lab answers every state.`);
   }
 
   wake() {
@@ -82,7 +82,7 @@ export class Stage {
 
   repaint() { this.figure.repaint(); }
 
-  // The wait is over: with an answer, or with words that say why there is none.
+  // End the wait with an answer, or with an error message.
   settle(wish, words) {
     this.find(".panels").removeAttribute("aria-busy");
     this.find(".waiting")?.remove();
@@ -94,14 +94,14 @@ export class Stage {
 
   tell(words) { this.find(".probe").textContent = words; }
 
-  // What lies under the pointer: in the page where it has it, else of the library.
+  // Show the value under the pointer, from the saved page or from the server.
   look(panel, row, column) {
     const asked = this.address("api", "/at", `panel=${panel}&row=${row}&column=${column}`);
     if (this.file) this.tell(valueAt(this.view.panels[panel], row, column));
     else this.askValue({ get: () => getJson(asked) });
   }
 
-  // A touched column (or row) sets a control: the one that is dragged, or each in its turn.
+  // Touching a column or row sets the control whose mark is dragged, or else the controls in turn.
   choose(panel, row, column, dragged) {
     if (!this.picks.length || this.before) return null;
     const { picked } = this.view.panels[panel];
@@ -145,11 +145,11 @@ export class Stage {
   async copy(text, words) {
     const done = this.find(".done");
     const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-    done.textContent = copied ? words : text; // no clipboard here: show what would have been copied
+    done.textContent = copied ? words : text; // no clipboard: show the text instead
     setTimeout(() => { done.textContent = ""; }, 8000);
   }
 
-  // A guess is asked once: not of a reader who has answered it, nor where a link names a state.
+  // Ask for a guess once: not if the reader has guessed before, or if the address contains a state.
   wireGuess() {
     const asked = this.find(".guess");
     if (!asked) return;
@@ -158,7 +158,7 @@ export class Stage {
     asked.addEventListener("click", ({ target }) => target.matches("button") && this.judge(asked, target));
   }
 
-  // What was guessed is judged in words, and by the picture, which moves to where the answer shows.
+  // Judge the guess in words, and move the picture to the state that shows the answer.
   judge({ dataset, children }, chosen) {
     const said = [...children].indexOf(chosen) - 1;
     keep("guesses", { ...recall("guesses", {}), [this.question]: said });

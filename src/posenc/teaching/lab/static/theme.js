@@ -1,4 +1,4 @@
-// Sets the chosen theme before anything is painted, and says that scripts run.
+// Set the chosen theme before anything is painted, and mark the page as one that runs scripts.
 "use strict";
 {
   let chosen = null;

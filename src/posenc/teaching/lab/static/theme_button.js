@@ -1,4 +1,4 @@
-// The button that switches between light and dark, and tells pictures to repaint when the paper changes.
+// The button that switches between the light and the dark theme, and repaints pictures when the theme changes.
 import { keep } from "./keep.js";
 import { isDark, onPaper } from "./paper.js";
 
