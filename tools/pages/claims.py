@@ -12,7 +12,7 @@ HEAD = """# Claims
 This page lists statements about positional encodings, most from [lessons](lessons.md), with verdicts.
 `posenc verify` tests them and exits with status 1 if a verdict changes; `--only NAME` tests one statement, and
 `--slow` adds those that train a model.
-The lab's `/claims` page asks for your guess first. *Holds conditionally*: true only under the conditions given.
+*Holds conditionally*: true only under the conditions given.
 `make pages` writes this page.
 """
 

@@ -9,13 +9,13 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 INDEX = """# By lesson
 
 Entries link to pages, claims, stages of the lab (`posenc lab`) and exercises. *Disputed*
-marks errors and statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
+marks errors and statements on which lessons disagree.
 """
 
 QUESTIONS = """# Questions
 
-This page has questions from lessons and interviews. The claims in parentheses check the answers. ★ is easy, ★★★ is
-hard. The lab asks the same questions and explains each wrong choice.
+Questions from lessons and interviews, from ★, easy, to ★★★, hard. The claims in parentheses check the answers.
+The lab explains each wrong choice.
 """
 
 ASKED = "questions.md"
