@@ -235,7 +235,8 @@ def _prepared(
     results = []
     for q, k, placed, mask in calls:
         if autocast:
-            # Autocast would round the bias to 16 bits, which merges large distances: round only q, k and v.
+            # Only q, k and v are rounded. Autocast would also round the bias to 16 bits, in which neighbouring
+            # large distances become equal.
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         if not q.dtype == k.dtype == v.dtype:
             raise InvalidArgument(

@@ -85,7 +85,7 @@ def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
             "remove the bias or the remapping"
         )
     layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask is already narrowed
-    if type(mask) is not Mask:  # parts of a sequence have a mask of their own, without this one's fields and rule
+    if type(mask) is not Mask:  # a RemappedMask lacks the fields and the rule of other subclasses
         T, S = q.shape[2], k.shape[2]
         dense = mask.visible(T, S, q.device)
         mask = mask.become(Mask, dense=None if dense is None else dense.expand(-1, -1, T, S))

@@ -31,8 +31,8 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
-"""The smallest length of an unrotated key's channel. Lengths that are smaller because of rounding are set to
-this value.
+"""The smallest length of a channel's vector in ``unrotate``. Lengths that rounding has made smaller are set to this
+value.
 """
 
 Start = Literal["zero", "uniform"]

@@ -30,7 +30,9 @@ fields need no other code. For a field of integers, ``allows`` of the class defi
 
 
 class MaskType(ArgumentType):
-    """The type of masks. Many calls to attention build a mask, so the correct ones take the shortest way."""
+    """The type of masks. Many calls to attention build a mask, so the constructor is called directly; only after a
+    ``TypeError`` is the call repeated with the checks of ``ArgumentType``.
+    """
 
     def __call__(cls, *arguments, **settings):  # type: ignore[no-untyped-def]  # noqa: N805
         try:
@@ -76,7 +78,7 @@ def copied(name: str, x: Tensor, row: Row) -> Tensor:
     axes, truth = row["axes"], row.get("truth")
     if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
         shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])
-        missing = [None] * (len(axes) - x.dim())  # whose text is an index
+        missing = [None] * (len(axes) - x.dim())  # printed as an index, such as [None, None]
         first = f"{name}[:, None] for one mask per row of the batch, or " if x.dim() == 3 else ""
         fix = f"pass {first}{name}{missing}" if missing else "remove the other axes"
         fix = fix if x.dtype == torch.bool else row.get("convert", f"pass {name}.bool()")
@@ -194,7 +196,7 @@ def documents_of_chunks(
         starts = real.new_full((*real.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, real, "amin")
         q_names = q_names.expand(*starts.shape[:-1], -1)
         q, k = q - starts.gather(-1, q_names), k - starts.gather(-1, k_names)
-        q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token belongs to its chunk
+        q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token belongs to that token's chunk
     q, k = q // chunk, k // chunk
     if q_segments is not None:
         q, k = (a + b * (2 * S + 1) for a, b in zip(common_names(q, k), (q_names, k_names), strict=True))
