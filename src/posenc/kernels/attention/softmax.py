@@ -55,7 +55,8 @@ def merge(
     parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
     sinks: Float[Tensor, " H"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
-    """Combine attention over parts of the keys (``return_logsumexp=True``) into attention over all keys.
+    """Combine attention over parts of the keys, computed with ``return_logsumexp=True``, into attention over all
+    keys.
 
     The result is y = Σ_i exp(l_i − l)·y_i with l = ln Σ_i exp(l_i). Keys may be divided in any way, for example
     over a ring of ranks. Rows that see no key in any part are zero. Pass ``sinks`` only to ``merge``, not to the
