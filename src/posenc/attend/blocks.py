@@ -43,8 +43,8 @@ FEW_SCORES = 1 << 24
 """The largest number of scores or mask elements that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
-"""The number of query rows in a block with gradients, which is larger than ``ROWS``, because each block adds to
-the gradients of all its keys and values.
+"""The number of query rows in a block, in calls with gradients. It is larger than ``ROWS``, because each block adds
+to the gradients of all its keys and values.
 """
 
 BLOCK_SCORES = 1 << 25

@@ -18,7 +18,7 @@ from posenc.mask import Mask
 from posenc.mask.tensors import check_field
 
 LONG = 1024
-"""The number of tokens from which it is faster to omit distant keys of some heads, and to add a bias with extra
+"""From this number of tokens, it is faster to omit distant keys of some heads, and to add a bias with extra
 channels instead of in blocks.
 """
 

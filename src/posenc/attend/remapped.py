@@ -16,8 +16,8 @@ from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 class RemappedMask(Mask):
     """The mask for one part of the keys of a remapped encoding.
 
-    Of the keys that the other fields let a query see, it sees those whose ``k_positions`` are at least the query's
-    ``q_from`` and below its ``q_until``. None means no bound.
+    A query sees a key only if all other fields allow it and the key's ``k_positions`` is at least the query's
+    ``q_from`` and below the query's ``q_until``. None means no bound.
     """
 
     k_positions: Keys = field(kw_only=True, metadata=PER_KEY)

@@ -34,10 +34,10 @@ Spans = tuple[tuple[tuple[int, bool], ...], ...]
 """
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""The average length of documents, of padded rows with a bias, and of padded rows without a bias from which
-separate calls are faster than one masked call. If a row has several documents, most of its scores are hidden, so
-separate calls are faster even for short documents. Padding hides few scores, and a mask without a bias is computed
-once for all heads.
+"""Separate calls are faster than one masked call from these average lengths: of documents, of padded rows with a
+bias, and of padded rows without a bias. If a row has several documents, most of its scores are hidden, so separate
+calls are faster even for short documents. Padding hides few scores, and a mask without a bias is computed once for
+all heads.
 """
 
 

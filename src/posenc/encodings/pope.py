@@ -83,7 +83,7 @@ class PoPE(Encoding):
         base: the base of the D frequencies; 10000 in the paper.
         rotary_dim: the number of channels that are converted, at most head_dim; the rest pass through unchanged.
             Default: all.
-        start: the authors' initialisation of δ: ``"zero"``, or ``"uniform"`` in −2π … 0.
+        start: the initialisation of δ: ``"zero"``, or ``"uniform"`` in −2π … 0. The authors' code has both.
         scaling: the rule that scales the frequencies; ``Default()`` does not change them.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """

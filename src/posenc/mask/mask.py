@@ -231,7 +231,9 @@ class Mask(Pytree, metaclass=MaskType):
         return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return indices of queries and keys by which every document is contiguous, for sums within documents."""
+        """Return indices of queries and keys that sort tokens by document and, within a document, by their order.
+        Biases that sum over tokens use these indices.
+        """
         q, k = self.places(T, S, device)
         # A compiled program must work for all document lengths, so it cannot skip this for contiguous documents.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()

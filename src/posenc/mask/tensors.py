@@ -21,8 +21,9 @@ Row = Mapping[str, str]
 """The properties of a field that holds a tensor.
 
 ``axes`` names the axes: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys. Tensors
-of integers need not have ``b``; b and h may have size 1. ``truth`` is the text that tells users of a boolean
-field what True means (False hides a key), and ``convert`` how to convert other dtypes, if not with ``.bool()``.
+of integers need not have ``b``; b and h may have size 1. For boolean fields, error messages contain two texts:
+``truth`` tells users what True means (False hides a key), and ``convert`` tells them how to convert other dtypes,
+if not with ``.bool()``.
 
 With these properties, a field can be checked, copied, sliced, sharded and passed to FlexAttention. Boolean
 fields need no other code. For a field of integers, ``allows`` of the class defines the meaning.
@@ -116,8 +117,8 @@ def check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device: 
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace the values of queries and keys by integers 0 … 2S, so that each query's value remains smaller than,
-    equal to or larger than each key's value.
+    """Replace the values of queries and keys by integers from 0 to 2S. Every comparison of a query with a key
+    (smaller, equal or larger) gives the same result as before.
     """
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))

@@ -79,8 +79,8 @@ class Step:
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str, backend: str) -> Step | None:
-    """Prepare a step for tensors like q and k; return None if another backend serves them, if their gradients or
-    those of the tables are recorded, or if the kernel cannot read such tensors directly.
+    """Prepare a step for tensors like q and k; return None if another backend serves them, if autograd records
+    operations on them or on the tables, or if the kernel cannot read such tensors directly.
     """
     if (
         _is_seen(q, k)
