@@ -122,7 +122,7 @@ def test_nothing_is_attended_to() -> None:
 
 WRONG = {
     "operators": ("rotary", {"dropout": 0.1}, "it does not support dropout"),
-    "documents": ("alibi", {"causal": True}, "no known documents or padding"),
+    "documents": ("alibi", {"causal": True}, "no known documents or padded rows"),
     "reach": ("alibi", {"causal": True}, "falls fast enough"),
     "low_rank": ("t5", {"causal": True}, "the bias has no extra channels"),
     "sdpa": ("alibi", {"causal": True}, "there is a bias"),

@@ -1,4 +1,4 @@
-# The public names and their homes: one table, for editors, type checkers, and __init__.py, which reads it.
+# The public names and the modules that define them, for editors and type checkers. __init__.py reads this table.
 from posenc import errors as errors
 from posenc import layouts as layouts
 from posenc import mask as mask

@@ -61,7 +61,7 @@ def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[s
 
 class ArgumentType(type):
     """The type of classes that suggest the correct name of an unknown argument, and name a missing argument.
-    Arguments are looked at only after Python's own error.
+    Arguments are inspected only after Python has raised its own error.
     """
 
     @property

@@ -19,7 +19,7 @@ class PosencError(Exception):
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
-class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is without the suffix
+class InvalidArgument(PosencError, ValueError):  # noqa: N818 - the name is clear without the suffix
     """An argument has a value that the formula or the call does not allow."""
 
 
@@ -76,13 +76,13 @@ def _nearest(word: str, known: Collection[str]) -> str | None:
 
 def no_attribute(module: str, name: str, public: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have. The error suggests the nearest public name, without
-    regard to case. There is no suggestion for a submodule, because ``from module import submodule`` asks for such
-    an attribute before it imports.
+    regard to case. It suggests nothing for the name of a submodule, because ``from module import submodule`` looks
+    for an attribute with this name first, and imports the submodule after this error.
     """
     known = {word.lower(): word for word in public}
     near = None if find_spec(f"{module}.{name}") else _nearest(name.lower(), known)
     hint = f"; did you mean {known[near]!r}?" if near else ""
-    # With the name, Python would add a suggestion of its own, by spelling alone: NoPE for RoPE.
+    # If ``name`` were set, Python would add its own suggestion, by spelling alone: NoPE for RoPE.
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=None)
 
 

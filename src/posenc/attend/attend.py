@@ -31,7 +31,7 @@ Backend = Literal[
 """The name of an attention backend. The results of backends differ only in the last digits.
 
 - ``"documents"``: documents, or rows without their padding, one at a time, each with its own backend.
-- ``"reach"``: without distant keys, in heads whose bias falls so fast that these keys have no weight.
+- ``"reach"``: distant keys are left out in heads whose bias falls so fast that these keys have no weight.
 - ``"low_rank"``: the bias as extra channels of queries and keys, in one call of torch's attention.
 - ``"dense"``: all scores in one tensor, if there are few scores and the bias is trained.
 - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
@@ -117,8 +117,8 @@ def attention(
         scale: the factor of the scores before the bias is added; by default 1/√D (D excludes channels that
             ``rotate`` added), unless the encoding's ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
         softcap: limits scores to ±softcap before the bias is added, as softcap·tanh(score/softcap) (Gemma 2).
-        sinks: a learned logit per query head, which is added to the denominator of the softmax in every row
-            (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
+        sinks: a learned logit per query head, whose exponential is added to the denominator of the softmax in every
+            row (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Sinks get gradients.
         dropout: the probability that a weight is set to zero; the other weights are multiplied by 1/(1 −
             dropout). Pass 0 outside training.
         return_logsumexp: whether to also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or
@@ -235,7 +235,8 @@ def _prepared(
     results = []
     for q, k, placed, mask in calls:
         if autocast:
-            # Autocast would round the bias to 16 bits, which merges large distances: round only q, k and v.
+            # Only q, k and v are rounded. Autocast would also round the bias to 16 bits, in which neighbouring
+            # large distances become equal.
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         if not q.dtype == k.dtype == v.dtype:
             raise InvalidArgument(

@@ -30,7 +30,9 @@ from posenc.kernels.attention.softmax import (
 )
 
 ROWS = 128
-"""The number of query rows in a block. More rows make the mask larger; fewer rows read the keys more often."""
+"""The number of query rows in a block. With more rows, the mask is larger; with fewer rows, keys are read more
+often.
+"""
 
 WINDOW_ROWS = 64
 """The number of query rows in a block, if all blocks with a window are computed in one call. Small blocks compute
@@ -41,13 +43,13 @@ FEW_SCORES = 1 << 24
 """The largest number of scores or mask elements that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
-"""The number of query rows in a block with gradients, which is larger than ``ROWS``, because each block adds to
-the gradients of all its keys and values.
+"""The number of query rows in a block, in calls with gradients. It is larger than ``ROWS``, because each block adds
+to the gradients of all its keys and values.
 """
 
 BLOCK_SCORES = 1 << 25
-"""The number of scores in a block on a GPU, which waits for the host between blocks: 128 MB in float32. About
-four tensors of this size exist at a time.
+"""The number of scores in a block on a GPU: 128 MB in float32. Blocks are this large because a GPU waits for the
+host between blocks. About four tensors of this size exist at a time.
 """
 
 
@@ -93,8 +95,9 @@ class Masks:
         """Return the mask of a block for keys from ``start`` on. The rows are reversed if the mask is a view of a
         line.
 
-        If the logsumexp is requested, also return the maximum of each row, which is subtracted from the row.
-        Otherwise, the biases of a query that is far from all keys would all be large, which reduces precision.
+        If the logsumexp is requested, the maximum of each row is subtracted from the row, and is also returned.
+        Without this subtraction, the biases of a query that is far from all keys would all be large, which reduces
+        precision.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
@@ -110,7 +113,10 @@ class Masks:
 
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
-    """Compute every block with torch's attention, for inference and with dropout."""
+    """Compute every block with torch's attention, and leave gradients to autograd. This function is used for
+    inference, for calls with dropout, and for calls that torch's fused CPU kernel does not support and whose bias
+    needs no gradient.
+    """
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else _rows_alike(call, WINDOW_ROWS)
@@ -151,9 +157,9 @@ def _rows_alike(call: AttentionCall, rows: int) -> range:
 def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:
     """Compute the blocks that start at the rows in ``alike``, and write the results to ``out``.
 
-    Each call to torch's attention computes all these blocks for one sequence and for one query head of every group,
-    which consists of the query heads that share a key head. In the call, the axis of heads holds the blocks, and
-    the batch axis holds the groups. The keys of neighbouring blocks are overlapping views.
+    Query heads that share a key head form a group. Each call to torch's attention computes all these blocks for one
+    sequence and for one query head of every group. In the call, the axis of heads holds the blocks, and the batch
+    axis holds the groups. The keys of neighbouring blocks are overlapping views.
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys

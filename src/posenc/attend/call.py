@@ -18,7 +18,7 @@ from posenc.mask import Mask
 from posenc.mask.tensors import check_field
 
 LONG = 1024
-"""The number of tokens from which it is faster to omit distant keys of some heads, and to add a bias with extra
+"""From this number of tokens, it is faster to omit distant keys of some heads, and to add a bias with extra
 channels instead of in blocks.
 """
 
@@ -28,7 +28,9 @@ class Settings:
     """The settings of an attention call that do not change its mask, bias or scale."""
 
     needs_logsumexp: bool
-    """Whether the logsumexp is requested. The logsumexp depends on constants that are added to a whole row."""
+    """Whether the logsumexp is requested. A constant that is added to a whole row of scores changes the logsumexp,
+    but not the output.
+    """
     softcap: float | None
     """The number to which the absolute values of scores are limited before the bias is added."""
     dropout: float
@@ -47,8 +49,8 @@ class AttentionCall(Settings):
     all_keys: int
     device: torch.device
     dtype: torch.dtype
-    """The dtype of additive masks, which is float64 for float64 queries, because torch 2.13's CPU kernel then
-    misreads a float32 mask."""
+    """The dtype of additive masks. For float64 queries it is float64, because with these queries, torch 2.13's CPU
+    kernel misreads a float32 mask."""
     q_dtype: torch.dtype
     trained: tuple[Tensor, ...]
     """The tensors of the bias that need a gradient, stored because autograd runs the backward pass with
@@ -106,7 +108,7 @@ class AttentionCall(Settings):
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Return whether posenc's own backward pass computes gradients of q, k, v or the bias, block by block."""
+        """Return whether q, k, v or the bias need gradients; False with dropout and under a compiler."""
         recorded = torch.is_grad_enabled() and not self.dropout and not torch.compiler.is_compiling()
         return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
@@ -125,7 +127,7 @@ class AttentionCall(Settings):
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
 
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
-        """Return, for each key head, how many of the nearest keys (with the query's own) can affect the output.
+        """Return, for each key head, how many of the nearest keys (the query's own included) can affect the output.
 
         The list is empty if all keys can affect the output, or if the numbers are unknown.
 

@@ -11,13 +11,14 @@ Output = tuple[Tensor, Tensor | None]
 """softmax(scores)·v, and the logsumexp of the scores if the backend returns the logsumexp."""
 
 Offer = tuple[str, Callable[[], Output] | None]
-"""The reason why a backend supports a call or not, and the function that computes the call, or None.
+"""The reason why a backend supports a call or not, and the function that computes the call. The function is None if
+the backend does not support the call.
 """
 Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
 
 class Way(NamedTuple):
-    """A backend: which optional features it has, and the function that returns how it would compute a call."""
+    """A backend: which optional features it has, and the function that returns its ``Offer`` for a call."""
 
     has: frozenset[str]
     offer: Ask
@@ -52,8 +53,8 @@ FlexAttention or operators.
 def way(*has: str) -> Callable[[Ask], Ask]:
     """Return a decorator that adds a backend to the end of the list.
 
-    The decorated function returns the backend's ``Offer`` for a call: a reason, and the function that computes the
-    call, or None if the backend does not support it. The name of the decorated function is the backend's name.
+    The decorated function returns the backend's ``Offer`` for a call. The name of the decorated function is the
+    backend's name.
     """
 
     def put(offer: Ask) -> Ask:

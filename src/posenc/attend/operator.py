@@ -101,8 +101,8 @@ class Writing:
 
 
 def is_named(value: type, name: str) -> bool:
-    """Return whether ``resolve_name`` finds this class by the name. Local classes have no such name, and a notebook
-    may have redefined one.
+    """Return whether ``resolve_name`` finds this class by the name. A local class has no such name, and in a
+    notebook, the name may belong to a newer definition of the class.
     """
     try:
         return resolve_name(name) is value

@@ -16,8 +16,8 @@ from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 class RemappedMask(Mask):
     """The mask for one part of the keys of a remapped encoding.
 
-    Of the keys that the other fields let a query see, it sees those whose ``k_positions`` are at least the query's
-    ``q_from`` and below its ``q_until``. None means no bound.
+    A query sees a key only if all other fields allow it and the key's ``k_positions`` is at least the query's
+    ``q_from`` and below the query's ``q_until``. None means no bound.
     """
 
     k_positions: Keys = field(kw_only=True, metadata=PER_KEY)
@@ -85,7 +85,7 @@ def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
             "remove the bias or the remapping"
         )
     layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask is already narrowed
-    if type(mask) is not Mask:  # parts of a sequence have a mask of their own, without this one's fields and rule
+    if type(mask) is not Mask:  # a RemappedMask lacks the fields and the rule of other subclasses
         T, S = q.shape[2], k.shape[2]
         dense = mask.visible(T, S, q.device)
         mask = mask.become(Mask, dense=None if dense is None else dense.expand(-1, -1, T, S))

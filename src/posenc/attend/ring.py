@@ -61,8 +61,8 @@ def ring_attention(
             partial, so sum these gradients over ranks, as in data-parallel training.
 
     Raises:
-        InvalidArgument: as in ``attention``, or if the keys of all ranks together are not S keys, the mask lacks
-            ``q_order`` and ``k_order`` but needs them, or the bias reads the scores of all keys (CoPE).
+        InvalidArgument: as in ``attention``; also if the ranks do not have S keys in total, if the mask needs
+            ``q_order`` and ``k_order`` but lacks them, or if the bias reads the scores of all keys (CoPE).
     """
     ranks, n = dist.get_world_size(group), k.shape[2]
     S, mask = ranks * n, Mask() if mask is None else mask

@@ -29,15 +29,15 @@ from posenc.mask import Mask
 ROWS_KEPT = "torch's attention does not return the logsumexp here"
 
 Spans = tuple[tuple[tuple[int, bool], ...], ...]
-"""The spans of tokens in each row of the batch, or in all rows; a span is (length, whether its tokens see any
-key).
+"""The spans of tokens in each row of the batch, with a single entry if all rows have the same spans. A span is
+(length, whether its tokens see any key).
 """
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""The average length of documents, of padded rows with a bias, and of padded rows without a bias from which
-separate calls are faster than one masked call. If a row has several documents, most of its scores are hidden, so
-separate calls are faster even for short documents. Padding hides few scores, and a mask without a bias is computed
-once for all heads.
+"""Separate calls are faster than one masked call from these average lengths: of documents, of padded rows with a
+bias, and of padded rows without a bias. If a row has several documents, most of its scores are hidden, so separate
+calls are faster even for short documents. Padding hides few scores, and a mask without a bias is computed once for
+all heads.
 """
 
 
@@ -114,7 +114,7 @@ def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "under a compiler, one call computes all documents", None
     known = spans(call.mask, call.queries, call.all_keys, call.bias is not None)
     if known is None:
-        return "no known documents or padding are long enough for separate calls", None
+        return "no known documents or padded rows are long enough for separate calls", None
     return "tokens of a document, or of a row without padding, see nothing outside it", partial(
         _by_spans, q, k, v, call, known
     )
@@ -124,7 +124,7 @@ def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
     """Split the batch into spans of tokens that see only each other. The result is None if the spans are unknown
     or one call is faster.
     """
-    # A rule of a subclass may read places in the whole sequence.
+    # The rule of a subclass may depend on indices in the whole sequence.
     if T != S or mask.q_order is not None or (mask.has_own_rule and type(mask).part is Mask.part):
         return None
     by_start = mask.causal and mask.q_segments is None and mask.bidirectional_groups is None
@@ -203,13 +203,14 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.bias is None:
         return "no bias is added", None
     aligned = call.mask.causal and call.mask.only_causal and plain_bool(call.queries == call.all_keys)
-    if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # which stores all weights
+    if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # it would store all weights
         return (
-            "the mask is not just causal, queries and keys differ in number, or there is dropout on the CPU",
+            "the mask is not just causal, queries and keys differ in number, the scale is below 2^−7, or there is "
+            "dropout on the CPU",
             None,
         )
     if call.backend == "auto" and q.is_cpu and call.line is not None and not call.trained and call.queries < LONG:
-        return f"below {LONG} tokens, blocks along the bias's line are faster", None
+        return f"below {LONG} tokens, blocks that are views of the bias are faster", None
     small = call.trained and not torch.compiler.is_compiling()  # reading a length while compiling fixes its value
     if call.backend == "auto" and q.is_cpu and small and call.queries < ROWS:
         return f"below {ROWS} tokens, computing all scores is faster", None
@@ -282,7 +283,7 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "views of a bias do not propagate gradients to it", None
     if call.backend == "auto" and not call.trained and call.learns(q, k, v) and call.queries <= training_rows(q, k):
         return "one block is faster, with its mask stored for the gradients", None
-    return "the bias depends only on the offset, and each block is a view of one line", partial(
+    return "the bias depends only on the offset, and each block's mask is a view of one vector", partial(
         _in_blocks, q, k, v, replace(call, backend="toeplitz")
     )
 

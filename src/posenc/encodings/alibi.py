@@ -1,4 +1,5 @@
-"""ALiBi penalises each score in proportion to its distance (Press et al. 2022, section 3; arXiv 2108.12409).
+"""ALiBi lowers each score in proportion to the distance between query and key (Press et al. 2022, section 3; arXiv
+2108.12409).
 
     score(q, k) = q·k/√D − m_h·|p_k − p_q|
 

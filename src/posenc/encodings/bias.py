@@ -54,8 +54,8 @@ class Bias(Pytree, ABC):
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
-        """The tensors in this object's attributes that require gradients. Under old compilers, whose graphs compute
-        all gradients, the tuple is empty.
+        """The tensors in this object's attributes that require gradients. Under the compilers of torch before 2.13,
+        whose graphs compute all gradients, the tuple is empty.
         """
         if torch.compiler.is_compiling() and not COMPILES_OBJECTS:
             return ()
@@ -129,8 +129,8 @@ class Bias(Pytree, ABC):
         return self
 
     def meeting(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
-        """Return the bias for these queries and keys, as they enter attention, and for this scale of q·k; only
-        biases that read queries or keys need them.
+        """Return the bias for these queries and keys, as they enter attention, and for this scale of q·k. Only
+        biases that read queries or keys override this method.
         """
         return self
 
@@ -276,7 +276,8 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor) -> bool:
-    """Return whether positions never decrease from token to token, and the last minus the first is below ``SPAN``.
+    """Return whether positions never decrease from token to token and the last exceeds the first by less than
+    ``SPAN``.
 
     Positions are read only on the CPU; on GPUs, and for more keys than ``SPAN``, the result is False. A compiled
     graph assumes that the result is True and asserts it.

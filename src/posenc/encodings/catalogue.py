@@ -236,7 +236,7 @@ def lookup(name: str) -> Entry:
     return (
         CATALOGUE.get(ALIASES.get(name, name))
         or CATALOGUE[
-            one_of("encoding", name, (*CATALOGUE, *classes_in(name)))  # files are read only for unknown names
+            one_of("encoding", name, (*CATALOGUE, *classes_in(name)))  # unknown names only: classes_in reads a file
         ]
     )
 

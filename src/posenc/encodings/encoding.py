@@ -86,7 +86,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """Whether the bias reads queries and keys as they enter attention, after any rotation."""
 
     remapped: bool = False
-    """Whether attention rotates queries (and sometimes keys) once per part of the keys; see ``posenc.remap``."""
+    """Whether attention divides the keys into parts, and rotates queries (and sometimes keys) differently for each
+    part; see ``posenc.remap``.
+    """
 
     causal: bool = False
     """Whether the encoding is defined only for causal models; attention then rejects a mask that shows later
@@ -210,9 +212,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
-        """Return the encoding for an image of this size. If the tables cover the whole image, the result is the
-        encoding itself; if not, and a resize convention is set, the result resizes the tables, which remain the
-        parameters of both encodings.
+        """Return the encoding for an image of this size. The result is this encoding itself if its tables cover the
+        whole image or cannot be resized, as in a learned grid without a resize convention. In all other cases, the
+        result resizes the tables, which remain the parameters of both encodings.
         """
         return self
 

@@ -3,9 +3,9 @@
     score(q, k) = q·k/√D + W₂·relu(w₁·z + b₁) + b₂,   z = ψ(n) / (ψ(max(p_q, |m|·L₀)) + ε),   ψ(x) = ln(|c|·x + 1)
 
 n is the distance |p_k − p_q|, and p_q is the query's position, which is the largest distance that a causal query
-sees. The divisor depends on p_q and not on the length of the sequence, so that a token has the same bias in cached
-decoding and in a full forward pass. c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀, the
-normaliser is constant and the bias is a function of the offset. Beyond this position, every row has its own
+sees. The normaliser max(p_q, |m|·L₀) does not depend on the length of the sequence, so a token has the same bias in
+cached decoding and in a full forward pass. c and m are learned, L₀ is not; ε is 1e-6. For queries up to position
+|m|·L₀, the normaliser is constant and the bias is a function of the offset. Every later query has its own
 normaliser.
 
 The network is a piecewise linear function of one number, with one more piece than it has hidden units. The piece

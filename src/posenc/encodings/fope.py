@@ -43,8 +43,8 @@ class FoPE(Rotation):
         num_positions: L, the trained length.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
         base: the base of the frequencies; 10000 in the paper.
-        kept: the number of fastest frequencies that are kept; by default, all frequencies that complete at least
-            one rotation within L.
+        kept: how many frequencies are kept, counted from the fastest; by default, all frequencies that complete at
+            least one rotation within L.
         groups: the number of groups of consecutive heads, each with its own coefficients; a divisor of the number
             of key heads.
         heads: H, query heads; ``slice_heads`` requires this number if there are several groups.

@@ -63,7 +63,7 @@ class Layers(Composed):
             ``placed[layer]`` stores the window, and attention applies it.
         chunks: for layer types whose tokens see only their own chunk, the chunk's length; see ``Mask.chunk``.
         layers: the number of layers of the model; required if an encoding is ``per_layer``. If it is given,
-            ``placed[i]`` is an error for i ≥ ``layers``; else the types repeat indefinitely.
+            ``placed[i]`` raises an error for i ≥ ``layers``; if not, the types repeat indefinitely.
 
     ``by_name`` holds every module by its layer type, or by ``"type_i"`` if layer i has its own module.
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3; with

@@ -21,8 +21,8 @@ from posenc.kernels.attention.softmax import repeat_kv
 from posenc.pytrees import Pytree
 
 TILE = 128
-"""The number of keys in a tile, which are multiplied by the same columns. If a block has as many rows as a tile has
-keys, half of the products are unused.
+"""The number of keys in a tile. All keys of a tile are multiplied by the same columns. If a block has as many rows
+as a tile has keys, half of the products are unused.
 """
 
 

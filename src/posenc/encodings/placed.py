@@ -36,8 +36,8 @@ per key: before ``with_content``, for the keys in the cache; after ``with_conten
 
 
 class Stamp:
-    """A parameter and the value of its version counter in torch. A copied or unpickled stamp is empty, because it
-    belongs to a copy of the parameter.
+    """A parameter and the value of its version counter in torch. A copied or unpickled stamp is empty, because the
+    copied parameter has a version counter of its own.
     """
 
     def __init__(self, parameter: Tensor | None = None) -> None:
@@ -161,8 +161,8 @@ class Placed(Pytree):
 
         k is either the keys of the T tokens at ``q_positions``, as when decoding with a cache, or all S keys at
         ``k_positions``. If ``k_positions`` differs from ``q_positions``, every call with all S keys computes cos
-        and sin at ``k_positions`` again. For a cache of unrotated keys, avoid this work: place the encoding a
-        second time, once for all layers, at the positions of all keys, and rotate the keys with the result.
+        and sin at ``k_positions`` again. To avoid this work with a cache of unrotated keys, also place the encoding
+        at the positions of all keys, once per forward pass, and rotate the keys with that placed encoding.
         """
         return q, k
 

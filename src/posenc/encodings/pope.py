@@ -31,8 +31,8 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
-"""The smallest length of an unrotated key's channel. Lengths that are smaller because of rounding are set to
-this value.
+"""The smallest length of a channel's vector in ``unrotate``. Lengths that rounding has made smaller are set to this
+value.
 """
 
 Start = Literal["zero", "uniform"]
@@ -83,7 +83,7 @@ class PoPE(Encoding):
         base: the base of the D frequencies; 10000 in the paper.
         rotary_dim: the number of channels that are converted, at most head_dim; the rest pass through unchanged.
             Default: all.
-        start: the authors' initialisation of δ: ``"zero"``, or ``"uniform"`` in −2π … 0.
+        start: the initialisation of δ: ``"zero"``, or ``"uniform"`` in −2π … 0. The authors' code has both.
         scaling: the rule that scales the frequencies; ``Default()`` does not change them.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """

@@ -9,10 +9,10 @@ contexts (Llama 4, 2025).
     beam         (1 + (p+1)/floor)^amount
     inkling      1 + amount·ln max(1, (p+1)/floor)
 
-In released models, the amount is 0.1. The floor is 8192 in Llama 4 (in layers without rotation), the original
-length in Ministral 3 and Mistral 4, 2048 in Beam (in layers without rotation) and 128000 in Inkling (in
-full-attention layers). Only Qwen 1 has another amount: its log n scaling is the rule inkling with amount 1/ln L and
-floor L, where L is the trained length.
+In all released models except Qwen 1, the amount is 0.1. The floor is 8192 in Llama 4 (in layers without rotation),
+the original length in Ministral 3 and Mistral 4, 2048 in Beam (in layers without rotation) and 128000 in Inkling
+(in full-attention layers). Qwen 1's log n scaling is the rule inkling with amount 1/ln L and floor L, where L is
+the trained length.
 
 The first two rules differ by one position: at position 8191, the factor of llama4 is 1.0693147 and the factor of
 ministral3 is 1. p is the position, which restarts in every packed document and does not count padding. For Llama 4,

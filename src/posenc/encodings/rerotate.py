@@ -47,8 +47,8 @@ def rerotate(
         to_positions: the new positions; by default ``positions``.
 
     Raises:
-        InvalidArgument: one of the encodings does not support this (the message says why): its rotation cannot be
-            undone, or keys cannot be rotated without their queries. Or the two encodings rotate different channels.
+        InvalidArgument: the two encodings rotate different channels, or one of them does not support this, because
+            its rotation cannot be undone or keys cannot be rotated without their queries; the message says which.
 
     The result is computed in float64 (float32 on a device without float64) and rounded once, so moved keys have
     one more rounding error than keys that were rotated only once.

@@ -5,11 +5,11 @@ centre in the table:
 
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
 
-w is the triangle kernel, or the cubic convolution kernel with parameter a (Robert Keys 1981). Without antialiasing,
-s is 1, and cells beyond an edge have the value at the edge. With antialiasing, s is max(N/n, 1), cells beyond an
-edge are omitted, and weights are normalised to a sum of 1. Rows and columns are resized one after the other. Public
-implementations differ in all of these choices, and the differences between their results can be as large as the
-table's entries.
+w is the triangle kernel, or the cubic convolution kernel with parameter ``a`` (Robert Keys 1981). Without
+antialiasing, s is 1, and cells beyond an edge have the value at the edge. With antialiasing, s is max(N/n, 1),
+cells beyond an edge are omitted, and weights are normalised to a sum of 1. Rows and columns are resized one after
+the other. Public implementations differ in all of these choices, and the differences between their results can be
+as large as the table's entries.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class Resize:
 
     Args:
         kernel: ``"linear"`` or ``"cubic"``.
-        antialias: whether the kernel widens when the table shrinks. As in torch and Pillow, the cubic kernel has a
-            = −1/2 with antialiasing and a = −3/4 without antialiasing.
+        antialias: whether the kernel widens when the table shrinks. As in torch and Pillow, the parameter ``a`` of
+            the cubic kernel is −1/2 with antialiasing and −3/4 without antialiasing.
         align_corners: whether the outermost cells keep their positions.
         slack: a number added to the new number of cells before the ratio is computed; 0.1 in DINO's code, to guard
             against rounding.
@@ -105,8 +105,8 @@ def gathered(
     sizes: Int[Tensor, "2 *#S"],
     resize: str | Resize,
 ) -> Float[Tensor, "*S C"]:
-    """Return the table entry at each token's position, as if the table were resized to the token's image. Only
-    gathers and sums are used.
+    """Return the table entry at each token's position, as if the table were resized to the size of the token's
+    image. Only gathers and sums are used.
 
     Args:
         table: rows, columns, channels.

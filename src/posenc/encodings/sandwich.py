@@ -110,7 +110,7 @@ class Sandwich(Encoding):
         compute_dtype, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(compute_dtype))).to(dtype)
-        # Positions are counted from the first key: only distances matter, and small positions are more exact.
+        # Positions are counted from the first key: only distances matter, and errors grow with the position.
         q, k = (
             torch.cat(self.clock(at - k_positions[..., :1], compute_dtype), -1) for at in (q_positions, k_positions)
         )

@@ -31,9 +31,8 @@ class SinusoidalGrid(EmbeddingTable):
         width: C, channels of the token embeddings; must be even.
         axes: the map from pairs of channels to coordinates. The default is ``axial(C/4, C/4)``, rows before
             columns, as in DETR; with ``order=(1, 0)`` in ``axial``, columns come first, as in MAE's code. With
-            ``units`` and ``turns`` in ``axial``, coordinates become fractions of the image: for images of R rows
-            and C columns, DETR's ``normalize`` is ``units=("1/R", "1/C"), turns=True``, with numbers in place of R
-            and C.
+            ``units`` and ``turns`` in ``axial``, coordinates become fractions of the image: for images of 20 rows
+            and 30 columns, DETR's ``normalize`` is ``units=("1/20", "1/30"), turns=True``.
         base: the base of the frequencies; 10000 in the paper.
         order: the order of channels within an axis: ``"interleaved"`` (sin, cos, sin, cos …; DETR) or ``"block"``
             (sines first; MAE).

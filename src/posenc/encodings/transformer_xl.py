@@ -34,8 +34,8 @@ Waves = tuple[Tensor, Tensor]
 
 class WaveBias(Bias):
     """A bias computed from products of queries with sinusoids of the distance, for any positions. For pair c of
-    columns of W, with frequency θ, a is the product of a query with the column for the sine, and b is its product
-    with the column for the cosine:
+    columns of W, with frequency θ, a is the product of a query with the column for the sine, and b is the query's
+    product with the column for the cosine:
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 

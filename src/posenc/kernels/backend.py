@@ -10,7 +10,7 @@ from posenc.kernels import native
 RotationBackend = Literal["auto", "torch", "eager", "native"]
 """``"torch"``: the specification in basic operators. ``"eager"``: the same operators block by block, with few
 passes over memory and without compilation. ``"native"``: one pass in C, by the library that is compiled with the
-package. ``"auto"``: the fastest implementation on the device without a start-up cost.
+package. ``"auto"``: on each device, the fastest implementation that has no start-up cost.
 """
 
 

@@ -12,7 +12,7 @@ ROUNDING = 1e-12
 """The float64 error of a few small layers, which is a few thousand roundings of 1e-16."""
 
 
-class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
+class Broken(AssertionError):  # noqa: N818 - the name is clear without the suffix
     """The error for a broken law; its message contains the location, the result, the expected result and the
     tolerance.
     """

@@ -66,7 +66,8 @@ class Mask(Pytree, metaclass=MaskType):
         dense: bool ``(B|1, H|1, T, S)``, True if the query may see the key. Use it for any other rule, such as a
             tree of draft tokens. A dense mask needs T·S bytes, and attention cannot skip blocks of keys.
 
-    A mask is a pytree of copies of the tensors that you pass, so changing these has no effect; make a new mask.
+    A mask is a pytree of copies of the tensors that you pass. Later changes to your tensors have no effect on the
+    mask; make a new mask instead.
 
     ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
     separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
@@ -230,9 +231,11 @@ class Mask(Pytree, metaclass=MaskType):
         return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return indices of queries and keys by which every document is contiguous, for sums within documents."""
+        """Return indices of queries and keys that sort tokens by document and, within a document, by their order.
+        Biases that sum over tokens use these indices.
+        """
         q, k = self.places(T, S, device)
-        # A compiled program must work for any document lengths, so it takes no shortcut for some.
+        # A compiled program must work for all document lengths, so it cannot skip this for contiguous documents.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
@@ -244,7 +247,7 @@ class Mask(Pytree, metaclass=MaskType):
         """Whether it is certain that only causality and a window hide keys, with tokens in the default order."""
         if self.chunk is not None or self.has_own_rule:
             return False
-        for name in self.rows:  # noqa: SIM110  asked in every call
+        for name in self.rows:  # noqa: SIM110  runs in every call
             if getattr(self, name) is not None:
                 return False
         return True
@@ -331,7 +334,7 @@ class Mask(Pytree, metaclass=MaskType):
         if every query sees all these keys. ``known`` contains the tensors of all blocks.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
-        single = every if start < keys else k  # an empty range of keys stays empty even if there is one key
+        single = every if start < keys else k  # an axis of size 1 is sliced only if the range of keys is empty
         return self.sees(
             {
                 n: x[:, :, every if x.shape[2] == 1 else q, single if x.shape[3] == 1 else k]

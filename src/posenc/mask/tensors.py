@@ -21,8 +21,9 @@ Row = Mapping[str, str]
 """The properties of a field that holds a tensor.
 
 ``axes`` names the axes: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys. Tensors
-of integers need not have ``b``; b and h may have size 1. ``truth`` is the text that tells users of a boolean
-field what True means (False hides a key), and ``convert`` how to convert other dtypes, if not with ``.bool()``.
+of integers need not have ``b``; b and h may have size 1. For boolean fields, error messages contain two texts:
+``truth`` tells users what True means (False hides a key), and ``convert`` tells them how to convert other dtypes,
+if not with ``.bool()``.
 
 With these properties, a field can be checked, copied, sliced, sharded and passed to FlexAttention. Boolean
 fields need no other code. For a field of integers, ``allows`` of the class defines the meaning.
@@ -30,7 +31,9 @@ fields need no other code. For a field of integers, ``allows`` of the class defi
 
 
 class MaskType(ArgumentType):
-    """The type of masks. Many calls to attention build a mask, so the correct ones take the shortest way."""
+    """The type of masks. Many calls to attention build a mask, so the constructor is called directly; only after a
+    ``TypeError`` is the call repeated with the checks of ``ArgumentType``.
+    """
 
     def __call__(cls, *arguments, **settings):  # type: ignore[no-untyped-def]  # noqa: N805
         try:
@@ -76,7 +79,7 @@ def copied(name: str, x: Tensor, row: Row) -> Tensor:
     axes, truth = row["axes"], row.get("truth")
     if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
         shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])
-        missing = [None] * (len(axes) - x.dim())  # whose text is an index
+        missing = [None] * (len(axes) - x.dim())  # printed as an index, such as [None, None]
         first = f"{name}[:, None] for one mask per row of the batch, or " if x.dim() == 3 else ""
         fix = f"pass {first}{name}{missing}" if missing else "remove the other axes"
         fix = fix if x.dtype == torch.bool else row.get("convert", f"pass {name}.bool()")
@@ -114,8 +117,8 @@ def check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device: 
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace the values of queries and keys by integers 0 … 2S, so that each query's value remains smaller than,
-    equal to or larger than each key's value.
+    """Replace the values of queries and keys by integers from 0 to 2S. Every comparison of a query with a key
+    (smaller, equal or larger) gives the same result as before.
     """
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
@@ -194,7 +197,7 @@ def documents_of_chunks(
         starts = real.new_full((*real.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, real, "amin")
         q_names = q_names.expand(*starts.shape[:-1], -1)
         q, k = q - starts.gather(-1, q_names), k - starts.gather(-1, k_names)
-        q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token belongs to its chunk
+        q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token belongs to that token's chunk
     q, k = q // chunk, k // chunk
     if q_segments is not None:
         q, k = (a + b * (2 * S + 1) for a, b in zip(common_names(q, k), (q_names, k_names), strict=True))

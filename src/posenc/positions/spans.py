@@ -27,7 +27,9 @@ from posenc.errors import InvalidArgument
 from posenc.positions.grids import Device, grid
 
 FINEST = 10**6
-"""The largest denominator of a duration in seconds. Floats become such fractions: 1/3 is a third."""
+"""The largest denominator of a duration in seconds. A float is converted to the nearest such fraction, so the float
+1/3 becomes exactly a third.
+"""
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ class DynamicNTK(LengthScaling):
         factor: f ≥ 1, which multiplies T/L for requests beyond the trained length.
         original_length: L, the trained context length in tokens.
 
-    If a request outgrows its planned length and is planned again, cached keys are stale: they were rotated with
-    other frequencies than new queries. Plan for prompt plus answer, or convert the cache with ``posenc.rerotate``.
-    Hugging Face keeps the old keys when the base grows during generation. Hugging Face also computes the base from
-    a float32 length, so the last bits may differ from the result of ``plan``.
+    If a request outgrows its planned length and is planned again, cached keys are stale: they were rotated with the
+    old frequencies, and new queries use the new ones. Plan for prompt plus answer, or convert the cache with
+    ``posenc.rerotate``. Hugging Face keeps the old keys when the base grows during generation. Hugging Face also
+    computes the base from a float32 length, so the last bits may differ from the result of ``plan``.
     """
 
     factor: Factor

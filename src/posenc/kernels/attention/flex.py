@@ -47,8 +47,8 @@ def sums_of_rows() -> dict[str, Any]:
 _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
 GRAPHS = 256
-"""The largest number of compiled graphs. Graphs differ by encoding, mask, dtype and training. With more graphs
-than torch's default of eight, FlexAttention would run uncompiled and store L×L tensors.
+"""The largest number of compiled graphs. Graphs differ by encoding, mask, dtype and training. Torch's own limit is
+eight; beyond the limit, FlexAttention runs uncompiled and stores L×L tensors.
 """
 
 FEW = 8

@@ -136,8 +136,8 @@ def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> boo
     if dtype not in (torch.float32, torch.bfloat16, torch.float16) or device.split(":")[0] not in ("cpu", "cuda"):
         return False
     unrounded = torch.autocast(device.split(":")[0], enabled=False)
-    # Without torch functions, tensors are on the CPU in any default device, and torch.export does not record the
-    # change of the gradient mode, in a graph that it could not save.
+    # With torch functions disabled, tensors are on the CPU for any default device, and torch.export does not record
+    # no_grad, which would make its graph impossible to save.
     with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad(), unrounded:
         return _deviation(torch.device(device), dtype) <= TOLERANCE[dtype]
 

@@ -55,7 +55,8 @@ def merge(
     parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
     sinks: Float[Tensor, " H"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
-    """Combine attention over parts of the keys (``return_logsumexp=True``) into attention over all keys.
+    """Combine attention over parts of the keys, computed with ``return_logsumexp=True``, into attention over all
+    keys.
 
     The result is y = Σ_i exp(l_i − l)·y_i with l = ln Σ_i exp(l_i). Keys may be divided in any way, for example
     over a ring of ranks. Rows that see no key in any part are zero. Pass ``sinks`` only to ``merge``, not to the
@@ -81,9 +82,9 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
     """Append three channels to the gradient and the output, so that the dot product of their rows increases by
     ``more``.
 
-    The backward pass of the kernel subtracts this dot product from every row. Pass minus the incoming gradient of
-    the logsumexp as ``more``, and pad v with three channels of zeros. The kernel's gradients of q and k then
-    include the part that flows through the logsumexp. Three channels are needed because three 16-bit numbers
+    The backward pass of the kernel subtracts this dot product from every row. If ``more`` is the negated incoming
+    gradient of the logsumexp, and q, k and v are padded with three channels of zeros, the kernel's gradients of q
+    and k include the part that flows through the logsumexp. Three channels are needed because three 16-bit numbers
     represent one float32 number.
     """
     rest, channels = more[..., None], []
@@ -151,7 +152,7 @@ def finite(lse: Tensor) -> Tensor:
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Return whether to use torch's CPU kernel, which also returns the logsumexp, for these inputs.
 
-    The result is False inside ``torch.jit.trace``: a trace cannot save the autograd function in Python that
+    The result is False inside ``torch.jit.trace``, because a trace cannot save the Python autograd function that
     computes the kernel's gradients.
     """
     return (

@@ -17,8 +17,8 @@ Pair = tuple[Tensor, Tensor]
 """A pair of tables, cos and sin."""
 
 PLAIN = {Tensor, torch.nn.Parameter}
-"""The classes of tensors whose memory the kernel reads. Tensors of other classes may have no memory, or other
-numbers in memory.
+"""The classes of tensors whose memory the kernel reads. A tensor of another class may have no memory, or its memory
+may hold something other than its values.
 """
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
@@ -79,8 +79,8 @@ class Step:
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str, backend: str) -> Step | None:
-    """Prepare a step for tensors like q and k; return None if another backend serves them, if their gradients or
-    those of the tables are recorded, or if the kernel cannot read such tensors directly.
+    """Prepare a step for tensors like q and k; return None if another backend serves them, if autograd records
+    operations on them or on the tables, or if the kernel cannot read such tensors directly.
     """
     if (
         _is_seen(q, k)
@@ -104,7 +104,7 @@ def _jobs(
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(
             torch.empty_strided(shape, strides, dtype=torch.uint8)
-        ).stride()  # the meta device imports sympy
+        ).stride()  # on the meta device, this would import sympy
         job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads)
         if job is None:
             return None

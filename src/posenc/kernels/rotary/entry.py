@@ -47,7 +47,7 @@ def rotate_both(
         q, k: queries and keys; if one of them is None, so is its result.
         q_tables, k_tables: cos and sin; the same object if q and k share tables.
         backend: see ``posenc.kernels.backend``. Neither the choice of the backend nor the results depend on
-        whether gradients are enabled.
+            whether gradients are enabled.
         out: two tensors for the results, with the shapes and dtypes of q and k. They may be q and k themselves,
             slices of a cache, or other tensors that do not overlap each other. By default, new tensors are
             allocated.
@@ -116,7 +116,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
     """
     if backend == "torch":
         return backend
-    if any([table.requires_grad for table in (*q_tables, *k_tables)]):  # noqa: C419  a generator is four calls more
+    if any([table.requires_grad for table in (*q_tables, *k_tables)]):  # noqa: C419  a generator is slower
         if backend == "auto":
             return "torch"
         raise InvalidArgument(

@@ -1,8 +1,10 @@
-// Rotation of queries or keys in one pass over memory: which instruction set, which threads, and in what blocks.
+// Rotation of queries or keys in one pass over memory: chooses the instruction set, and divides the work into blocks
+// and over threads.
 //
-// A block of tokens is rotated in all heads while its tables are in cache. Results that would not stay in the last
-// cache go past all of them, which saves reading the memory that they go to. Memory that no one has touched is asked
-// for many pages at a time: a fault a page costs more than the rotation.
+// A block of tokens is rotated in all heads while its tables are in the cache. Results that would not stay in the
+// last-level cache are written with stores that bypass all caches, so the memory is not read before it is written.
+// Memory that was never touched is requested many pages at a time, because one page fault per page takes longer than
+// the rotation.
 
 #include "call.h"
 
@@ -20,18 +22,18 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { BLOCK = 64 };                         // tokens: with 128 channels 32 KB of tables, which stay in cache
-enum { FRESH_BLOCK = 512 };                  // tokens, where a block asks for the pages that it will fill
-enum { FRESH_BYTES = 8 << 20 };              // of a result from which it is worth asking whether it was ever touched
-enum { FAR_BYTES = 2 << 20 };                // of what is read from which it is worth asking for rows ahead
-enum { LINE = 64 };                          // bytes that streamed registers must begin at multiples of
-enum { UNKNOWN_CACHE = 32 << 20 };           // bytes of the last cache where the system does not say
+enum { BLOCK = 64 };                // tokens; with 128 channels, the tables are 32 KB and stay in the cache
+enum { FRESH_BLOCK = 512 };         // tokens, if a block requests the pages that it will fill
+enum { FRESH_BYTES = 8 << 20 };     // from this size of the result, check whether its pages were ever touched
+enum { FAR_BYTES = 2 << 20 };       // from this size of the result, prefetch rows
+enum { LINE = 64 };                 // streaming stores must start at multiples of this number of bytes
+enum { UNKNOWN_CACHE = 32 << 20 };  // the assumed size of the last-level cache if the system does not report it
 enum { MOST_THREADS = 256 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// Instruction sets, from the least to the best; each gives the same bits.
+// The instruction sets, from the slowest to the fastest. All give the same bits.
 static const char* const NAMES[] = {"baseline", "avx2", "avx512"};
 #if defined(__x86_64__)
 static Block* const BLOCKS[] = {posenc_block_baseline, posenc_block_avx2, posenc_block_avx512};
@@ -40,7 +42,7 @@ static int best(void) {
     unsigned a, b, c, d, states, upper;
     const unsigned needed = bit_OSXSAVE | bit_AVX | bit_F16C, wide = bit_AVX512F | bit_AVX512BW | bit_AVX512VL;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & needed) != needed) return 0;
-    __asm__("xgetbv" : "=a"(states), "=d"(upper) : "c"(0));  // registers that the system saves
+    __asm__("xgetbv" : "=a"(states), "=d"(upper) : "c"(0));  // the registers that the operating system saves
     if ((states & 0x06) != 0x06 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2)) return 0;
     return (states & 0xe6) == 0xe6 && (b & wide) == wide ? 2 : 1;
 }
@@ -52,7 +54,7 @@ static int best(void) { return 0; }
 static int level;
 static int64_t last_cache;
 
-// Bytes of the last cache that the system tells of.
+// Returns the size in bytes of the last-level cache, as the system reports it.
 static int64_t cache_size(void) {
 #if defined(_SC_LEVEL3_CACHE_SIZE)
     for (int name = 0; name < 2; name++) {
@@ -81,7 +83,8 @@ static bool is_fresh(const void* at) {
     return mincore((void*)((uintptr_t)at / page_size * page_size), page_size, &resident) == 0 && !(resident & 1);
 }
 
-// Asks for all pages of this memory at once. Before Linux 5.14 nothing happens, and each page faults when written.
+// Requests all pages of this memory at once. Before Linux 5.14, this does nothing, and each page faults when it is
+// first written.
 void posenc_ask_for_pages(const void* from, const void* to) {
     enum { POPULATE_WRITE = 23 };  // MADV_POPULATE_WRITE, which older headers lack
     uintptr_t first = (uintptr_t)from / page_size * page_size;
@@ -93,14 +96,15 @@ static bool is_fresh(const void* at) { return false; }
 void posenc_ask_for_pages(const void* from, const void* to) {}
 #endif
 
-// Threads that wait for work, made as they are needed. A forked child has none of them, and makes its own.
+// A pool of threads that wait for work. Threads are created when they are needed. A forked child process inherits
+// none of them and creates its own.
 static struct {
     pthread_mutex_t in_use, lock;
     pthread_cond_t work, done;
-    int workers, wanted, running;  // wanted: how many more may join the call
+    int workers, wanted, running;  // wanted: how many more workers may join the call
     unsigned calls;
     const struct Call* call;
-    int64_t size, blocks;  // tokens of a block, and blocks of a row
+    int64_t size, blocks;  // tokens per block, and blocks per row of the batch
     atomic_llong next;
 } pool = {.in_use = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER,
           .done = PTHREAD_COND_INITIALIZER};
@@ -137,7 +141,8 @@ static void* worker(void* nothing) {
     return nothing;
 }
 
-// As many workers as are wanted, or as many as the system gives. Signals are for the threads of the program.
+// Creates the wanted number of workers, or as many as the system allows. Workers block all signals, so that the
+// program's own threads handle them.
 static void make_workers(int wanted) {
     sigset_t all, before;
     sigfillset(&all);
@@ -152,7 +157,7 @@ static void make_workers(int wanted) {
 static void rotate(const struct Call* call, int64_t size) {
     int64_t blocks = (call->job->tokens + size - 1) / size, all = call->job->batch * blocks;
     int helpers = (int)least(least(call->job->threads, all), MOST_THREADS) - 1;
-    // Whoever comes while the threads are in use does his own work alone.
+    // A caller that arrives while the pool is in use does its work alone.
     if (helpers < 1 || pthread_mutex_trylock(&pool.in_use)) {
         for (int64_t i = 0; i < all; i++) rotate_block(call, i, size, blocks);
         return;
@@ -180,31 +185,31 @@ __attribute__((constructor)) static void start(void) {
     pthread_atfork(NULL, NULL, forget_workers);
 }
 
-// The name of the instruction set in use.
+// Returns the name of the instruction set in use.
 EXPORT const char* posenc_level(void) { return NAMES[level]; }
 
-// Uses this one from now on, and returns 0; 1 where this processor has none of that number.
+// Switches to the instruction set with this index and returns 0; returns 1 if this processor does not support it.
 EXPORT int posenc_use_level(int wanted) {
     if (wanted < 0 || wanted > best()) return 1;
     level = wanted;
     return 0;
 }
 
-// Takes the last cache to be so large; returns what it was taken for.
+// Sets the assumed size of the last-level cache, and returns the previous value.
 EXPORT int64_t posenc_use_cache(int64_t bytes) {
     int64_t before = last_cache;
     last_cache = bytes;
     return before;
 }
 
-// The hash of the sources that this was compiled from.
+// Returns the hash of the sources from which this library was compiled.
 EXPORT const char* posenc_source(void) { return SOURCE; }
 
-// Bytes of a job, which the caller compares with his own.
+// Returns the size of a Job in bytes, which the caller compares with the size of its own structure.
 EXPORT int posenc_job_size(void) { return sizeof(struct Job); }
 
-// x and y may be the same; otherwise nothing of y may be still to be read. Returns 1, and touches no memory, where no
-// tensor has such sizes or an address is missing.
+// Rotates x into y. y may be x itself; if not, y must not overlap memory that is still to be read. Returns 1 without
+// touching memory if a size is invalid or an address is missing, and 0 otherwise.
 EXPORT int posenc_rotate(const struct Job* job, const void* x, void* y, const void* cos, const void* sin) {
     static const int64_t SIZES[] = {4, 8, 2, 2};
     if (job->batch < 0 || job->heads < 0 || job->tokens < 0 || job->pairs < 0 || job->rest < 0) return 1;
@@ -224,7 +229,7 @@ EXPORT int posenc_rotate(const struct Job* job, const void* x, void* y, const vo
     return 0;
 }
 
-// Two calls in one, for steps so short that calling is what they cost.
+// Rotates queries and keys in one call, for decoding steps, in which the overhead of a call dominates.
 EXPORT int posenc_rotate_both(const struct Job* jobs, const void* const* tables, const void* q, void* q_y,
                               const void* k, void* k_y) {
     return posenc_rotate(jobs, q, q_y, tables[0], tables[1]) | posenc_rotate(jobs + 1, k, k_y, tables[2], tables[3]);

@@ -1,9 +1,11 @@
-// Rotation of rows of channels by one instruction set; compiled once for each, with LEVEL as the end of its name.
+// Rotation of rows of channels with one instruction set. This file is compiled once per instruction set; LEVEL is the
+// suffix of the function's name.
 //
 //     (a, b) → (a·cos − b·sin, b·cos + a·sin)    for every pair of channels of every token and head
 //
-// Vectors are the compiler's own (GCC 12, Clang), as wide as the registers. Nothing is contracted: every product and
-// sum is rounded apart, as plain operators round them, so that every instruction set gives the same bits.
+// The code uses vector extensions (GCC 12, Clang), with vectors as wide as the registers. Products and sums are not
+// contracted to fused multiply-adds: each is rounded separately, as in plain operators, so all instruction sets give
+// the same bits.
 
 #include "call.h"
 
@@ -16,8 +18,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-// Every second number of two registers, from the first or the second one on; and numbers of two in turn, of their
-// lower or upper halves.
+// Shuffles of two registers. EVEN and ODD select every second number, starting with the first or the second. LOW and
+// HIGH interleave the lower or upper halves.
 #define EVEN_2 0, 2
 #define ODD_2 1, 3
 #define LOW_2 0, 2
@@ -54,21 +56,21 @@ typedef float Single __attribute__((vector_size(BYTES)));
 typedef double Double __attribute__((vector_size(BYTES)));
 typedef uint16_t Short __attribute__((vector_size(BYTES / 2)));
 
-enum { AHEAD = 16 };  // rows
+enum { AHEAD = 16 };  // the prefetch distance in rows
 
-// Asks for memory that will be read soon. Processors' own prefetchers see no stream in rows that are read in halves
-// and written beside other streams.
+// Prefetches memory that will be read soon. Hardware prefetchers do not detect a stream if rows are read in halves
+// while other streams are written.
 INLINE void ask_for(uintptr_t at, size_t bytes) {
     for (size_t line = 0; line < bytes; line += 64) __builtin_prefetch((const void*)(at + line));
 }
 
 INLINE size_t within(int64_t bytes, int64_t most) { return bytes < 0 ? 0 : bytes > most ? most : bytes; }
 
-#if defined(__AVX512F__)  // parts of a register are read and written under a mask
+#if defined(__AVX512F__)  // partial registers are read and written with a mask
 INLINE uint64_t mask(int64_t bytes) { return bytes <= 0 ? 0 : ~(uint64_t)0 >> (64 - within(bytes, 64)); }
 #endif
 
-// A register, or its first bytes and zeros behind them.
+// Loads a whole register, or this number of bytes followed by zeros.
 INLINE Bits load(const void* at, bool whole, int64_t bytes) {
     Bits v = {0};
     if (whole) {
@@ -141,9 +143,9 @@ INLINE void store_short(void* at, Short v, bool stream, bool whole, int64_t byte
 #define WIDE
 #include "rows.h"
 
-// The two types of 16 bits: computed in float32, rounded once, to nearest and even. A pair of neighbours is one word
-// of 32 bits, taken apart with shifts.
-#if defined(__AVX2__) && !defined(__AVX512F__)  // GCC 12 makes several instructions of each
+// The two 16-bit types: arithmetic is in float32, and results are rounded once, to nearest even. A pair of neighbours
+// is one 32-bit word, which is split with shifts.
+#if defined(__AVX2__) && !defined(__AVX512F__)  // GCC 12 compiles the versions below to several instructions each
 INLINE Bits widened(Short h) { return (Bits)_mm256_cvtepu16_epi32((__m128i)h); }
 INLINE Short narrowed(Bits word) {
     return (Short)_mm_packus_epi32(_mm256_castsi256_si128((__m256i)word), _mm256_extracti128_si256((__m256i)word, 1));
@@ -159,8 +161,8 @@ INLINE Bits either(Bits mask, Bits yes, Bits no) { return (mask & yes) | (~mask 
 
 INLINE Single from_bfloat16(Short h) { return (Single)(widened(h) << 16); }
 
-// The upper half is the result. A NaN stays one: its quiet bit is set instead of a carry added. In integers, since
-// processors' own conversions (AVX512_BF16) take what is below 2^-126 for 0.
+// The upper 16 bits are the result. A NaN remains a NaN: its quiet bit is set, and it is not rounded. The code uses
+// integers, because the processor's conversions (AVX512_BF16) treat numbers below 2^-126 as 0.
 INLINE Bits rounded_number(Bits bits) { return bits + 0x7fffu + ((bits >> 16) & 1u); }
 INLINE Bits rounded(Single x) {
     return either((Bits)(x != x), (Bits)x | 0x400000u, rounded_number((Bits)x));
@@ -183,7 +185,8 @@ INLINE Short to_float16(Single x) { return (Short)_mm256_cvtps_ph((__m256)x, _MM
 INLINE Single from_float16(Short h) { return (Single)vcvt_f32_f16((float16x4_t)h); }
 INLINE Short to_float16(Single x) { return (Short)vcvt_f16_f32((float32x4_t)x); }
 #else
-// In integers: exponents are moved by 112. Subnormal numbers are exact differences or sums of float32.
+// Conversions with integers: exponents are shifted by 112. Subnormal numbers are exact differences or sums of float32
+// numbers.
 INLINE Single from_float16(Short h) {
     Bits word = widened(h), size = (word & 0x7fffu) << 13, exponent = size & 0x0f800000u;
     Bits subnormal = (Bits)((Single)(size + (113u << 23)) - (Single)((Bits){0} + (113u << 23)));
@@ -208,7 +211,7 @@ INLINE void split_float16(Bits word, Single* a, Single* b) {
 INLINE Bits joined_float16(Single a, Single b) { return widened(to_float16(a)) | (widened(to_float16(b)) << 16); }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
-// Numbers 0 … 3 and 8 … 11 of 16, or 4 … 7 and 12 … 15: the order in which the halves of a register are packed.
+// Loads numbers 0 … 3 and 8 … 11, counted from the address: the order in which AVX2 unpacks and packs half registers.
 INLINE Single apart(const float* at) {
     return (Single)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at)), _mm_loadu_ps(at + 8), 1);
 }
@@ -217,7 +220,7 @@ INLINE Bits packed_bfloat16(Single low, Single high) {
     Bits a = any_nan ? rounded(low) : rounded_number((Bits)low), b = any_nan ? rounded(high) : rounded_number((Bits)high);
     return (Bits)_mm256_packus_epi32((__m256i)(a >> 16), (__m256i)(b >> 16));
 }
-// Half pairs, two registers of each half at once.
+// Rotates half pairs, with two registers of each half at a time.
 INLINE void two_bfloat16(const uint16_t* x, uint16_t* y, const float* cosines, const float* sines, int64_t pairs,
                          int64_t at, bool stream) {
     const __m256i zero = {0}, a = (__m256i)load(x + at, true, 0), b = (__m256i)load(x + pairs + at, true, 0);

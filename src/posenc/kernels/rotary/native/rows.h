@@ -1,17 +1,17 @@
-// The loops over rows for one type, which rows.c includes four times. It defines
+// The loops over rows for one type. rows.c includes this file four times, and defines before each:
 //
-//     TYPE     suffix of names
-//     ELEMENT  a number in memory
-//     WORK     a number of the arithmetic
-//     VECTOR   one register of WORK
-//     LANES    numbers of WORK in it, as a literal
+//     TYPE     the suffix of the names
+//     ELEMENT  the type of the numbers in memory
+//     WORK     the type of the arithmetic
+//     VECTOR   a register of WORK
+//     LANES    the number of WORK in a register, as a literal
 //
-// and WIDE where ELEMENT is WORK; else from, to, split and joined of that suffix. BY_TWO where `two` of that suffix
-// rotates half pairs of two registers at once.
+// It also defines WIDE if ELEMENT is WORK, or else the functions from, to, split and joined with this suffix; and
+// BY_TWO if there is a function two with this suffix, which rotates half pairs in two registers at a time.
 
 #define NAMED(name) JOIN(name##_, TYPE)
 
-// Numbers that follow each other, and pairs of neighbours; n of them where a register is not filled.
+// Load and store consecutive numbers or pairs of neighbours: a whole register, or only n of them.
 #if defined(WIDE)
 INLINE VECTOR NAMED(get)(const ELEMENT* at, bool whole, int64_t n) {
     return (VECTOR)load(at, whole, n * (int64_t)sizeof(ELEMENT));
@@ -64,10 +64,10 @@ INLINE void NAMED(some)(const ELEMENT* x, ELEMENT* y, const WORK* cosines, const
     }
 }
 
-// n rows of channels, each so many elements behind the one before.
+// Rotates n rows of channels. The stride between rows is the job's stride along the axis.
 INLINE void NAMED(rows)(const struct Job* job, const ELEMENT* x, ELEMENT* y, const WORK* cos, const WORK* sin,
                         int64_t n, int axis, bool half, bool stream, bool ahead) {
-    // Locals: the compiler cannot know that no field of the job is written to.
+    // Local copies, because the compiler cannot know that the fields of the job do not change.
     const int64_t pairs = job->pairs, rest = job->rest;
     const int64_t next_x = job->x[axis], next_y = job->y[axis], next_table = job->table[axis];
     for (; n > 0; n--, x += next_x, y += next_y, cos += next_table, sin += next_table) {
@@ -90,7 +90,7 @@ INLINE void NAMED(tokens)(const struct Call* call, int64_t b, int64_t first, int
     const WORK* sin = (const WORK*)call->sin + b * job->table[0] + first * job->table[2];
     ELEMENT* y = (ELEMENT*)call->y + b * job->y[0] + first * job->y[2];
     const int64_t channels = 2 * job->pairs + job->rest;
-    // In the order in which results lie in memory.
+    // The loops run in the order of the results in memory.
     if (job->y[1] < job->y[2]) {
         const ELEMENT* end = y + (last - first - 1) * job->y[2] + (job->heads - 1) * job->y[1] + channels;
         if (call->fresh) posenc_ask_for_pages(y, end);
