@@ -132,7 +132,7 @@ def _config(
     positions = inspection.positions
     if output is not None and (positions.layout or not positions.rotary_recipes):
         raise InvalidArgument(f"--output '{output}' does not apply, because the model has no frequencies")
-    console.print(inspection.text())
+    lines = [inspection.text()]
     if output is not None:
         from posenc.pictures.draw import draw, write
         from posenc.scaling import planned
@@ -145,4 +145,5 @@ def _config(
             rotary.get("base"),
             positions.original_length,
         )
-        console.print(f"wrote {write(draw(view), output)}")
+        lines.append(f"wrote {write(draw(view), output)}")
+    console.print("\n".join(lines))
