@@ -95,7 +95,7 @@ class MovableLayer(DynamicLayer):
 
     def __init__(self, encoding: Encoding) -> None:
         super().__init__()
-        self.encoding = NoPE() if encoding.remapped else encoding  # attention to remapped positions needs raw keys
+        self.encoding = NoPE() if encoding.remapped else encoding  # remapped attention needs unrotated keys
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Append new keys and values, and return the rotated keys and the values that queries see."""

@@ -119,7 +119,8 @@ class ModelPositions:
         return (
             *(
                 "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
-                "transformers' slope·key form loses the bias of near keys at a few thousand positions"
+                "transformers' bias, slope·(key position), no longer tells near keys apart at a few thousand "
+                "positions"
                 for _ in alibi
             ),
             *(
