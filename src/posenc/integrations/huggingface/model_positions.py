@@ -157,8 +157,9 @@ class ModelPositions:
 
     @property
     def types_by_window(self) -> tuple[str, ...]:
-        """The type of every layer, with separate types for windows of different widths, and one type for layers
-        that have tables of their own."""
+        """The type of every layer, with separate types for windows of different widths, and one type for all
+        layers of a stack that have tables of their own.
+        """
         several = {name for name in self.recipes if len(self.windows_of(name)) > 1}
         return tuple(
             f"{kind} within {window}" if kind in several and window else kind.partition(" layer ")[0]
