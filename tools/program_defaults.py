@@ -115,7 +115,9 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
 
 def of_exllamav3() -> dict[str, dict[str, Any]]:
     """Return the default base by family, and whether a release's model file reads the key of windows."""
-    folders = [ROOT / "build" / "programs" / f"exllamav3-{version}" for version in exllamav3.RELEASES.versions]
+    folders = [
+        ROOT / "build" / "programs" / f"exllamav3-{version}" for version in exllamav3.PROGRAM.releases.versions
+    ]
     files = {
         name: [folder / "exllamav3" / "architecture" / f"{name}.py" for folder in folders] for name in EXLLAMAV3
     }
@@ -133,7 +135,7 @@ def asked() -> dict[str, dict[str, dict[str, Any]]]:
     """Return the tables of the installed programs."""
     import transformers
 
-    folders = {f"mlx-lm {version}": f"mlx-lm-{version}" for version in mlx.RELEASES.versions}
+    folders = {f"mlx-lm {version}": f"mlx-lm-{version}" for version in mlx.PROGRAM.releases.versions}
     return {
         "llama_cpp": {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")},  # of one architecture
         "exllamav3": of_exllamav3(),

@@ -31,7 +31,9 @@ PYTHON = PROGRAMS / "env" / "bin" / "python"
 def main() -> None:
     """Install the missing programs."""
     names = [name for name in NAMES if name != "transformers"]  # installed separately below
-    everything: list[Releases] = [import_module(f"posenc.integrations.programs.{name}").RELEASES for name in names]
+    everything: list[Releases] = [
+        import_module(f"posenc.integrations.programs.{name}").PROGRAM.releases for name in names
+    ]
     requirements = [requirement for one in everything for requirement in one.requirements]
     done = PROGRAMS / "env" / "installed"
     if not done.exists() or done.read_text() != repr(requirements):

@@ -9,7 +9,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from posenc.integrations.programs.llama_cpp import RELEASES
+from posenc.integrations.programs.llama_cpp import PROGRAM
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "rope_types.json"
@@ -61,4 +61,4 @@ def asked(version: str) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    TABLE.write_text(json.dumps(asked(RELEASES.versions[-1]), indent=1) + "\n")
+    TABLE.write_text(json.dumps(asked(PROGRAM.releases.versions[-1]), indent=1) + "\n")

@@ -134,7 +134,7 @@ def test_llama_cpp_reads_as_transformers(
     assert not close, f"{right.mean():.2g} where it is right, and {close}"
 
 
-@pytest.mark.parametrize("version", programs.llama_cpp.RELEASES.versions[:-1])
+@pytest.mark.parametrize("version", programs.llama_cpp.PROGRAM.releases.versions[:-1])
 def test_an_older_llama_cpp_reads_the_same(
     version: str, answers: dict[str, Tensor], llama_cpp: Callable[..., Tensor]
 ) -> None:

@@ -257,7 +257,7 @@ def test_a_window_that_is_off_is_applied_by_vllm_alone() -> None:
     """Of a family without windows: transformers ignores both keys, vLLM reads sliding_window."""
     config = config_of("apertus, a window that is off")
     assert not any(read(config).windows)
-    for version in vllm.RELEASES.versions:
+    for version in vllm.PROGRAM.releases.versions:
         table = vllm.read(config, version)
         assert {layer.window for layer in table.layers.values()} == {config["sliding_window"]}
         assert any("vLLM applies sliding_window = 100 to every layer" in note for note in table.notes)
@@ -275,13 +275,13 @@ def test_a_length_that_is_left_out_is_no_crash(program: Any, kind: str) -> None:
         {**DEEPSEEK, "rope_parameters": rope},
     ):
         given = {key: value for key, value in config.items() if key != "max_position_embeddings"}
-        for version in program.RELEASES.versions:
+        for version in program.PROGRAM.releases.versions:
             with suppress(PosencError):
                 program.read(given, version)
 
 
 def test_a_scaling_is_written_for_what_runs_in_transformers() -> None:
-    for version in vllm.RELEASES.versions:
+    for version in vllm.PROGRAM.releases.versions:
         keys = vllm.write(read(config_of("olmo2, stated factor")), YaRN(8.0, 2048), version=version)
         assert keys["rope_parameters"]["factor"] == 8
 
@@ -358,11 +358,13 @@ def test_what_was_not_asked_is_said(program: Any, config: str, model_type: str) 
 
 def test_windows_of_the_older_transformers_were_not_asked() -> None:
     config = {**PLAIN, "model_type": "mistral", "sliding_window": 8}
-    said = {version: transformers.read(config, version).not_asked for version in transformers.RELEASES.versions}
+    said = {
+        version: transformers.read(config, version).not_asked for version in transformers.PROGRAM.releases.versions
+    }
     assert said == {"4.57.6": "the windows of 'mistral'", "5.23.0": ""}
 
 
-@pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
+@pytest.mark.parametrize("version", exllamav3.PROGRAM.releases.versions)
 def test_smollm_3_without_its_list_of_layers_does_not_run_in_exllamav3(version: str) -> None:
     config = {**PLAIN, "model_type": "smollm3", "no_rope_layer_interval": 2, "pad_token_id": 0}
     with pytest.raises(InvalidArgument, match=rf"{version} does not run 'smollm3': .* add no_rope_layers"):
@@ -370,7 +372,7 @@ def test_smollm_3_without_its_list_of_layers_does_not_run_in_exllamav3(version: 
     assert exllamav3.read({**config, "no_rope_layers": [1, 0]}, version).layer_types == ("rotary", "nope")
 
 
-@pytest.mark.parametrize("version", mlx.RELEASES.versions)
+@pytest.mark.parametrize("version", mlx.PROGRAM.releases.versions)
 @pytest.mark.parametrize("stated", [{}, {"position_embedding_type": None}], ids=["missing", "null"])
 def test_granite_4_rotates_by_default_in_mlx(version: str, stated: dict[str, Any]) -> None:
     config = {
@@ -444,7 +446,9 @@ def test_every_departure_of_a_program_that_is_not_run_is_a_line_of_its_released_
     found = [departure for departure in model_files.departures() if departure.program in folders]
     for departure in found:
         (versions,) = (
-            one.RELEASES.versions for one in (mlx, exllamav3, transformers) if departure.program in one.__name__
+            one.PROGRAM.releases.versions
+            for one in (mlx, exllamav3, transformers)
+            if departure.program in one.__name__
         )
         release = (departure.releases or versions)[-1]
         file, _, number = departure.line.partition(",")[0].rpartition(":")
@@ -487,7 +491,7 @@ def test_forms_that_are_not_read_are_refused_by_name(program: Any, keys: dict[st
     ],
 )
 def test_a_value_at_which_a_program_fails_is_refused_with_the_fix(program: Any, config: str, refused: str) -> None:
-    for version in program.RELEASES.versions:
+    for version in program.PROGRAM.releases.versions:
         with pytest.raises(InvalidArgument, match=f"{re.escape(version)} does not run '{refused}"):
             program.read(config_of(config), version)
 

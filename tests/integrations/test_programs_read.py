@@ -148,7 +148,7 @@ def test_servers_compute_what_is_read_of_them(program: Any, script: str, version
 @pytest.mark.skipif(
     not (PROGRAMS / "mlx-lm-0.32.2").exists(), reason="no mlx-lm here; type: python tools/programs.py"
 )
-@pytest.mark.parametrize("version", mlx.RELEASES.versions)
+@pytest.mark.parametrize("version", mlx.PROGRAM.releases.versions)
 def test_mlx_computes_what_is_read_of_it(version: str) -> None:
     heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
     older = [
@@ -201,7 +201,7 @@ UNSCALED = {
 @pytest.mark.skipif(
     not (PROGRAMS / "mlx-lm-0.32.2").exists(), reason="no mlx-lm here; type: python tools/programs.py"
 )
-@pytest.mark.parametrize("version", mlx.RELEASES.versions)
+@pytest.mark.parametrize("version", mlx.PROGRAM.releases.versions)
 def test_mlx_scales_nothing_in_files_that_only_call_its_rope(version: str) -> None:
     """Their own layers, built from a config with a scaling, rotate by the base alone, and scale scores as read."""
     sys.path.insert(0, str(ROOT))
@@ -283,7 +283,7 @@ def test_what_is_written_for_a_program_is_what_it_computes(program: Any, scaling
         keys = program.write(positions, scaling, max_length=4 * LENGTH)
     except InvalidArgument:
         return
-    for version in program.RELEASES.versions:
+    for version in program.PROGRAM.releases.versions:
         if program is transformers:
             keys = program.write(positions, scaling, max_length=4 * LENGTH, version=version)
             if (version[0] == "4" and isinstance(scaling, LongRoPE)) or "longrope" in str(keys):
@@ -384,7 +384,9 @@ ONE, SQUARED = rope(**YARN, attention_factor=1.0), rope(**YARN, mscale=1.0, msca
     ],
 )
 def test_the_attention_factor_by_version(program: Any, config: Any, factors: tuple[float, float]) -> None:
-    found = tuple(only(program.read(config, version)).attention_factor for version in program.RELEASES.versions)
+    found = tuple(
+        only(program.read(config, version)).attention_factor for version in program.PROGRAM.releases.versions
+    )
     assert found == pytest.approx(factors)
 
 
@@ -472,7 +474,7 @@ def test_every_window_of_a_program_whose_model_files_were_not_run_is_denied_or_n
     configs = [json.loads(line)["config"] for line in published]
     found = set()
     for program in (mlx, exllamav3, llama_cpp):
-        for config, version in product(configs, program.RELEASES.versions):
+        for config, version in product(configs, program.PROGRAM.releases.versions):
             try:
                 table, wanted = program.read(config, version), of(read(config))
             except PosencError:
@@ -656,7 +658,7 @@ def test_neighbours_are_those_that_llama_cpp_rotates() -> None:
     not (PROGRAMS / "xllamacpp-2026.10.11549").exists(),
     reason="no llama.cpp here; type: python tools/programs.py",
 )
-@pytest.mark.parametrize("version", llama_cpp.RELEASES.versions)
+@pytest.mark.parametrize("version", llama_cpp.PROGRAM.releases.versions)
 def test_llama_cpp_answers_the_rope_types_that_are_kept(version: str) -> None:
     """The same in both releases."""
     assert told("rope_types", version) == llama_cpp.ROPE_TYPES
@@ -729,7 +731,11 @@ PHIMOE_LISTS = {"type": "longrope", **LISTS, "short_mscale": 1.25, "long_mscale"
 PHIMOE = {"model_type": "phimoe", "rope_scaling": PHIMOE_LISTS}
 INSIDE = {key: value for key, value in YARN.items() if key not in ("rope_theta", ORIGINAL)}
 OUTSIDE = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE, ORIGINAL: LENGTH}
-ONE_BASE = [(transformers, "4.57.6"), (sglang, "0.5.23"), *((mlx, version) for version in mlx.RELEASES.versions)]
+ONE_BASE = [
+    (transformers, "4.57.6"),
+    (sglang, "0.5.23"),
+    *((mlx, version) for version in mlx.PROGRAM.releases.versions),
+]
 UNSTATED = {"rope_type": "llama3", "factor": 4.0}
 READ = [
     (
@@ -766,7 +772,7 @@ READ = [
     ),
     *(
         (mlx, version, {**OLDER, **PHIMOE, ORIGINAL: LENGTH}, {"attention_factor": 1.25})
-        for version in mlx.RELEASES.versions
+        for version in mlx.PROGRAM.releases.versions
     ),
 ]
 """A program and its release, a config, and what it makes of every layer."""
@@ -788,7 +794,7 @@ def test_only_full_layers_of_olmo_3_are_scaled(program: Any, version: str) -> No
 @pytest.mark.parametrize("program", [vllm, sglang])
 def test_the_factor_of_phimoe_is_read_where_transformers_runs_it(program: Any) -> None:
     config = {**OLDER, **PHIMOE}
-    for version in program.RELEASES.versions:
+    for version in program.PROGRAM.releases.versions:
         table = program.read(config, version)
         assert by_name(table, config) == ["admitted_length"] * (program is vllm)
         assert table.admitted_length == (LENGTH if program is vllm else 4 * LENGTH)

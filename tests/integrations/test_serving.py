@@ -1,6 +1,7 @@
 """What is printed to type makes a program compute what was asked for: the words are read back and given to it."""
 
 import json
+import math
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,26 @@ def test_the_factors_that_the_class_of_phimoe_needs_are_written(tmp_path: Path) 
     for entry in (written["rope_scaling"], answer["overrides"]["rope_parameters"]):
         assert [entry["short_mscale"], entry["long_mscale"]] == pytest.approx([(4 / 3) ** 0.5] * 2)
     assert answer["command"].endswith(f"--max-model-len {4 * LENGTH}")
+
+
+@pytest.mark.parametrize(("scaling", "factor"), [("linear(4)", 1.0), ("yarn(4, 64)", 0.1 * math.log(4) + 1)])
+def test_a_scaling_of_phimoe_is_written_as_lists(scaling: str, factor: float, tmp_path: Path) -> None:
+    """Although it is not LongRoPE itself; vLLM does not run lists past the original length by default."""
+    config = {key: value for key, value in PHI.items() if not key.startswith(("original", "partial"))}
+    file = model(tmp_path, {**config, "model_type": "phimoe"})
+    written = serving("mlx-lm", file, scaling)["files"]["config.json"]["rope_scaling"]
+    for entry in (written, serving("sglang", file, scaling)["overrides"]["rope_parameters"]):
+        assert [entry["short_mscale"], entry["long_mscale"]] == pytest.approx([factor] * 2)
+    assert "it allows inputs of at most" in serving("vllm", file, scaling)["notes"][0]
+
+
+@pytest.mark.parametrize("program", ["mlx-lm", "transformers@4.57.6"])
+def test_a_key_that_the_edit_removes_has_no_note(program: str, tmp_path: Path) -> None:
+    """The note that a program does not read it would be wrong of the edited file."""
+    config = {**QWEN, "model_type": "qwen2", "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+    answer = serving(program, model(tmp_path, config), "linear(4)")
+    assert answer["files"]["config.json"]["rope_parameters"] is None
+    assert not any("rope_parameters" in note for note in answer["notes"])
 
 
 def test_deepseek_without_scaling_in_transformers_4() -> None:

@@ -90,7 +90,7 @@ class Cell:
 
 
 MLX_LM = f"mlx-lm {MLX}"
-SGLANG = programs.sglang.RELEASES.versions[-1]
+SGLANG = programs.sglang.PROGRAM.releases.versions[-1]
 
 
 def of_transformers(case: Case, spelling: Any) -> dict[str, Any]:

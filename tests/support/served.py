@@ -43,8 +43,8 @@ from support.places import ROOT
 
 PROGRAMS = ROOT / "build" / "programs"
 RECORDS = ROOT / "tests" / "data" / "programs.json"
-VLLM, MLX = programs.vllm.RELEASES.versions, programs.mlx.RELEASES.versions[-1]
-XLLAMACPP = programs.llama_cpp.RELEASES.versions[-1]
+VLLM, MLX = programs.vllm.PROGRAM.releases.versions, programs.mlx.PROGRAM.releases.versions[-1]
+XLLAMACPP = programs.llama_cpp.PROGRAM.releases.versions[-1]
 
 DIM, BASE, LENGTH = 16, 1e4, 64
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": LENGTH}

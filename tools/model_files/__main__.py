@@ -20,7 +20,7 @@ from posenc.integrations.programs import sglang, vllm
 PROGRAMS = ROOT / "build" / "programs"
 ASKED_UNDER = {
     (program.package, version): pinned
-    for program in (sglang.RELEASES, vllm.RELEASES)
+    for program in (sglang.PROGRAM.releases, vllm.PROGRAM.releases)
     for version, pinned in zip(program.versions, program.under, strict=True)
 }
 TABLE = ROOT / "src" / "posenc" / "integrations" / "model_files.json"

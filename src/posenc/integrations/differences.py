@@ -194,8 +194,9 @@ def _frequencies(first: LayerTable, second: LayerTable) -> str:
         return "" if _origin(first) == _origin(second) else "frequencies differ:"
     pairs = [sorted(pair) for pair in zip(first.frequencies, second.frequencies, strict=True)]
     off = [more / less if less else math.inf for less, more in pairs if not math.isclose(less, more, rel_tol=CLOSE)]
-    most = max(off, default=1.0)
-    return f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {most:.4g}:" if off else ""
+    return (
+        f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {max(off):.4g}:" if off else ""
+    )
 
 
 def _origin(layer: LayerTable) -> str:

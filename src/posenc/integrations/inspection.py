@@ -1,6 +1,7 @@
 """Explains in plain words how a Hugging Face config encodes positions, and what can go wrong."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -95,13 +96,12 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         ),
         *positions.known_issues,
     ]
-    scalings = {recipe.get("scaling") for recipe in rotary.values()}
     facts = [
         *sentences(table),
         *(
             f"Some Llama models since 3.1 are released with factor {count(scaling.factor)} and inputs of up to "
             f"{count(positions.max_length)} tokens."
-            for scaling in scalings
+            for scaling in {recipe.get("scaling") for recipe in rotary.values()}
             if _shipped(scaling, positions)
         ),
     ]
@@ -147,10 +147,10 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
             for layer in table.layers.values()
         )
         return f"{positions.model_type}: {'; '.join(encodings)}."
-    layers: dict[str, int] = {}
+    layers = Counter[str]()
     for name, recipe in positions.rotary_recipes.items():
         words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
-        layers[words] = layers.get(words, 0) + positions.layer_types.count(name)
+        layers[words] += positions.layer_types.count(name)
     mixed = (
         ""
         if all(layer.frequencies for layer in table.layers.values())
@@ -178,20 +178,24 @@ def describe(scaling: Scaling | LengthScaling) -> str:
 
 def _shipped(scaling: object, positions: ModelPositions) -> bool:
     """Return whether this is Llama 3.1's or 3.2's scaling, whose factor × original length is not max_length."""
-    lengths = positions.original_length, positions.max_length
-    return isinstance(scaling, Llama3) and scaling.factor in (8, 32) and lengths == (8192, 131_072)
+    return (
+        isinstance(scaling, Llama3)
+        and scaling.factor in (8, 32)
+        and (positions.original_length, positions.max_length) == (8192, 131_072)
+    )
 
 
 def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | None]) -> Iterator[str]:
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     length, longest = positions.original_length, positions.max_length
-    factor = getattr(scaling, "factor", None)
-    stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    shipped = _shipped(scaling, positions)  # then the facts mention the factor
-    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
+    if (
+        isinstance(scaling, Llama3 | LongRoPE | YaRN)
+        and not math.isclose(scaling.factor * length, longest, rel_tol=0.01)
+        and not _shipped(scaling, positions)  # in that case, the facts mention the factor
+    ):
         yield (
-            f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
-            f"{count(factor * length)}, but the config allows {count(longest)}"
+            f"factor mismatch: factor {count(scaling.factor)} times trained length {count(length)} is "
+            f"{count(scaling.factor * length)}, but the config allows {count(longest)}"
         )
     if isinstance(scaling, Linear):
         yield (

@@ -41,9 +41,8 @@ class PosencLM(HFLM):
         stated = scaling_of(scaling, positions.original_length)
         length = round(getattr(stated, "factor", 1.0) * positions.original_length)
         self._max_length = settings.get("max_length") or length
-        stretched = positions.with_scaling(stated)
         self._patch = ExitStack()  # undone when the model is deleted
-        self._patch.enter_context(patched(self.model, stretched.as_layers(length, "float32")))
+        self._patch.enter_context(patched(self.model, positions.with_scaling(stated).as_layers(length, "float32")))
 
 
 def tokenizer_of(name: str) -> Any:

@@ -261,6 +261,5 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
     if types is None:  # its model files were not run; those of one transformers are measured with each family
         return f"the windows of {model_type!r}" if windows and (program, version) != ("transformers", TRIED) else ""
-    if model_type in types:
-        return ""
-    return f"the model file of {model_type!r}: the rotary files were checked, but not windows, scales and layers"
+    lacking = f"the model file of {model_type!r}: the rotary files were checked, but not windows, scales and layers"
+    return "" if model_type in types else lacking

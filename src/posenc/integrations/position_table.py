@@ -253,7 +253,10 @@ def briefly(scaling: Scaling | LengthScaling) -> str:
     defaults.
     """
     defaults = {f.name: f.default for f in fields(scaling) if f.name != "factor"}  # type: ignore[arg-type]
-    values = {name: value for name, value in vars(scaling).items() if value != defaults.get(name)}
-    short = {name: (*value[:2], "…") if isinstance(value, tuple) else value for name, value in values.items()}
+    short = {
+        name: (*value[:2], "…") if isinstance(value, tuple) else value
+        for name, value in vars(scaling).items()
+        if value != defaults.get(name)
+    }
     inside = ", ".join(f"{name}={value_text(value)}" for name, value in short.items())
     return f"{to_dict(scaling)['scaling']}({inside})"

@@ -100,11 +100,12 @@ class ProgramReader:
         """
         version = self.releases.chosen(version)
         config, program, takes = mapping_of(config), f"{self.title} {version}", self.takes.format(version=version)
-        part, reader = language_part(config)[0], self
-        if model_files.runs_transformers(self.module, version, config):
-            reader = ProgramReader(
-                module=self.module, title=self.title, releases=self.releases, change=_as_transformers
-            )
+        part = language_part(config)[0]
+        reader = (
+            ProgramReader(module=self.module, title=self.title, releases=self.releases, change=_as_transformers)
+            if model_files.runs_transformers(self.module, version, config)
+            else self
+        )
         model_type = str(part.get("model_type"))
         if takes != "transformers5" and model_type not in defaults(takes):
             raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))

@@ -11,7 +11,7 @@ from posenc.integrations.huggingface.families import FAMILIES, READ_AS, SKIPS_SH
 from posenc.integrations.huggingface.family import MAPS, Family
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
-from posenc.scaling.yarn import sharpening as sharpening
+from posenc.scaling.yarn import sharpening
 
 MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
 """Keys of YaRN's dictionary that give the factor of cos and sin, or that only some programs know."""
@@ -140,9 +140,13 @@ def pair_ratio(entry: Mapping[str, Any]) -> float:
     return sharpening(entry["factor"], first) / sharpening(entry["factor"], second)
 
 
-def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, Any]:
-    """Return LongRoPE's dictionary with its attention factor written as ``short_mscale`` and ``long_mscale``."""
-    scale = entry.get("attention_factor") or now.plan(longest).attention_factor
+def with_mscales(entry: Mapping[str, Any], now: Any) -> dict[str, Any]:
+    """Return LongRoPE's dictionary with its attention factor written as ``short_mscale`` and ``long_mscale``.
+
+    ``now`` is the scaling, whose own attention factor is used if the dictionary gives none.
+    """
+    stated = entry.get("attention_factor") or entry.get("long_mscale")
+    scale = stated or now.plan(now.original_length).attention_factor
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
         "short_mscale": scale,

@@ -62,7 +62,7 @@ def serving(
         UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.
     """
     module, version = program_of(program)
-    version = module.RELEASES.chosen(version)
+    version = module.PROGRAM.releases.chosen(version)
     fields = llama_cpp.fields(path) if path.suffix == ".gguf" else None
     positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
     scaling = scaling_of(scaling, positions.original_length)
@@ -109,25 +109,25 @@ def _from_config(
     The result contains keys if the program needs them. ``stated`` says whether the caller passed a scaling or a
     length; the result then always contains keys.
     """
-    config, line, keys = contents(path), module.PROGRAM.line, {}
+    config, program, keys = contents(path), module.PROGRAM, {}
     table = module.read(config, version)
     if stated or different(wanted, table):
         keys = module.write(wanted, max_length=longest, version=version)
-        if line.file == "config.json":
+        if not program.keys_flag:
             keys = _edit(wanted, keys)
         table = module.read(laid_over(config, keys), version)
     if not any(isinstance(one.get("scaling"), LengthScaling) for one in wanted.rotary_recipes.values()):
         longest = min(longest, table.admitted_length)
     words = [
-        line.start.format(model=shlex.quote(str(path.parent if path.suffix == ".json" else path))),
-        *([line.overrides, shlex.quote(json.dumps(keys))] if line.overrides and keys else []),
-        *([line.length, str(longest)] if line.length else []),
+        program.command.format(model=shlex.quote(str(path.parent if path.suffix == ".json" else path))),
+        *([program.keys_flag, shlex.quote(json.dumps(keys))] if program.keys_flag and keys else []),
+        *([program.length_flag, str(longest)] if program.length_flag else []),
     ]
     unproved = [f"{NOT_ASKED}{table.not_asked}"] if table.not_asked else []
     return {
         "fingerprint": fingerprint(table),
-        "overrides": keys if line.overrides else {},
-        "files": {line.file: keys} if line.file and keys else {},
+        "overrides": keys if program.keys_flag else {},
+        "files": {"config.json": keys} if keys and not program.keys_flag else {},
         "command": "" if unproved else " ".join(words),
         "notes": [*unproved, *table.notes],
     }

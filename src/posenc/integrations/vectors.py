@@ -185,10 +185,9 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tolerance of every array, which allows eight float32 roundings of an angle or a frequency."""
     angles = arrays["positions"].double().amax(0)[:, None] * arrays["inv_freq"]
     table = CLOSE * (1 + angles) * arrays["cos"].double().hypot(arrays["sin"].double())
-    relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
     query = arrays["query"].double().expand(len(table), -1)
     return {
-        **relative,
+        **{key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays},
         **_layouts(table, table),
         "rotated": rotated_room(query, table, recipe.get("pairing")),
     }

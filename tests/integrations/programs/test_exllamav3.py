@@ -44,7 +44,7 @@ def ask(version: str, cases: list[dict[str, Any]]) -> list[list[list[float]]]:
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
+@pytest.mark.parametrize("version", exllamav3.PROGRAM.releases.versions)
 def test_exllamav3_turns_as_meant(version: str) -> None:
     given = [exllamav3.write(case.read, case.scaling, max_length=case.max_length) for case in CASES]
     cases = [{"config": config, "positions": case.positions} for config, case in zip(given, CASES, strict=True)]
@@ -53,7 +53,7 @@ def test_exllamav3_turns_as_meant(version: str) -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
+@pytest.mark.parametrize("version", exllamav3.PROGRAM.releases.versions)
 def test_what_is_read_is_what_it_computes(version: str) -> None:
     """Of configs in which it departs: a factor that the lengths contradict, a pair, two bases, missing keys."""
     pair = {"mscale": 1.0, "mscale_all_dim": 0.5}
@@ -81,7 +81,7 @@ def test_what_is_read_is_what_it_computes(version: str) -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
+@pytest.mark.parametrize("version", exllamav3.PROGRAM.releases.versions)
 def test_pairs_are_those_that_each_file_states(version: str) -> None:
     styles = {"half": "NEOX", "interleaved": "GPTJ"}
     for name in defaults("exllamav3"):

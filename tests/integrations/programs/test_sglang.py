@@ -23,7 +23,7 @@ from support.answering import answer_lines
 from support.released import Layer, functions, released, run, statements
 from support.served import DEEPSEEK, LENGTH, PARTS, PLAIN, PROGRAMS, SCALINGS, SECOND, STATED, YARN, Case, asked
 
-VERSION = sglang.RELEASES.versions[-1]
+VERSION = sglang.PROGRAM.releases.versions[-1]
 FOLDER = f"sglang-{VERSION}"
 CASES = [
     *(Case(PLAIN, scaling, 4 * LENGTH) for scaling in SCALINGS),

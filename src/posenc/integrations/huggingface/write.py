@@ -174,7 +174,7 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
     if family.mscale_by_length and entry["rope_type"] == "longrope":
-        entry = with_mscales(entry, scaling, positions.max_length)
+        entry = with_mscales(entry, scaling)
     factor = softmax_factor(recipe)
     if family.mscale_scores and not math.isclose(factor, 1.0) and "mscale_all_dim" not in entry:
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)

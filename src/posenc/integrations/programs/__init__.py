@@ -23,28 +23,15 @@ from posenc.integrations.huggingface.model_positions import ModelPositions, scal
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.program_tables import ProgramReader
-from posenc.integrations.rope_dictionaries import sharpening, with_mscales, with_pair
+from posenc.integrations.rope_dictionaries import with_mscales, with_pair
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
+from posenc.scaling.yarn import sharpening
 
-TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
-TRANSFORMERS_5_19 = "transformers==5.19.0"
-
-
-@dataclass(frozen=True)
-class Line:
-    """The command line and the file through which a program receives the keys of ``write``.
-
-    Args:
-        start: the beginning of the command, with ``{model}`` for the model's folder; empty for a library.
-        overrides: the flag that takes the keys as JSON; empty if the keys are written to a file.
-        length: the flag for the longest input; empty if the program has no such flag.
-        file: the name of the file for the keys.
-    """
-
-    start: str
-    overrides: str = ""
-    length: str = ""
-    file: str = ""
+TRANSFORMERS_OF_SERVERS = (
+    "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0",
+    "transformers==5.19.0",
+)
+"""The releases of transformers with which the model files of a server's older and newer release are run."""
 
 
 PROVED = ("axes", "encoding", "head_dim", "query_scale")
@@ -65,12 +52,16 @@ class Program(ProgramReader):
     """A program: how it reads configs, and the keys that make it compute a model's positional encoding.
 
     Args:
-        line: how the keys of ``write`` are passed to the program.
+        command: the beginning of the command line, with ``{model}`` for the model's folder; empty for a library.
+        keys_flag: the flag that takes the keys of ``write`` as JSON; empty if they are in config.json.
+        length_flag: the flag for the longest input; empty if the program has no such flag.
         spell: a function of (positions, scaling, max_length, version) that returns the program's keys for these
             settings, and raises an error if there are none.
     """
 
-    line: Line
+    command: str = ""
+    keys_flag: str = ""
+    length_flag: str = ""
     spell: Callable[[ModelPositions, Scaling | LengthScaling | None, int | None, str], dict[str, Any]]
 
     def write(
@@ -96,7 +87,7 @@ class Program(ProgramReader):
         keys = self.spell(positions, scaling, max_length, version)
         if not positions.source:  # read from a file of another type
             return keys
-        config = keys if self.line.file else laid_over(positions.source, reduce(getitem, positions.path, keys))
+        config = laid_over(positions.source, reduce(getitem, positions.path, keys)) if self.keys_flag else keys
         table = self.read(config, version)
         wanted = positions if scaling is None else positions.with_scaling(scaling)
         apart = different(wanted, table)
@@ -113,20 +104,20 @@ class Program(ProgramReader):
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a config with overrides merged into it recursively; an override of null removes a key.
+    """Return a config with overrides merged into it recursively; an override of null removes a key (RFC 7396).
 
     If the overrides contain a rope dictionary, it replaces ``rope_parameters``, ``rope_scaling`` and the outer
     ``rope_theta`` of the config.
     """
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
-    result = {key: value for key, value in config.items() if key not in gone}
-    for key, value in overrides.items():
-        inside = isinstance(value, Mapping) and isinstance(config.get(key), Mapping) and key not in BOTH_FORMS
-        result[key] = laid_over(config[key], value) if inside else value
-    for key in set(BOTH_FORMS) & set(overrides):
-        entry = result[key] or {}
-        result[key] = {name: value for name, value in entry.items() if value is not None}
-    return {key: value for key, value in result.items() if value is not None or key not in overrides}
+    kept = {key: value for key, value in config.items() if key not in gone}
+    merged = {
+        key: laid_over(kept[key] if isinstance(kept.get(key), Mapping) else {}, value)
+        if isinstance(value, Mapping)
+        else value
+        for key, value in overrides.items()
+    }
+    return {key: value for key, value in (kept | merged).items() if value is not None or key not in overrides}
 
 
 def config_of(
@@ -192,7 +183,7 @@ def overrides(
             f"original_length={now.original_length}, where {program}'s table ends; use a larger factor"
         )
     if kind == "longrope":
-        entry = with_mscales(entry, now, longest)
+        entry = with_mscales(entry, now)
     elif kind == "yarn" and family.mscale_scores:
         entry = with_pair(entry)
     elif kind == "yarn":

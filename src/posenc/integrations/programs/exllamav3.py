@@ -6,18 +6,17 @@ from typing import Any
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.program_tables import Releases
-from posenc.integrations.programs import Line, Program, config_of
+from posenc.integrations.programs import Program, config_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
     longest_of,
-    sharpening,
     with_factor,
     with_stated_share,
 )
 from posenc.scaling import LengthScaling, Scaling
+from posenc.scaling.yarn import sharpening
 
-RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
 MISSING = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
 """The values of keys that a llama3 dictionary leaves out, as in util/rope.py:230."""
 
@@ -45,8 +44,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         stated = entry.get(ORIGINAL)
         entry |= {"factor": longest / stated if stated else entry["factor"], ORIGINAL: stated or longest}
     if kind == "longrope" and longest > original:
-        entry = {key: value for key, value in entry.items() if key != "long_mscale"}
-        entry["short_factor"] = entry["long_factor"]
+        entry |= {"short_factor": entry["long_factor"], "long_mscale": None}
     return with_factor({**(MISSING if kind == "llama3" else {}), **entry}, config, _yarn)
 
 
@@ -75,7 +73,7 @@ def spell(
 PROGRAM = Program(
     module="exllamav3",
     title="ExLlamaV3",
-    releases=RELEASES,
+    releases=Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",)),
     change=change,
     takes="exllamav3",
     unknown="model_type {model_type!r} was not checked in {program}; compare the cos and sin that "
@@ -83,7 +81,6 @@ PROGRAM = Program(
     unread=_unread,
     rotated=with_stated_share,
     long_list="for every request",
-    line=Line("", file="config.json"),
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write

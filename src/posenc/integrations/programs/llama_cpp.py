@@ -20,11 +20,10 @@ from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.program_tables import ProgramReader, Releases
 from posenc.integrations.programs import config_of
-from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, sharpening
+from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
+from posenc.scaling.yarn import sharpening
 
-RELEASES = Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",))
-"""The tested releases of a Python binding whose wheel contains llama.cpp's shared library."""
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
 """The architectures of every rope type, read from llama.cpp's library by ``tools/rope_types.py``."""
 INTERLEAVED = frozenset(
@@ -78,8 +77,10 @@ def fields(path: Path) -> Fields:
     except Exception as error:  # truncated files fail in NumPy in many ways
         raise InvalidArgument(f"{str(path)!r} is not a complete GGUF file ({error}); download it again") from error
     values = {name: entry.contents() for name, entry in file.fields.items() if not name.startswith("tokenizer.")}
-    tensors = {one.name: torch.tensor(one.data) for one in file.tensors if one.name.startswith("rope")}
-    return Fields({name: one for name, one in values.items() if type(one) in (int, float, str)}, tensors)
+    return Fields(
+        {name: value for name, value in values.items() if type(value) in (int, float, str)},
+        {tensor.name: torch.tensor(tensor.data) for tensor in file.tensors if tensor.name.startswith("rope")},
+    )
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
@@ -87,7 +88,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     Args:
         config: ``Fields``, a .gguf path, or, for architecture llama, a config as in ``huggingface.read``.
-        version: a version in ``RELEASES.versions``. The default is the newest.
+        version: a version in ``PROGRAM.releases``. The default is the newest.
 
     Raises:
         InvalidArgument: the config's architecture is not llama, or its scaling is LongRoPE, which the converter
@@ -95,8 +96,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
         file = config if isinstance(config, Fields) else fields(Path(str(config)))
-        return _table(file, f"{CONVERTER.title} {RELEASES.chosen(version)}")
-    return CONVERTER.read(config, version)
+        return _table(file, f"{PROGRAM.title} {PROGRAM.releases.chosen(version)}")
+    return PROGRAM.read(config, version)
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -119,10 +120,11 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     return {**other, **fixed.get(kind, {})}
 
 
-CONVERTER = ProgramReader(
+PROGRAM = ProgramReader(
     module="llama_cpp",
     title="llama.cpp in xllamacpp",
-    releases=RELEASES,
+    # of a Python binding whose wheel contains llama.cpp's shared library
+    releases=Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",)),
     change=change,
     takes="llama_cpp",
     unknown="the conversion of model_type {model_type!r} was not checked; convert the model and pass the GGUF file",
@@ -198,11 +200,10 @@ def _scaling(
         scaling = YaRN(factor, original, attention_factor=None if times == 1 else times * sharpening(factor))
     if divisors is None and (times == 1 or kind == "yarn"):
         return scaling
-    spectrum, plain = (each.frequencies(rotary_dim, base) for each in (scaling, Default()))
-    divided = [1.0] * len(plain) if divisors is None else divisors.tolist()
-    pairs = zip(divided, plain.exact, spectrum.exact, strict=True)
-    factors = tuple(by * float(before / after) for by, before, after in pairs)
-    return PerPair(factors, times * spectrum.attention_factor)
+    scaled = per_pair(scaling, rotary_dim, base)
+    listed = [1.0] * (rotary_dim // 2) if divisors is None else divisors.tolist()
+    factors = tuple(by * factor for by, factor in zip(listed, scaled["long_factor"], strict=True))
+    return PerPair(factors, times * scaled["attention_factor"])
 
 
 def _architecture(file: Fields) -> str:
@@ -218,9 +219,9 @@ def _table(file: Fields, program: str) -> PositionTable:
     table = of(positions, program=program)
     if positions.assumed:  # if the pairing is unknown
         table = replace(table, layers={name: replace(one, pairing=None) for name, one in table.layers.items()})
-    key, short = f"{_architecture(file)}.context_length", None
-    if "rope_factors_short.weight" in file.tensors and positions.original_length < positions.max_length:
-        short = _table(replace(file, values={**file.values, key: positions.original_length}), program)
+    two_lists = "rope_factors_short.weight" in file.tensors and positions.original_length < positions.max_length
+    at_most = {f"{_architecture(file)}.context_length": positions.original_length}
+    short = _table(replace(file, values={**file.values, **at_most}), program) if two_lists else None
     return replace(table, model_type=_architecture(file), pretrained_length=length, short=short)
 
 
@@ -247,13 +248,17 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
             f"llama-server has no flag that removes {', '.join(file.tensors)}; write a new GGUF file"
         )
     if tensors:
-        now = positions.rotary.get("scaling")
-        raise InvalidArgument(f"llama-server has no flag for {now}; set the fields of llama_cpp.write in the file")
+        raise InvalidArgument(
+            f"llama-server has no flag for {positions.rotary.get('scaling')}; set the fields of llama_cpp.write in "
+            "the file"
+        )
     values = {"scaling.type": "none", **values}
-    words = []
-    for key, flag in FLAGS.items():
-        if key in values and values[key] != OWN_ENDS.get(key):
-            words += [flag, values[key] if key == "scaling.type" else f"{values[key]:.10g}"]
+    words = [
+        word
+        for key, flag in FLAGS.items()
+        if key in values and values[key] != OWN_ENDS.get(key)
+        for word in (flag, values[key] if key == "scaling.type" else f"{values[key]:.10g}")
+    ]
     times, key = values.get("scaling.attn_factor", 1.0), f"{_architecture(file)}.rope.scaling.attn_factor"
     if times != file.values.get(key, 1.0):
         words += ["--override-kv", f"{key}=float:{times:.9g}"]
@@ -337,14 +342,22 @@ def _rope_fields(
         return {**plain, "scaling.type": kind, "scaling.factor": float(now.factor)}, {}
     if isinstance(now, LongRoPE):
         scale = now.plan(longest).frequencies(rotary_dim, base).attention_factor
-        lists: dict[str, Sequence[float]] = {"factors_short": now.short_factors, "factors_long": now.long_factors}
-        length = {"scaling.original_context_length": now.original_length}  # beside a factor, lists divide twice
-        return {**plain, "scaling.type": kind, **length, "scaling.attn_factor": float(scale)}, lists
+        return {
+            **plain,
+            "scaling.type": kind,
+            "scaling.original_context_length": now.original_length,  # beside a factor, lists divide twice
+            "scaling.attn_factor": float(scale),
+        }, {"factors_short": now.short_factors, "factors_long": now.long_factors}
     if kind == "yarn" and now.truncate and (any_ends or (now.beta_fast, now.beta_slow) == (32, 1)):
-        lengths = {"scaling.factor": float(now.factor), "scaling.original_context_length": now.original_length}
-        ends = dict(zip(OWN_ENDS, map(float, (now.beta_fast, now.beta_slow)), strict=True))
-        times = {"scaling.attn_factor": now.scale / sharpening(now.factor)}
-        return {**plain, "scaling.type": kind, **lengths, **ends, **times}, {}
+        return {
+            **plain,
+            "scaling.type": kind,
+            "scaling.factor": float(now.factor),
+            "scaling.original_context_length": now.original_length,
+            "scaling.yarn_beta_fast": float(now.beta_fast),
+            "scaling.yarn_beta_slow": float(now.beta_slow),
+            "scaling.attn_factor": now.scale / sharpening(now.factor),
+        }, {}
     factors = per_pair(now, rotary_dim, base)
     scale = float(factors["attention_factor"])
     return {**plain, **({} if scale == 1 else {"scaling.attn_factor": scale})}, {"freqs": factors["long_factor"]}

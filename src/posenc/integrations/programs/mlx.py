@@ -10,18 +10,17 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable
 from posenc.integrations.program_tables import Releases, defaults
-from posenc.integrations.programs import Line, Program, config_of
+from posenc.integrations.programs import Program, config_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
     pair_ratio,
     with_factor,
+    with_mscales,
     with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",))
-"""The tested releases of mlx-lm, whose layers need only the package mlx."""
 PHI = ("phi3", "phimoe")
 """Models that read the original length only outside the rope dictionary."""
 LOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -133,12 +132,9 @@ def spell(
     if entry.get("rope_type") == "yarn":  # some versions ignore its attention_factor
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
-        longest = config[FAMILIES[positions.model_type].length]
-        scale = entry.pop("attention_factor", None) or recipe.get("scaling").plan(longest).attention_factor
-        if positions.model_type == "phimoe":
-            entry |= {"short_mscale": scale, "long_mscale": scale}
-        if scale == 1:
-            entry[ORIGINAL] = longest
+        if with_mscales(entry, recipe.get("scaling"))["long_mscale"] == 1:
+            entry[ORIGINAL] = config[FAMILIES[positions.model_type].length]
+        entry.pop("attention_factor", None)
     if positions.model_type in PHI and entry:
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_parameters" if newer else "rope_scaling": entry or None}
@@ -147,7 +143,8 @@ def spell(
 PROGRAM = Program(
     module="mlx",
     title="mlx-lm",
-    releases=RELEASES,
+    # its layers need only the package mlx
+    releases=Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",)),
     change=change,
     takes="mlx-lm {version}",
     unknown="{program} has no model_type {model_type!r} that rotates with its rope_utils; compare the cos "
@@ -155,7 +152,7 @@ PROGRAM = Program(
     unread=_unread,
     long_list="for every request",
     finished=lambda table: table.with_layers(_in_halves),
-    line=Line("mlx_lm.generate --model {model}", file="config.json"),
+    command="mlx_lm.generate --model {model}",
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write

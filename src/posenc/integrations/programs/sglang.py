@@ -11,9 +11,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import (
-    TRANSFORMERS_5_12,
-    TRANSFORMERS_5_19,
-    Line,
+    TRANSFORMERS_OF_SERVERS,
     Program,
     nested,
     overrides,
@@ -27,10 +25,10 @@ from posenc.integrations.rope_dictionaries import (
     kind_of,
     longest_of,
     pair_ratio,
-    sharpening,
     with_factor,
 )
 from posenc.scaling import LengthScaling, Scaling
+from posenc.scaling.yarn import sharpening
 
 FILLED = ("llama3", "longrope", "yarn")
 """Rope types for which transformers' config class uses the longest input if the original length is missing."""
@@ -38,7 +36,6 @@ OWN = ("olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next")
 """Types whose config class is SGLang's, which does not fill in the original length (configs/qwen3_next.py:237)."""
 OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")
 """Types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
-RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -135,15 +132,15 @@ def spell(
 PROGRAM = Program(
     module="sglang",
     title="SGLang",
-    releases=RELEASES,
+    releases=Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=TRANSFORMERS_OF_SERVERS),
     change=change,
     unread=_unread,
     rotated=as_served,
     admitted=_admitted,
     long_list="for every request of a batch if one of them is longer than the original length",
-    line=Line(
-        "python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length"
-    ),
+    command="python -m sglang.launch_server --model-path {model}",
+    keys_flag="--json-model-override-args",
+    length_flag="--context-length",
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write

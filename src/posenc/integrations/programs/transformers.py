@@ -5,15 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.write import Spelling
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.program_tables import Releases
-from posenc.integrations.programs import Line, Program
+from posenc.integrations.programs import Program
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, longest_of
 from posenc.scaling import LengthScaling, Scaling
-
-RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
-"""The last release without ``rope_parameters``, and the release with which families are measured."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -43,14 +39,16 @@ def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
     """Return the config.json of ``huggingface.write`` in the spelling of this version."""
-    spelling: Spelling = "v4" if version.startswith("4") else "v5"
-    return config_json(positions, scaling, max_length=max_length, spelling=spelling)
+    return config_json(
+        positions, scaling, max_length=max_length, spelling="v4" if version.startswith("4") else "v5"
+    )
 
 
 PROGRAM = Program(
     module="transformers",
     title="transformers",
-    releases=RELEASES,
+    # the last release without ``rope_parameters``, and the release with which families are measured
+    releases=Releases("transformers", ("4.57.6", "5.23.0")),
     change=change,
     takes="transformers{version[0]}",
     unknown="{program} has no rotary model_type {model_type!r}; use transformers 5",
@@ -61,7 +59,6 @@ PROGRAM = Program(
         if kind_of(part.get("rope_scaling") or {}) == "longrope"
         else ("rope_parameters", ORIGINAL)
     ),
-    line=Line("", file="config.json"),
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write

@@ -8,11 +8,10 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config_class import class_keys
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.scaling import PAIR
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import (
-    TRANSFORMERS_5_12,
-    TRANSFORMERS_5_19,
-    Line,
+    TRANSFORMERS_OF_SERVERS,
     Program,
     nested,
     overrides,
@@ -24,19 +23,11 @@ from posenc.integrations.rope_dictionaries import (
     checked_factors,
     kind_of,
     pair_ratio,
-    sharpening,
     with_factor,
     with_stated_share,
 )
 from posenc.scaling import LengthScaling, Scaling
-
-RELEASES = Releases(
-    "vllm",
-    ("0.29.0", "0.33.0"),
-    ("vllm/",),
-    under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19),
-)
-"""The last release that reads attn_factor, and the newest release. Releases since 0.30 read attention_factor."""
+from posenc.scaling.yarn import sharpening
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -57,8 +48,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     older = version == "0.29.0"
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
-        pair = (entry.get("mscale"), entry.get("mscale_all_dim"))
-        if latent or (all(pair) and not older and entry.get("attention_factor") is None):
+        if latent or (all(map(entry.get, PAIR)) and not older and entry.get("attention_factor") is None):
             return pair_ratio(entry)
         default = sharpening(entry["factor"])
         return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
@@ -137,14 +127,17 @@ def spell(
 PROGRAM = Program(
     module="vllm",
     title="vLLM",
-    releases=RELEASES,
+    # the last release that reads attn_factor, and the newest release; releases since 0.30 read attention_factor
+    releases=Releases("vllm", ("0.29.0", "0.33.0"), ("vllm/",), under=TRANSFORMERS_OF_SERVERS),
     change=change,
     rotated=lambda positions, entry: with_stated_share(as_served(positions, entry), entry),
     windowed=_windowed,
     admitted=_admitted,
     long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
     finished=lambda table: replace(table, short=None),  # the list is chosen once for all requests
-    line=Line("vllm serve {model}", "--hf-overrides", "--max-model-len"),
+    command="vllm serve {model}",
+    keys_flag="--hf-overrides",
+    length_flag="--max-model-len",
     spell=spell,
 )
 read, write = PROGRAM.read, PROGRAM.write
