@@ -345,7 +345,7 @@ def _rope_fields(
         return {
             **plain,
             "scaling.type": kind,
-            "scaling.original_context_length": now.original_length,  # beside a factor, lists divide twice
+            "scaling.original_context_length": now.original_length,  # with a factor, lists would divide twice
             "scaling.attn_factor": float(scale),
         }, {"factors_short": now.short_factors, "factors_long": now.long_factors}
     if kind == "yarn" and now.truncate and (any_ends or (now.beta_fast, now.beta_slow) == (32, 1)):
