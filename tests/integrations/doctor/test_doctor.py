@@ -242,8 +242,8 @@ def test_a_scaling_by_length_counts_positions_beyond_the_longest_input(exponent:
     ("channels", "causes"),
     [
         (32, ("",)),
-        (64, ("its ramp is over twice as many channels as rotate",)),
-        (48, ("its ramp is over all channels of the head",)),
+        (64, ("its ramp is computed over twice as many channels as rotate",)),
+        (48, ("its ramp is computed over all channels of the head",)),
     ],
 )
 def test_a_ramp_over_other_channels_is_named(channels: int, causes: tuple[str, ...]) -> None:

@@ -116,7 +116,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
 
 
 def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnosis:
-    """Combine diagnoses into one. If there are several, each one's text follows its key."""
+    """Combine diagnoses into one. If there are several, the text of each follows its key."""
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
     text = separator.join(f"{name}: " * (len(answers) > 1) + str(answer) for name, answer in answers.items())
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)

@@ -60,17 +60,17 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         ),
     ),
     "ramp kept": (
-        "its ramp is still over the channels that rotate",
+        "its ramp is still computed over the channels that rotate",
         YaRN,
         lambda port, theta, plain: port.with_ramp_over(2 * port.turning, plain),
     ),
     "ramp doubled": (
-        "its ramp is over twice as many channels as rotate",
+        "its ramp is computed over twice as many channels as rotate",
         YaRN,
         lambda port, theta, plain: port.with_ramp_over(4 * port.turning, plain),
     ),
     "ramp of the head": (
-        "its ramp is over all channels of the head",
+        "its ramp is computed over all channels of the head",
         YaRN,
         lambda port, theta, plain: port.with_ramp_over(port.head_dim, plain),
     ),

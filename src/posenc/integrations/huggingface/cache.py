@@ -48,7 +48,7 @@ class MovableCache(Cache):
         """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
 
         ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift. To move a passage, list
-        its slots in another place. ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
+        its slots elsewhere in ``slots``. ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
 
         Raises:
             InvalidArgument, PositionOutOfRange: the slots are invalid.
