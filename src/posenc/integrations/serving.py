@@ -56,7 +56,7 @@ def serving(
         - ``command``: the line to type; empty for a library, and if notes contain ``NOT_ASKED`` or ``REFUSED``.
         - ``notes``: the program's assumptions; a note that begins with ``NOT_ASKED`` names the part of the program
           that was not checked. If the program cannot compute this positional encoding, the only note is ``REFUSED``
-          with the reason.
+          followed by the reason.
 
     Raises:
         UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.

@@ -139,7 +139,7 @@ class Rotation:
 
     @property
     def theta(self) -> Array:
-        """The inverse frequency of every pair."""
+        """The frequency of every pair, in radians per position."""
         if self.ladder:
             return fill(np.array(self.ladder[2]), self.pairs)
         theta, plain = (
