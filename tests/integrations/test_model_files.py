@@ -317,7 +317,7 @@ def test_yarn_beside_sections_is_written_where_the_ramp_begins_right(
 
 def test_gemma_3_in_sglang_depends_on_the_processor() -> None:
     (note,) = [note for note in sglang.read(config_of("google/gemma-3")).notes if ".py" in note]
-    assert note.endswith("on a CPU with AMX full layers rotate unscaled (sglang/srt/models/gemma3_causal.py:269)")
+    assert note.endswith("on a CPU with AMX, full layers rotate unscaled (sglang/srt/models/gemma3_causal.py:269)")
 
 
 T5 = ("t5", "umt5")
@@ -329,7 +329,7 @@ WITHOUT_T5 = ((vllm, "0.33.0"), (sglang, "0.5.15"), (sglang, "0.5.23"))
     [
         *((sglang, "0.5.15", name, "there is no model file, and") for name in ("bamba", "mpt")),
         *((sglang, "0.5.23", name, "there is no model file, and") for name in ("bamba", "mpt")),
-        (vllm, "0.33.0", "mpt", "the layer does not dispatch"),
+        (vllm, "0.33.0", "mpt", "its transformers backend serves only layers"),
         *(
             (program, version, name, "there is no model file, and")
             for program, version in WITHOUT_T5
@@ -482,8 +482,8 @@ def test_forms_that_are_not_read_are_refused_by_name(program: Any, keys: dict[st
 @pytest.mark.parametrize(
     ("program", "config", "refused"),
     [
-        (vllm, "llama, integer factor", "llama': its linear scaling fails at an integer; write factor as 4.0"),
-        (sglang, "llama, integer factor", "llama': its linear scaling fails at an integer; write factor as 4.0"),
+        (vllm, "llama, integer factor", "llama': its linear scaling fails if factor is an integer; write factor"),
+        (sglang, "llama, integer factor", "llama': its linear scaling fails if factor is an integer; write factor"),
         (sglang, "exaone4, a number as pattern", "exaone4': .* fails if it is a number; write LLLG for 4"),
         (sglang, "exaone4, no pattern", "exaone4': .*; add this key, such as LLLG"),
         (mlx, "exaone4, a number as pattern", "exaone4': .* fails if it is a number; write LLLG for 4"),

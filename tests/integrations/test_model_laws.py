@@ -341,9 +341,9 @@ def test_packed_lengths_are_those_of_the_position_ids() -> None:
         (
             picture,
             [0, 6, 12, 18],
-            r"the 6 tokens: an axis of position_ids \(3, 1, 6\) is not a text; pass the start",
+            r"6, the number of tokens: an axis of position_ids \(3, 1, 6\) is not a text; pass the start",
         ),
-        (at, [0, 4, 7], r"cu_seqlens \[0, 4, 7\] does not increase from 0 to the 8 tokens; pass"),
+        (at, [0, 4, 7], r"cu_seqlens \[0, 4, 7\] does not increase from 0 to 8, the number of tokens; pass"),
         (at, [0, 4, 4, 8], "does not increase"),
         (at, [0, 5, 7, 8], r"token 4 has position \[0\] but is number 4 of its text; restart position ids"),
         (at, [0, 8], "token 4 has position"),

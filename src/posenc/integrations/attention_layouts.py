@@ -1,7 +1,7 @@
 """The layouts of image and video models, by name.
 
 A layout determines which coordinate (such as row, column or frame) rotates each pair of channels. It consists of a
-string for ``posenc.encoding`` and a function that makes positions. Public code uses a dozen layouts. A wrong layout
+string for ``posenc.encoding`` and a function that makes positions. Public code uses many layouts. A wrong layout
 changes no shape and raises no error.
 """
 

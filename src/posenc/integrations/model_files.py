@@ -47,17 +47,17 @@ class Departure:
         one_more: the number of tokens by which a window is larger than the config's.
         without: a key of the rope dictionary. The deviation applies only if this key is missing, and then all pairs
             use the first axis.
-        unless: keys of the config or of its language model's part, or keys of the rope dictionary after ``rope.``.
-            The deviation applies only if all of them are missing or null.
-        given: a key of the config, of its language model's part or of the rope dictionary, or of the rope
-            dictionary alone after ``rope.``. The deviation applies only if this key has a value.
+        unless: keys of the config or of its language model's part, or, with the prefix ``rope.``, keys of the rope
+            dictionary. The deviation applies only if all of them are missing or null.
+        given: a key of the config, of its language model's part or of the rope dictionary. With the prefix
+            ``rope.``, it is a key of the rope dictionary alone. The deviation applies only if this key has a value.
         mixed: whether the deviation applies only if some layers have a window and others have none.
         up_to: the longest input up to which the deviation applies; 0 for any length.
         equals: the value of ``given`` for which the deviation applies; None for any value.
         number: a key of the config, of its language model's part or of the rope dictionary. The deviation applies
             only if its value is an integer and the program does not run the model's code in transformers.
         default: the values that the program uses in place of keys that it does not read, or that are missing;
-            ``"none"`` is null, and ``"length"`` is the length of the key's text.
+            ``"none"`` is null, and ``"length"`` is the number of characters of the key's value.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
@@ -204,8 +204,8 @@ def listed(
     positions: ModelPositions, departing: list[Departure], types: Sequence[str]
 ) -> tuple[ModelPositions, list[Departure]]:
     """Apply deviations with ``as_listed``: every layer gets the type that the config lists for it, and the window
-    of this type. Return the resulting positions and the deviations; if the types and windows are already so,
-    deviations with ``as_listed`` are omitted.
+    of this type. Return the resulting positions and the deviations. If the layers already have these types and
+    windows, deviations with ``as_listed`` are omitted.
 
     Args:
         types: the config's own ``layer_types``.
@@ -259,7 +259,7 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
         windows: whether the program's table has a window smaller than the longest input.
     """
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
-    if types is None:  # its model files were not run; those of one transformers are measured with each family
+    if types is None:  # its model files were not run; for one release of transformers, ``measure`` ran them
         return f"the windows of {model_type!r}" if windows and (program, version) != ("transformers", TRIED) else ""
     lacking = f"the model file of {model_type!r}: the rotary files were checked, but not windows, scales and layers"
     return "" if model_type in types else lacking

@@ -74,7 +74,8 @@ def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPosit
     """
     family = FAMILIES[positions.model_type]
     interleaved = any(recipe.get("pairing") == "interleaved" for recipe in positions.rotary_recipes.values())
-    halved = family.mscale_scores or positions.model_type == "llama4_text"  # by class, or by sorted rows
+    # halved by its own class (DeepSeek), or by sorting the rows of its weights (Llama 4)
+    halved = family.mscale_scores or positions.model_type == "llama4_text"
     if kind_of(entry) == "longrope" and interleaved and not halved:
         raise InvalidArgument(
             "vLLM and SGLang support lists of factors only for half pairs, but the pairs of model_type "

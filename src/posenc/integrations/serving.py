@@ -56,7 +56,7 @@ def serving(
         - ``command``: the line to type; empty for a library, and if notes contain ``NOT_ASKED`` or ``REFUSED``.
         - ``notes``: the program's assumptions; a note that begins with ``NOT_ASKED`` names the part of the program
           that was not checked. If the program cannot compute this positional encoding, the only note is ``REFUSED``
-          with the reason.
+          followed by the reason.
 
     Raises:
         UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.
@@ -106,8 +106,8 @@ def _from_config(
 ) -> dict[str, Any]:
     """Return the result for a program that reads config.json.
 
-    The result contains keys if the program needs them. ``stated`` says whether the caller passed a scaling or a
-    length; the result then always contains keys.
+    The result contains keys if the program needs them, and always if ``stated``, which says whether the caller
+    passed a scaling or a length.
     """
     config, program, keys = contents(path), module.PROGRAM, {}
     table = module.read(config, version)

@@ -232,13 +232,13 @@ PLANTS = (
         "deepseek_exponent_over_the_whole_head",  # the ramp is still over 64 channels
         "deepseek_v3",
         lambda: _rotated(64, lambda x: neighbours(x, angles32(FAR, _over_192()))),
-        (r"exponent is divided by 192 instead of 64", r"ramp is still over the channels that rotate"),
+        (r"exponent is divided by 192 instead of 64", r"ramp is still computed over the channels that rotate"),
     ),
     Plant(
         "deepseek_ramp_over_the_channels_without_rotation",
         "deepseek_v3",
         lambda: _rotated(64, lambda x: neighbours(x, angles32(FAR, _ramp(128, 32, 1)))),
-        (r"ramp is over twice as many channels as rotate",),
+        (r"ramp is computed over twice as many channels as rotate",),
     ),
     Plant(
         "deepseek_betas_swapped",

@@ -210,7 +210,9 @@ def test_channels_of_a_pair_may_have_different_tables() -> None:
     angles = TEXT[:, None] * 1e4 ** (-np.arange(64) / 64)
     tables = {"positions": TEXT, "cos": np.cos(angles), "sin": np.sin(angles)}
     answer = diagnose("rotary(base=10000, pairing=interleaved, head_dim=64)", tables)
-    assert str(answer).startswith("every channel has its own frequency, but two should share one; ")
+    assert str(answer).startswith(
+        "every channel has its own frequency, but the channels of a pair should share one; "
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,8 +242,8 @@ def test_a_scaling_by_length_counts_positions_beyond_the_longest_input(exponent:
     ("channels", "causes"),
     [
         (32, ("",)),
-        (64, ("its ramp is over twice as many channels as rotate",)),
-        (48, ("its ramp is over all channels of the head",)),
+        (64, ("its ramp is computed over twice as many channels as rotate",)),
+        (48, ("its ramp is computed over all channels of the head",)),
     ],
 )
 def test_a_ramp_over_other_channels_is_named(channels: int, causes: tuple[str, ...]) -> None:

@@ -55,7 +55,7 @@ from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
 UNSCALED = 4096
-"""The number of positions in a table that a function of the file makes, unless a scaling needs another number."""
+"""The number of positions for which functions of the file make tables, unless a scaling needs another number."""
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
@@ -66,11 +66,11 @@ Tables = tuple[list[Any], str]
 """One set of tables in one or two shapes (for one row of tokens and for a batch), and a remark for the diagnosis.
 """
 Way = tuple[str, Tables]
-"""The order of the axes of x, such as ``"BHTD"``, and the tables for the same calls."""
+"""The order of the axes of x, such as ``"BHTD"``, and the tables that are passed with such an x."""
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
-UNSEARCHED = Diagnosis(False, (), "yet other numbers, which were not searched")
+UNSEARCHED = Diagnosis(False, (), "yet another result, which was not diagnosed")
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -116,14 +116,14 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
 
 
 def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnosis:
-    """Combine diagnoses into one. If there are several, the text contains their names."""
+    """Combine diagnoses into one. If there are several, the text of each follows its key."""
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
     text = separator.join(f"{name}: " * (len(answers) > 1) + str(answer) for name, answer in answers.items())
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
 
 
 def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
-    """Return ``target``, or if it is a class that can be built, the ``forward`` of an instance."""
+    """Return ``target``, or, if it is a class of which an instance can be built, the instance's ``forward``."""
     built = (
         first(
             target,
@@ -139,7 +139,7 @@ def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
 
 
 def is_table(returned: Any) -> bool:
-    """Return whether a function returned tables of cos and sin, rather than frequencies or rotated zeros."""
+    """Return whether a function returned tables of cos and sin, rather than frequencies or the zeros it got."""
     parts = returned if isinstance(returned, tuple) else (returned,)
     return all(getattr(part, "ndim", 0) > 1 and part.any() for part in parts)
 
@@ -168,7 +168,7 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
     }
     tables, notes = list[Tables](), "".join(sorted(replaced))
     rows, scaling = UNSCALED, asked.recipe.get("scaling")
-    if isinstance(scaling, LengthScaling):  # the numbers are expected for the longest input
+    if isinstance(scaling, LengthScaling):  # the expected numbers are those for the longest input
         rows = max(asked.lengths, default=UNSCALED)
     elif hasattr(scaling, "original_length"):  # some code applies the scaling only to longer tables
         rows = scaling.original_length + len(NEAR)
@@ -206,10 +206,10 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
 def searches(names: Mapping[str, Any], name: str, asked: Expected, *, whole: bool = False) -> list[Search]:
     """Return a ``Search`` for every order of axes and every table with which a call of the function succeeds.
 
-    A function that takes positions is called at the first entry of ``POSITIONS`` that it accepts; other functions
-    are called at ``NEAR``. If some orders and tables give correct queries, only the searches for these are
-    returned. In latent attention, vectors have only the rotated channels, unless ``whole`` is set or every call
-    with these fails.
+    A function that takes positions is called with the first entry of ``POSITIONS`` that it accepts. Other functions
+    are compared with the model at the positions ``NEAR``. If some orders and tables give correct queries, only the
+    searches for these are returned. In latent attention, vectors have only the rotated channels, unless ``whole``
+    is set or every call with such vectors fails.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
@@ -226,7 +226,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected, *, whole: boo
             x = torch.einsum(f"{order}->{layout}", selected).contiguous()
             made = partial(results, asked, x, at, f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose)
             for parts in first(target, values(asked, x, at, forms), errors, overridden(asked), made):
-                head = parts[0].rows[0]["y"][: len(NEAR)].tobytes()  # layouts differ only if axes are mistaken
+                head = parts[0].rows[0]["y"][: len(NEAR)].tobytes()  # equal unless the port confuses axes
                 worked.setdefault(head, ((layout, (forms, whose)), parts))
         return worked
 
@@ -262,8 +262,8 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
     """Group the layers of this type for which the port computes the same numbers.
 
     Each key of the result describes the layers of a group, such as "layers 0 to 2", and its value contains the
-    searches of this group. If the function takes no layer, the only key is "". Layers that the port rotates
-    although they have no positional encoding come first.
+    searches of this group. If the function has no argument for the layer, the only key is "". Layers that the port
+    rotates although they have no positional encoding come first.
     """
     functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
     if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):
@@ -286,7 +286,9 @@ def in_ranges(numbers: Sequence[int]) -> str:
 
 
 def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
-    """Return the diagnosis of a layer type, in parts if the port computes different numbers for its layers."""
+    """Return the diagnosis of a layer type, in parts if the port computes different numbers for layers of this
+    type.
+    """
     return together(
         {
             layers: diagnosed(tried) if i <= SHOWN else UNSEARCHED
@@ -305,7 +307,7 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
         added = (arrays[0] - x).movedim(x.shape.index(len(NEAR)), -2)
         return [search(asked, {"table": added.reshape(-1, *added.shape[-2:])[0]}, note)]
     if x.ndim and arrays[0].shape == x.shape:
-        if torch.equal(vectors.get("keys", arrays[0]), 2 * arrays[0]):  # keys are written wherever queries are
+        if torch.equal(vectors.get("keys", arrays[0]), 2 * arrays[0]):  # both use the same channels
             asked = replace(asked, free=asked.free | {"written"})
             vectors.pop("keys", None)
         return [

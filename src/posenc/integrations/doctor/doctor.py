@@ -72,7 +72,7 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
     ):
         note += ", for text; pictures were not tried, because positions are equal on all axes"
     if isinstance(asked.recipe.get("scaling"), LengthScaling):
-        reached = 1 + int(arrays.get("positions", np.zeros(1)).max())  # longer than the config allows, perhaps
+        reached = 1 + int(arrays.get("positions", np.zeros(1)).max())  # may exceed all lengths in the config
         asked = replace(asked, lengths=(*asked.lengths, *(reached for n in asked.lengths[-1:] if n < reached)))
         note += f", for inputs of {asked.lengths[-1]:,} tokens" * bool(asked.lengths)
     return Search(kind, asked, arrays, note)

@@ -1,4 +1,4 @@
-"""The formulas of a rotation that ports get wrong: for each mistake, its words and what the port computes.
+"""The formulas that ports of rotations get wrong: each mistake in words, and what a port with it computes.
 
 In the functions, ``port`` is a ``Rotation``.
 """
@@ -22,7 +22,7 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         lambda port, theta, plain: np.ones_like(theta),
     ),
     "growing": (
-        "its exponent lacks the minus sign: frequencies grow with the pair",
+        "its exponent lacks the minus sign: frequencies grow with the pair's index",
         Scaling,
         lambda port, theta, plain: 1 / theta,
     ),
@@ -53,24 +53,24 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         lambda port, theta, plain: port.with_swapped_ends(plain),
     ),
     "ends equal": (
-        "its beta_fast and beta_slow are equal or swapped: its ramp is a step, slow pairs are scaled, others kept",
+        "its beta_fast and beta_slow are equal or swapped: its ramp is a step, which scales only the slow pairs",
         YaRN,
         lambda port, theta, plain: (
             replace(port, scaling=replace(port.scaling, beta_fast=port.scaling.beta_slow), series="").theta
         ),
     ),
     "ramp kept": (
-        "its ramp is still over the channels that rotate",
+        "its ramp is still computed over the channels that rotate",
         YaRN,
         lambda port, theta, plain: port.with_ramp_over(2 * port.turning, plain),
     ),
     "ramp doubled": (
-        "its ramp is over twice as many channels as rotate",
+        "its ramp is computed over twice as many channels as rotate",
         YaRN,
         lambda port, theta, plain: port.with_ramp_over(4 * port.turning, plain),
     ),
     "ramp of the head": (
-        "its ramp is over all channels of the head",
+        "its ramp is computed over all channels of the head",
         YaRN,
         lambda port, theta, plain: port.with_ramp_over(port.head_dim, plain),
     ),
@@ -103,14 +103,14 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         ),
     ),
 }
-"""Possible changes to all frequencies: each in words, the type of scaling to which it applies, and a function of
-the port's description and its scaled and unscaled frequencies.
+"""Possible changes to all frequencies. Each has a description in words, the type of scaling to which it applies,
+and a function of the port's ``Rotation`` and its scaled and unscaled frequencies.
 """
 
 UNEVEN: Mapping[str, tuple[str, Callable[[Any, Array, Array], tuple[Array, Array]]]] = {
     "": ("the channels of a pair share an angle", lambda port, axes, theta: (axes, theta)),
     "by channel": (
-        "every channel has its own frequency, but two should share one",
+        "every channel has its own frequency, but the channels of a pair should share one",
         lambda port, axes, theta: (axes, np.stack((theta, theta * port.base ** (-1 / port.span)))),
     ),
     "repeated": (
@@ -161,4 +161,6 @@ COUNTED: Mapping[str, str] = {
     "first": "every token has the position of the first",
     "last": "every token has the position of the last",
 }
-"""What a port may count as a token's position, in words. ``split`` and ``joined`` are positions of other tokens."""
+"""What a port may count as a token's position, in words. For ``split`` and ``joined``, it is another token's
+position.
+"""

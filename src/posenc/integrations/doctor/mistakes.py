@@ -45,7 +45,7 @@ VARIANTS: Mapping[Any, list[Change]] = {
         for low, high in ((1.0, 2.0), (1.0, 8.0), (1.0, 1.0), (4.0, 4.0))
     ],
 }
-"""Settings of a scaling that are usual mistakes, by the type of the scaling."""
+"""Wrong settings that are usual in ports, by the type of the scaling."""
 
 
 def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:
@@ -105,14 +105,15 @@ def _channels(right: Rotation) -> list[Change]:
 
 
 def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator[Change]:
-    """Yield changes to positions and axes, and changes to base, span, factor, shift and the end of the table.
+    """Yield changes to try for rotated vectors: to positions, axes, lists of frequencies, base, span and factor.
 
-    The values of the latter are measured from the port's numbers; as ends of tables, powers of two and lengths in
-    the config are tried too. Values are measured for every pairing of channels for which the port multiplies the
-    norms of all pairs by the same factor. Positions are measured with the first pair whose period exceeds 2,000,
-    and with the first pair whose period exceeds twice the last position. The lag of a position is the position
-    minus the one that the port used instead. If a port clamps positions, the lag is the distance beyond the end of
-    the table. If a port restarts positions, the lag is a multiple of the period.
+    The values of base, span, factor and shift are measured from the port's numbers. So is the position at which the
+    port clamps or restarts positions, for which powers of two and the lengths in the config are tried too. Values
+    are measured for every pairing of channels for which the port multiplies the norms of all pairs by the same
+    factor. Positions are measured with the first pair whose period exceeds 2,000, and with the first pair whose
+    period exceeds twice the last position. The lag of a position is the position minus the one that the port used
+    instead. If a port clamps positions, the lag is the distance beyond the end of the table. If a port restarts
+    positions, the lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -127,7 +128,7 @@ def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator
                 ahead = np.angle(turns[:, slow] * np.exp(-1j * angles[:, 0, slow])) / theta[slow]
                 late = -np.rint(ahead).astype(int)
                 ends.update((int(at.max()) - late[at.argmax()]).tolist())
-                if len(np.unique(late[late > 0])) > 1:  # every restart explains a single lag
+                if len(np.unique(late[late > 0])) > 1:  # a single lag determines no period
                     ends.update(np.gcd.reduce(late).tolist())
                 for i, j in np.argwhere(at - at[:, None] == 1)[:1]:
                     yield from _ladders(right, np.abs(np.angle(turns[j] / turns[i])))
@@ -145,7 +146,7 @@ def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator
     )
 
 
-@np.errstate(all="ignore")  # the first frequency determines no base
+@np.errstate(all="ignore")  # the first frequency is 1 for every base
 def _ladders(right: Rotation, theta: Array) -> list[Change]:
     """Return changes to the base and to the span that reproduce measured frequencies.
 
@@ -177,7 +178,7 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
         (Default, {}),
         *((kind, {**numbers, **fields}) for fields in (*variants, *VARIANTS.get(kind, []))),
         *((other, {"factor": n}) for n in (factor, *FACTORS) for other in (Linear, NTK)),
-        *((Llama3, {"factor": n, "original_length": 8192}) for n in (8.0, 32.0)),  # of 3.1 and 3.2
+        *((Llama3, {"factor": n, "original_length": 8192}) for n in (8.0, 32.0)),  # of Llama 3.1 and 3.2
     ]
     for method, fields in tried:
         with suppress(InvalidArgument):
@@ -194,7 +195,7 @@ def other_lists(axes: tuple[int, ...], right: AxisMap | None) -> dict[AxisMap | 
     counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
     separate = replace(axis_map, index_of_pair=tuple(ranks), pairs_of_axis=tuple(counts))
     dealt = tuple(rank * A + axis for rank, axis in zip(ranks, axes, strict=True))
-    indices = {dealt: "one list of frequencies dealt to the axes"} if len(set(counts)) == 1 else {}
+    indices = {dealt: "one list of frequencies dealt to the axes in turn"} if len(set(counts)) == 1 else {}
     indices[tuple(ranks)] = "the same first frequencies for each axis"
     return {
         None: "one list of frequencies",

@@ -1,4 +1,6 @@
-"""Rejects most changes to a rotation early: by the norms of pairs, and by a few pairs of many changes at once."""
+"""Rejects most changes to a rotation early, by comparing the norms of pairs, and a few pairs for many changes at
+once.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -24,10 +26,10 @@ Fields = tuple[tuple[str, Any], ...]
 
 
 def plausible(search: Search, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes with which a rotation predicts a few numbers in two of the port's rows.
+    """Return the changes with which a rotation correctly predicts a few numbers in two of the port's rows.
 
-    Changes are grouped by their fields other than ``FREQUENCIES`` and ``POSITIONS``. In a group, the angles are
-    products of frequencies and positions, each of which is computed once.
+    Changes are grouped by their fields other than ``FREQUENCIES`` and ``POSITIONS``. Within a group, each list of
+    frequencies and each list of positions is computed only once, and angles are their products.
     """
     vectors = [rows for rows in search.rows if "x" in rows]
     if not vectors:  # the port returned only frequencies
@@ -47,9 +49,11 @@ def part(change: Change, names: Set[str]) -> Fields:
 
 
 def agreeing(port: Rotation, changes: Sequence[Change], group: Iterable[int], rows: Rows) -> Iterator[int]:
-    """Yield the indices of the changes with which a port agrees with these rows. The changes of the ``group`` are
-    changes to frequencies and positions only; the port has the group's other fields. A rotation without mistakes
-    in its ``products`` multiplies the norms of all pairs by the factor at any angle.
+    """Yield the indices of the changes with which ``port`` agrees with these rows.
+
+    The changes in ``group`` differ only in frequencies and positions; ``port`` already has the fields that they
+    share. Without mistakes in ``products`` and ``uneven``, a rotation multiplies the norms of all pairs by
+    ``port.factor`` at any angle.
     """
 
     @cache
@@ -75,4 +79,4 @@ def agreeing(port: Rotation, changes: Sequence[Change], group: Iterable[int], ro
             indices, axes, theta, where = zip(*computed[start : start + AT_ONCE], strict=True)
             angles = port.angles(np.stack(where), axes[0][:, some], np.stack(theta)[:, None, :, some])
             ours, room = port.rotate(x, angles, rows["step"])
-            yield from np.array(indices)[~(np.abs(y - ours) > room).any((1, 2, 3))]  # keeps what is no number
+            yield from np.array(indices)[~(np.abs(y - ours) > room).any((1, 2, 3))]  # keeps NaN

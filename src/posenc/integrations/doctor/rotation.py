@@ -139,7 +139,7 @@ class Rotation:
 
     @property
     def theta(self) -> Array:
-        """The inverse frequency of every pair."""
+        """The frequency of every pair, in radians per position."""
         if self.ladder:
             return fill(np.array(self.ladder[2]), self.pairs)
         theta, plain = (
@@ -162,14 +162,16 @@ class Rotation:
 
     @property
     def turns(self) -> tuple[Array, Array]:
-        """The axis and the frequency of each pair, both ``(1, P)``, or ``(2, P)`` if its channels differ."""
+        """The axis and the frequency of each pair, both ``(1, P)``, or ``(2, P)`` if the two channels of a pair
+        differ in them.
+        """
         _, channels = UNEVEN[self.uneven]
         axes, theta = channels(self, fill(np.array(self.axes), self.pairs), self.rounded(self.theta, "frequencies"))
         return np.atleast_2d(axes), np.atleast_2d(theta)
 
     def angles(self, positions: Array, axes: Array, theta: Array) -> Array:
         """Return the angles of pairs with these axes and frequencies, as in ``turns``, at positions ``(…, N, A)``.
-        The result has shape ``(…, N, 1, P)``, or ``(…, N, 2, P)`` if the channels of a pair differ.
+        The result has shape ``(…, N, 1, P)``, or ``(…, N, 2, P)`` if a pair's two channels have different angles.
         """
         return self.rounded(positions[..., np.minimum(axes, positions.shape[-1] - 1)] * theta, "angles")
 
@@ -178,7 +180,7 @@ class Rotation:
         first, second = vectors[:, :1], vectors[:, 1:]
         cos, sin = (self.factor * self.rounded(part(angles), "cos and sin") for part in (np.cos, np.sin))
         wide = (CLOSE * (2 + np.abs(angles)) + step[..., None]) * self.factor
-        if "cos and sin" in self.precision:  # an error of float32 in the angle may round to the next 16-bit number
+        if "cos and sin" in self.precision:  # a float32 error in the angle may give the next 16-bit number
             errors = (angles + sign * CLOSE * (1 + np.abs(angles)) for sign in (-1.0, 1.0))
             low, high = (self.rounded(np.stack((np.cos(a), np.sin(a))), "cos and sin") for a in errors)
             wide = wide + self.factor * np.abs(low - high).sum(0)
@@ -227,6 +229,6 @@ def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: Axi
     """
     channels = 2 * lists.pairs if lists else max(span, 2 * pairs)
     port = float(np.float64(base) ** (channels / span))
-    if lists:  # a pair of an axis has an exponent over its axis's share of the span
+    if lists:  # exponents are divided by the axis's share of the span
         return np.array(axis_frequencies(lists, scaling, port).exact, float)[:pairs]
     return np.array(scaling.frequencies(channels, port).exact, float)[:pairs]

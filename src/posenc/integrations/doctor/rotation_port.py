@@ -167,8 +167,8 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         f"its {', '.join(port.precision[1:])} are rounded to {port.precision[0]}, 16 bits"
     ),
     "written": lambda port, right: (
-        f"writes a rotated pair to channels {_channels(*port.written)}: scores stay right if queries and keys both "
-        "do"
+        f"writes a rotated pair to channels {_channels(*port.written)}: scores stay right if it does so "
+        "for both queries and keys"
     ),
 }
 

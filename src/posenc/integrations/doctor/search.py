@@ -190,7 +190,7 @@ class Search:
         return change | UNMEASURED == other | UNMEASURED or np.allclose(ours, theirs, rtol=0, atol=1e-7)
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the changes without those that are the ``same`` as an earlier one, at most ``SHOWN`` + 1."""
+        """Return the first ``SHOWN`` + 1 changes that are not the ``same`` as an earlier one, or fewer."""
         chosen: list[Change] = []
         for change in changes:
             if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):
@@ -265,7 +265,7 @@ class Search:
 
 
 def diagnosed(searches: Sequence[Search]) -> Diagnosis:
-    """Return the answer with the fewest mistakes that reproduce the numbers, or say how the numbers differ."""
+    """Return the answer with the fewest mistakes that reproduce the numbers, or one that says how they differ."""
     tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
     return next(filter(None, tried), None) or searches[0].unexplained()
 

@@ -31,7 +31,7 @@ POSITIONS = (
 at earlier ones, usually because their table ends.
 """
 LATER = 7 + NEAR
-"""Positions for functions that take the first position as an integer, which are called with 0 and with 7."""
+"""Functions that take the first position as an integer are called with 0 and with 7. These positions are for 7."""
 OFFSETS = torch.arange(-300, 301)
 NAMES = {
     "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|quer(y|ies)|keys?|values?"

@@ -80,7 +80,7 @@ class Slopes:
                 f"bias has shape {bias.shape}; pass shape (heads, tokens, tokens) with two tokens or more"
             )
         i, j = np.tril_indices(T, -1)
-        bias = np.broadcast_to(bias, (len(bias), T, T))  # Bloom's and MPT's has one row for all queries
+        bias = np.broadcast_to(bias, (len(bias), T, T))  # the bias of Bloom and MPT has one row for all queries
         before, itself = bias[:, i, j], bias[:, i, i]
         room = (step(bias.reshape(len(bias), -1)) + 2.0**-22) * (np.abs(before) + np.abs(itself)) / (i - j)
         return {"head": np.arange(len(bias))[:, None], "y": (before - itself) / (j - i), "room": room}

@@ -78,7 +78,7 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
         config: the config object.
 
     Raises:
-        NotByRule: the module computes other angles than the encodings, or it is unknown which layers rotate.
+        NotByRule: the module and an encoding compute different angles, or it is unknown which layers rotate.
     """
     try:
         with quiet():

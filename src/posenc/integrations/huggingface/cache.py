@@ -48,7 +48,7 @@ class MovableCache(Cache):
         """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
 
         ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift. To move a passage, list
-        its slots in another place. ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
+        its slots elsewhere in ``slots``. ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
 
         Raises:
             InvalidArgument, PositionOutOfRange: the slots are invalid.
@@ -95,7 +95,7 @@ class MovableLayer(DynamicLayer):
 
     def __init__(self, encoding: Encoding) -> None:
         super().__init__()
-        self.encoding = NoPE() if encoding.remapped else encoding  # attention to remapped positions needs raw keys
+        self.encoding = NoPE() if encoding.remapped else encoding  # remapped attention needs unrotated keys
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Append new keys and values, and return the rotated keys and the values that queries see."""

@@ -45,7 +45,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
         reader = Reader(part, base, as_type, made)
         positions = _positions(reader, path)
     except RefusedByClass as refusal:
-        _positions(Reader(part, base, as_type, refusal.kind), path)  # a rule here may name the key and the fix
+        _positions(Reader(part, base, as_type, refusal.kind), path)  # may raise a clearer error, with key and fix
         raise
     if reader.model_type not in FAMILIES:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)

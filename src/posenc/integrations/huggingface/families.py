@@ -120,6 +120,6 @@ def family_of_type(model_type: str) -> Family:
             "model_type",
             model_type,
             FAMILIES,
-            fix="if it encodes positions as a family that posenc reads does, which many models with code on the "
-            "Hub do, name that family: as_type='llama' (--as-type llama on the command line)",
+            fix="many models with code on the Hub encode positions like a family that posenc reads; if this model "
+            "does, name the family: as_type='llama' (--as-type llama on the command line)",
         ) from error

@@ -47,7 +47,7 @@ class Family:
             leave out. ``ModelPositions.assumed`` names each default that was used.
         window_counts: what the window size in the config counts, as a key of ``SEEN``. With ``"back"``, it counts
             the query's own token and the tokens before it.
-        two_sided_counts: the same if ``use_bidirectional_attention`` is on.
+        two_sided_counts: what it counts instead if ``use_bidirectional_attention`` is on; None for no change.
         rotates: the rule that determines which layers rotate. ``"compression"``: all layers rotate, and layers with
             a nonzero entry under ``rotates_key`` have a different base and scaling. ``"windows"``: only sliding
             layers rotate if the config has a window size, and all layers otherwise. ``"flags"``: the key is a list
@@ -85,7 +85,7 @@ class Family:
         bias_per_layer: whether every layer has its own table of biases; if not, the layers of a stack share one
             table.
         layout: for an image tower, which pairs rotate by the row of a patch and which by its column, as a name in
-            ``posenc.integrations.attention_layouts``; None if the family does not rotate queries and keys so.
+            ``posenc.integrations.attention_layouts``; None in other families.
         added_table: for a tower that rotates queries and keys, and also adds a table of position embeddings: the
             config keys of the height and width of the table's grid, or, for a square grid, one key that gives the
             number of embeddings. If the keys are ``image_size`` and ``patch_size``, the table has one embedding per

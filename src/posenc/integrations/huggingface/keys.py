@@ -43,7 +43,9 @@ UNSUPPORTED = {
         "local=local_size)"
     ),
 }
-"""Keys for which there is no encoding here, with what they request and the fix."""
+"""Keys that request an encoding that posenc lacks. Each value says what the key requests, and how to fix the
+config.
+"""
 OUTSIDE = {
     "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
     **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), ("position_id_per_seconds",)),
@@ -100,8 +102,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
     Raises:
         UnknownName: a key is misspelt or not in the family; the message names the nearest known key.
-        InvalidArgument: a value is invalid, or the config uses another family's name for a key, and its value is
-            not the value of the key under this family's name.
+        InvalidArgument: a value is invalid, or a key has another family's name and the config does not have the
+            same value under this family's name.
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}

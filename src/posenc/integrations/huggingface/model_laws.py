@@ -121,7 +121,7 @@ def _caches_nothing(model: LoadedModel) -> str:
     return (
         ""
         if cached(model.output(model.ids.draw(1, NEW), use_cache=True))
-        else NotAsked("its output has no transformers cache to pass back, although it has use_cache")
+        else NotAsked("its output has no transformers cache to pass back, although its forward has use_cache")
     )
 
 
@@ -236,7 +236,7 @@ def _whose(model: LoadedModel) -> str:
 
 
 def _moves(model: LoadedModel, length: int) -> bool:
-    """Return whether three tokens at the last positions give other outputs with reversed position ids."""
+    """Return whether reversing the position ids of three tokens at the last positions changes the outputs."""
     ids = model.ids.draw(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
     return not torch.equal(

@@ -119,7 +119,8 @@ class ModelPositions:
         return (
             *(
                 "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
-                "transformers' slope·key form loses the bias of near keys at a few thousand positions"
+                "transformers' bias, slope·(key position), no longer tells near keys apart at a few thousand "
+                "positions"
                 for _ in alibi
             ),
             *(
@@ -156,8 +157,9 @@ class ModelPositions:
 
     @property
     def types_by_window(self) -> tuple[str, ...]:
-        """The type of every layer, with separate types for windows of different widths, and one type for layers
-        that have tables of their own."""
+        """The type of every layer, with separate types for windows of different widths, and one type for all
+        layers of a stack that have tables of their own.
+        """
         several = {name for name in self.recipes if len(self.windows_of(name)) > 1}
         return tuple(
             f"{kind} within {window}" if kind in several and window else kind.partition(" layer ")[0]

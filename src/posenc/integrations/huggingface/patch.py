@@ -69,7 +69,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
-    """Return the encoding of each layer type that has one."""
+    """Return the new encoding of each layer type that encodes positions in the model."""
     acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
         if not set(acting) <= set(encoding) <= set(positions.recipes):
@@ -128,7 +128,7 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
             "replaced: the model looks its angles up in tables, or other code has patched it"
         )
     hears: list[Any] = []
-    if any(encoding.remapped for encoding in encodings.values()):  # attention rotates, and a cache keeps raw keys
+    if any(encoding.remapped for encoding in encodings.values()):  # attention rotates; cached keys stay unrotated
         hears = remapped(model, tower, positions, encodings, undo)
         encodings = dict.fromkeys(encodings, NoPE())
     for module in modules:
@@ -138,9 +138,9 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 def _answering(
     module: Any, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
 ) -> Callable[..., Any]:
-    """Return a ``forward`` that returns our angles in the layout of the rotary module, or the module's own if no
-    layer uses the module. With remapped positions, it also passes the position ids of each forward pass to every
-    object in ``hears``.
+    """Return a ``forward`` that returns cos and sin of the encodings in the layout of the rotary module. With
+    remapped positions, it also passes the position ids of each forward pass to every object in ``hears``. If no
+    layer type uses the module, return the module's own ``forward``.
     """
     by_base = FAMILIES[positions.model_type].rotates == "bases"  # one module per base, each with its own config
     by_scaling = "unscaled" in positions.recipes  # one module per scaling

@@ -38,7 +38,7 @@ def _visible(mask: Tensor) -> Tensor:
 
 class _Stack:
     """An encoding and its placement at the positions of a forward pass, in one object that is shared by all
-    attention modules with this encoding. A cache contains unrotated keys in order.
+    attention modules with this encoding. The model's cache contains unrotated keys, in the order of tokens.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -146,7 +146,7 @@ def attended(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention for transformers' interface. Modules without our encoding use transformers' SDPA."""
+    """Compute attention for transformers' interface. Modules without a ``_Stack`` use transformers' SDPA."""
     stack: _Stack | None = module.__dict__.get("posenc_stack")
     if stack is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward

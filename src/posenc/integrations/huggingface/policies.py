@@ -169,7 +169,7 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
             "hybrid_layer_pattern has no effect: transformers' class ignores this key and makes layer_types "
             f"{[*types]}; write the key's layers into layer_types, or remove the key"
         )
-    # a class that builds from JSON refuses such lists itself
+    # the class refuses such lists when it builds from JSON
     if types and not reader.family.decoder and len(types) < reader.depth and not reader.refused:
         raise InvalidArgument(
             f"layer_types has {len(types)} entries, but {reader.family.layers} is {reader.depth}; list every layer"

@@ -19,7 +19,7 @@ from posenc.scaling import Proportional
 from posenc.scaling.yarn import sharpening
 
 POWERS = {"query_pre_attn_scalar": -0.5}
-"""The exponents of keys whose values are not themselves the factor on q·k."""
+"""For keys whose values are not themselves the factor on q·k: the exponent that turns a value into this factor."""
 
 
 class Reader(ConfigValues):
@@ -120,7 +120,7 @@ class Reader(ConfigValues):
             parameters["attention_factor"] = short
         if kind == "yarn" and len({bool(parameters.get(key)) for key in PAIR}) == 2:
             self.assumed.append(
-                "mscale and mscale_all_dim change YaRN's attention factor only together in transformers, and "
+                "in transformers, mscale and mscale_all_dim change YaRN's attention factor only if both are given; "
                 "one of them alone has no effect on it"
             )
         scaling = (
@@ -220,7 +220,7 @@ class Reader(ConfigValues):
                     f"partial_rotary_factor={share} contradicts model_type {self.model_type!r}, whose code "
                     "rotates every channel; remove partial_rotary_factor"
                 )
-            return channels or head_dim  # GPT-J has only a number of channels
+            return channels or head_dim  # GPT-J's key gives a number of channels, not a share
         share = outer if share is None else share
         if self.family.partial not in self.family.defaults:
             stated = any(

@@ -87,7 +87,7 @@ def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> Non
     known = [*COMMON, *TYPES[kind][1], *more]
     for key in parameters:
         one_of(f"key of rope_type {kind!r}", key, known)
-        if parameters[key] is not None or key == "truncate":  # transformers reads null as false
+        if parameters[key] is not None or key == "truncate":  # transformers reads truncate=null as false
             ROPE[key].check(key, parameters[key])
 
 

@@ -133,8 +133,8 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is not a text" * (ends[-1] == axes * tokens)
     owed(
         ends[0] == 0 and ends[-1] == tokens and all(a < b for a, b in pairwise(ends)),
-        f"cu_seqlens {ends} does not increase from 0 to the {tokens} tokens{each_axis}; pass the start of each "
-        "text in the row, and the number of all tokens",
+        f"cu_seqlens {ends} does not increase from 0 to {tokens}, the number of tokens{each_axis}; pass the start "
+        "of each text in the row, and the number of all tokens",
     )
     want = torch.cat([torch.arange(b - a) for a, b in pairwise(ends)])
     wrong = (rows != want).any(0) if axes == 1 else (rows == 0).all(0) != (want == 0)

@@ -42,7 +42,7 @@ def learned(reader: Reader) -> Recipes:
     if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
         raise InvalidArgument(f"position_embedding_type={kind!r} is not supported; only 'absolute' is")
     rows, encoder_rows = reader.length, reader.get("max_source_positions")
-    if encoder_rows:  # Whisper's, whose length is the decoder's
+    if encoder_rows:  # as in Whisper, where the length is the decoder's
         reader.assumed.append(f"the encoder has {encoder_rows} positions, according to max_source_positions")
     stack = "encoder" if reader.family.decoder else "all"
     return _stacks(reader, _table(reader, stack, encoder_rows or rows), _table(reader, "decoder", rows))

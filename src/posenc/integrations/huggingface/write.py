@@ -121,7 +121,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     }
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
-    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # scales only if this is stated
+    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # without head_dim, it does not scale
         config["head_dim"] = positions.rotary.get("head_dim")
     return config
 
@@ -139,7 +139,7 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
     if entry == {"rope_type": "default"}:
         null = class_form({**config, **outer, "rope_scaling": None, "model_type": positions.model_type})
         rope = getattr(null, "rope_parameters", None) or {}
-        if rope.get("rope_type", "default") in ("default", "axial"):  # null is the class's default, maybe scaled
+        if rope.get("rope_type", "default") in ("default", "axial"):  # the class may replace null by a scaling
             return {**outer, "rope_scaling": None}
     return {**outer, "rope_scaling": entry}
 

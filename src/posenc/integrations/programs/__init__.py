@@ -1,9 +1,9 @@
 """One module per program, with its tested releases, its interpretation of configs, and its position keys.
 
 ``read`` returns the position table that the program computes from a config. The table follows the program's own
-source, even if the source departs from the config. ``write`` states positions in the program's own keys and reads
-the keys back. If the result differs, ``write`` raises an error, because a key that a program ignores is worse than
-no key. This file has the code that several programs share; ``program_tables`` computes their tables.
+source, even if the source departs from the config. ``write`` writes position settings in the program's own keys and
+reads the keys back. If the result differs, ``write`` raises an error, because a key that a program ignores is worse
+than no key. This file has the code that several programs share; ``program_tables`` computes their tables.
 """
 
 import math

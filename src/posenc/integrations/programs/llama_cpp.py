@@ -275,7 +275,7 @@ def write(
     """Return the fields with which llama.cpp computes a rotation, under their names in the GGUF specification.
 
     Linear scaling and YaRN are written as scaling types, and LongRoPE as two tensors. Any other fixed scaling is
-    written as a tensor ``rope_freqs.weight``, which divides the frequency of each pair, and so is YaRN if beta_fast
+    written as a tensor ``rope_freqs.weight``, which divides the frequency of each pair. So is YaRN if beta_fast
     is not 32 or beta_slow is not 1, because few architectures read other values. llama.cpp fails to load a file
     with one of these tensors if the architecture does not use it. The attention factor is written as
     ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1.
@@ -345,7 +345,7 @@ def _rope_fields(
         return {
             **plain,
             "scaling.type": kind,
-            "scaling.original_context_length": now.original_length,  # beside a factor, lists divide twice
+            "scaling.original_context_length": now.original_length,  # with a factor, lists would divide twice
             "scaling.attn_factor": float(scale),
         }, {"factors_short": now.short_factors, "factors_long": now.long_factors}
     if kind == "yarn" and now.truncate and (any_ends or (now.beta_fast, now.beta_slow) == (32, 1)):

@@ -29,8 +29,8 @@ LOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "phi3": ("type", ("longrope",)),
     "phimoe": ("type", ("longrope",)),
 }
-"""For models that load only some forms of rope_scaling, the key that must hold the rope type (empty for either key)
-and the types that they accept."""
+"""For each model that loads only some forms of rope_scaling: the key that must hold the rope type (empty for either
+key), and the types that the model accepts."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
             "attn_factor": entry["attention_factor"]
             / (1 if version == "0.5.15" else sharpening(entry.get("factor") or 1))
         }
-    if kind_of(entry) == "proportional" and not any(  # whole heads; Gemma 4's file reads the share
+    if kind_of(entry) == "proportional" and not any(  # such heads rotate whole; Gemma 4's file reads the share
         getattr(family_of(config), key, "") for key in ("partial", "full_head_dim")
     ):
         entry = {key: entry[key] for key in ("rope_theta",) if key in entry}

@@ -64,7 +64,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         # its base is computed for the unmultiplied length
         return {key: entry[key] for key in ("rope_theta", "partial_rotary_factor") if key in entry}
     changed = with_factor(entry, config, yarn)
-    unscored = not older and entry.get("attention_factor") == 1  # vLLM detects the Llama form by it
+    unscored = not older and entry.get("attention_factor") == 1  # then vLLM does not scale scores
     return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
 
 

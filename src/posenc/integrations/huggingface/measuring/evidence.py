@@ -16,7 +16,7 @@ from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
-"""The largest relative residual for which one linear map explains all queries, except for rounding."""
+"""The largest relative residual for which one linear map explains all queries, up to rounding."""
 COARSE = 2 * 2.0**-8
 """The tolerance for a bias in bfloat16, relative to its largest entry: the difference of two rounded numbers."""
 
@@ -52,8 +52,8 @@ def maps_of(
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
-    """Return a layer's query scale relative to the first position, or 1 if the layer has no query scale that
-    depends on positions.
+    """Return a layer's query scale relative to its value at the first position, or 1 if the layer has no query
+    scale that depends on positions.
     """
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)

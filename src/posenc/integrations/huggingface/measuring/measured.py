@@ -80,8 +80,8 @@ class MeasuredLayer:
         """
         encoding = None if like.encoding == "rotary" else build(parse(like.encoding), ModelShape())
         values: dict[str, Any] = {}
-        further: list[str] = []  # differences that only the encoding's string can state
-        if encoding is not None and "embeddings" in encoding.acts_on:  # changes tokens, and so their queries
+        further: list[str] = []  # differences to state in the encoding's string
+        if encoding is not None and "embeddings" in encoding.acts_on:  # it changes tokens, and so their queries
             values = {} if self.rotation is None else self._rotary(like)
         elif self.maps is None or not self.exact:
             further = [
@@ -93,7 +93,7 @@ class MeasuredLayer:
             expected = maps_of(like, self.positions, self.channels, self.places, layout)
             off = torch.tensor([math.inf]) if expected is None else (expected - self.maps).abs().amax((-1, -2))
             values = self._rotary(like) if off.max() > ROUNDING else {}
-            is_measured = like.frequencies and like.scaling is None  # such frequencies are known only to EXACT
+            is_measured = like.frequencies and like.scaling is None  # known only to within EXACT
             if off.max() > ROUNDING and not is_measured and replace(like, **values) == like:
                 further = [
                     f"queries that are off by {float(off.max()):.1g} from the expected queries at position "

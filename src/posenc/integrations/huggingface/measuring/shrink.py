@@ -60,7 +60,7 @@ PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|ev
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower that give the text model's width. In a tower with embed_dim, hidden_size does so too.
+"""Keys of a tower that give the text model's width. In a tower with embed_dim, only hidden_size does.
 """
 
 
@@ -134,7 +134,7 @@ def built(config: Any) -> nn.Module:
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
-    config._experts_implementation = "eager"  # not every torch has the products of the default
+    config._experts_implementation = "eager"  # not every torch has the functions that the default needs
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() >= 2 and parameter.requires_grad and parameter.numel():
