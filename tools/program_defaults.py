@@ -1,7 +1,7 @@
 """Write ``programs/defaults.json``: the base, rotary share and length that programs assume if a config has none.
 
     python tools/program_defaults.py              # transformers 5, the installed one, and mlx-lm in build/programs
-    PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, laid out in FOLDER
+    PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, installed in FOLDER
 
 The file has one line per program and family; ``rope_scaling`` and ``rope_parameters`` say whether a release of
 mlx-lm reads these keys. ``sliding_window`` says whether a model file of mlx-lm or ExLlamaV3 has the key of windows.
@@ -135,7 +135,9 @@ def asked() -> dict[str, dict[str, dict[str, Any]]]:
 
     folders = {f"mlx-lm {version}": f"mlx-lm-{version}" for version in mlx.RELEASES.versions}
     return {
-        "llama_cpp": {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")},  # of one architecture
+        "llama_cpp": {
+            name: {"rope_theta": 10000.0} for name in ("llama", "mistral")
+        },  # which have one architecture
         "exllamav3": of_exllamav3(),
         "transformers" + transformers.__version__[0]: of_transformers(),
         **{release: of_mlx(ROOT / "build" / "programs" / folder) for release, folder in folders.items()},

@@ -52,14 +52,14 @@ TUNED = Scoring(
 def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     """A transformer of `compare` at four times its length: YaRN 2.41, its last 128 bytes alone 2.30."""
     found = made(none=[2, 2, 4, 4, 4, 4], yarn=[2.1, 2.1, 2.41, 2.41, 2.41, 2.41], window=[2.3])
-    assert headline(found) == "Do not stretch: cut to the last 16 tokens"
+    assert headline(found) == "Do not extend: cut to the last 16 tokens"
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents of text: 2.30 when cut to the last 16 "
         "tokens; 2.41 with YaRN; 4.00 with no scaling. The first is significantly better than changing nothing "
         "(−1.700, −1.700 … −1.700). No other change is significantly better than cutting by more than 0.005 nats."
     )
     page = write(replace(found, runs=(Run(None, (), 3.0, 0, 0.0),)), tmp_path, "posenc extend x", None).read_text()
-    assert "<h1>Do not stretch: cut to the last 16 tokens</h1>" in page
+    assert "<h1>Do not extend: cut to the last 16 tokens</h1>" in page
     assert "config.json" not in page
     assert "3 s of scoring" in page
     verdict = "against the method to use"
@@ -182,7 +182,7 @@ def test_what_training_alone_gives_is_credited_to_no_method() -> None:
 
     curves = (none, dca, tuned(none.method, 2.07, 2.066), tuned(dca.method, 2.063, 2.065))
     found = replace(found, finetune=9, curves=curves)
-    assert headline(found) == "Do not stretch: fine-tune, then cut to the last 16 tokens"
+    assert headline(found) == "Do not extend: fine-tune, then cut to the last 16 tokens"
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents of text: 2.07 with no scaling, tuned and "
         "cut; 2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The first is "
@@ -261,11 +261,11 @@ def test_of_drawn_tables_none_is_advised_what_loses(tables: int) -> None:
             rivals = [it for it in (chosen, found.unchanged, *cuts) if it is not other and found.finite(it)]
             gaps = [found.gap(other, rival) for rival in rivals]
             assert other is chosen or not found.finite(other) or not all(gap.high < -MARGIN for gap in gaps)
-        names = {"nothing": "Change nothing", "cut": f"Do not stretch: {chosen.label}"}
+        names = {"nothing": "Change nothing", "cut": f"Do not extend: {chosen.label}"}
         label = chosen.method.label
         advice = names.get(change, f"{'Fine-tune and use' if 'w' in change else 'Use'} {label} to read")
         if chosen.tuned and chosen.cut:
-            advice = f"Do not stretch: fine-tune, then {found.cut.label}"
+            advice = f"Do not extend: fine-tune, then {found.cut.label}"
         if not found.finite(chosen):
             advice = "No method reads"
         elif not found.decided:

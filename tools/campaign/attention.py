@@ -16,7 +16,7 @@ import posenc
 
 Array = np.ndarray
 WIDTH = 12
-"""The channels of token inputs, from which content-based encodings compute."""
+"""The number of channels of the token inputs that content-based encodings read."""
 
 SIZES: dict[str, Callable[[int], int]] = {
     "posenc.attend.ways.SHORT_DOCUMENT": lambda rows: 1,

@@ -207,7 +207,7 @@ def rotation(rope):
 
 
 def _image(rope, position, axes):
-    """Rotate unit vectors at a position, with an additional far token if the batch decides which list is used."""
+    """Rotate unit vectors at a position, with an additional far token if a batch selects the list of factors."""
     head, far = rope.head_size, int(hasattr(rope, "long_factor"))
     vectors = torch.cat([torch.eye(head), torch.zeros(far, head)])
     at = torch.tensor([position] * head)

@@ -74,7 +74,7 @@ def compare(
         "study"
     ),
     part: Annotated[
-        str, typer.Option(help="Part of the runs, such as 3/16; combine the parts with posenc runs --merge.")
+        str, typer.Option(help="Run only this part: 3/16 is the third of 16 parts; merge with posenc runs --merge.")
     ] = "1/1",
     **settings: Any,
 ) -> None:

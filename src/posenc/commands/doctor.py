@@ -23,7 +23,7 @@ def doctor(
     call: Annotated[
         str | None,
         typer.Option(
-            help="A function or class of the port, called instead of reading numbers: my_port.py:apply_rope."
+            help="A function or class of the port to call, instead of a file of numbers: my_port.py:apply_rope."
         ),
     ] = None,
     layer: Annotated[

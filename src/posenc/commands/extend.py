@@ -23,7 +23,7 @@ def extend(
     ] = False,
     text: Annotated[
         Path | None,
-        typer.Option(help="A file to read instead of the default text; for a study, only its own text."),
+        typer.Option(help="A file to read instead of the default text; for a study, it must be the study's text."),
     ] = None,
     methods: Annotated[
         str | None, typer.Option(help="Scaling methods, separated by commas; yarn(2) sets YaRN's factor to 2.")
@@ -53,7 +53,7 @@ def extend(
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the HTML report.")] = None,
 ) -> None:
-    """Compare scalings of a model on long documents with the unchanged model and truncated text; recommend one."""
+    """Score long documents with each scaling, the unchanged model and truncated text; recommend one of them."""
     from posenc.workbench.extended import extend
 
     console = screen(soft_wrap=True)

@@ -200,7 +200,7 @@ def written(model: LanguageModel, extension: Extension, folder: Path, command: s
     """Write the page of an extension, the keys for config.json, and the fine-tuned model."""
     extended, patch = Extended(extension, folder), config_patch(model, extension)
     report.write(extension, folder, command, patch)
-    (folder / "config-patch.json").unlink(missing_ok=True)  # of an earlier decision
+    (folder / "config-patch.json").unlink(missing_ok=True)  # left by an earlier decision
     if isinstance(model, StudyModel):
         return extended
     if patch:

@@ -49,8 +49,8 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A data frame with one row per task and encoding. The columns have the best axis values, the measure at
-        each test length, and the verdict."""
+        """A data frame with one row per task and encoding. The columns have the best values of the settings that
+        vary (axes), the measure at each test length, and the verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         return _frame(
             [

@@ -286,7 +286,7 @@ BREAKS = {
         "weights",
         [
             (RENAME, FAULTS, "a stage is named 1"),
-            (ONE_END, FAULTS, "lines that end in one place have a name each"),
+            (ONE_END, FAULTS, "lines that end at the same place have separate names"),
             (styled("#weights .tries { margin-top: 60rem; }"), BEYOND, ""),
             (STRIKE, HINDRANCES, "struck through"),
             (OVER_EACH_OTHER, HINDRANCES, "over each other"),

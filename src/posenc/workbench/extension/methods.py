@@ -22,8 +22,9 @@ class Method:
     Args:
         name: the name on the command line.
         label: the label in figures and tables.
-        scaling: the new scaling of the layers without sliding-window attention, or of all rotary layers if each has
-            it. None removes the rotation from the same layers (DroPE, arXiv 2512.12167), which needs a fine-tune.
+        scaling: the new scaling of the layers without sliding-window attention, or of all rotary layers if all use
+            sliding windows. None removes the rotation from the same layers (DroPE, arXiv 2512.12167), which needs a
+            fine-tune.
         remap: the remapping of positions, as a string in which ``rotary`` stands for the model's encoding; empty
             for no remapping.
     """

@@ -14,7 +14,7 @@ from posenc.workbench.study.results import Row, TaskResult
 from posenc.workbench.study.statistics import perplexity
 
 EVERYWHERE = 0.95
-"""The share of right answers that an encoding must exceed at every depth to be "found at every depth"."""
+"""The share of right answers that an encoding must reach at every depth to be "found at every depth"."""
 POINTS = 50
 """The number of points of a curve over steps. Each point is a mean over the same number of steps."""
 

@@ -41,7 +41,7 @@ def headline(extension: Extension) -> str:
             f"Undecided with {_documents(extension)}. For now: {chosen.label}. May be better: {first.label}{others}"
         )
     if chosen.cut:
-        return f"Do not stretch: {'fine-tune, then ' if chosen.tuned else ''}{chosen.cut}"
+        return f"Do not extend: {'fine-tune, then ' if chosen.tuned else ''}{chosen.cut}"
     if chosen is extension.unchanged:
         return f"Change nothing to read {end}: {chosen.label} is as good as any change"
     return f"{'Fine-tune and use' if chosen.tuned else 'Use'} {chosen.method.label} to read {end}"
@@ -112,7 +112,7 @@ def lengths(extension: Extension) -> str:
     caution = (
         f"To decide it, score at least {FEW} documents; {_remedy(extension)}."
         if len(extension.window) < FEW
-        else "Each length is measured on other targets, so easy or hard text moves it within its interval."
+        else "Each length has its own targets, so easier or harder text can shift the result within its interval."
     )
     return (
         f"Effective length in {extension.unit}s (loss within {MARGIN:g} nats of the unchanged model's at "

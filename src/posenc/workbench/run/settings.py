@@ -80,7 +80,7 @@ class Setting:
             named = [task for task, _ in pairs]
             if twice := [task for task in named if named.count(task) > 1]:
                 raise InvalidArgument(
-                    f"{name}={text!r} names {twice[0]} twice; list the values of an axis as in {twice[0]}=1,2"
+                    f"{name}={text!r} names {twice[0]} twice; list several values as in {twice[0]}=1,2"
                 )
             return {task: self.read(f"{name} of {task}", value) for task, value in pairs}
         # a single whole number, as for seeds, is a count
@@ -236,7 +236,7 @@ class Model:
     )
     qk_norm: bool = setting(False, "normalise queries and keys per head before rotation")
     window: int | None = setting(
-        None, "sliding window that includes the token itself; by default none", "tokens", 1, 2**31, kind=int
+        None, "sliding-window size, including the token itself; by default none", "tokens", 1, 2**31, kind=int
     )
 
     @property

@@ -106,7 +106,7 @@ class Transformer(nn.Module):
         self.config, self.causal = config, causal
         self.tied = config.tied and outputs in (None, vocabulary)
         self.encoding = for_layers(encoding, config.layers)
-        # ``nn.Embedding(…)`` would draw weights, for which torch imports its compiler on the meta device.
+        # ``nn.Embedding(…)`` would draw weights; on the meta device, torch would import its compiler for that.
         self.embedding = nn.Embedding.from_pretrained(torch.empty(vocabulary, config.width), freeze=False)
         self.layers = [Block(config) for _ in range(config.layers)]
         self.blocks = nn.ModuleList(self.layers)
@@ -116,7 +116,7 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """Return a model with the same weights, whose position tables are resized for a grid of this size.
+        """Return a model with the same weights, but with position tables resized for a grid of this size.
 
         If no table needs to grow, return this model itself.
         """
