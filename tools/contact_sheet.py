@@ -59,7 +59,7 @@ FAULTS = r"""() => {
   const bottom = Math.max(...pictures.map((b) => b.bottom)), top = Math.min(...pictures.map((b) => b.top));
   const percent = (part, whole) => `${Math.round((100 * part) / whole)} %`;
   if (innerWidth > 500 && bottom - holder.top < 0.4 * holder.height)
-    found.push(`the picture fills ${percent(bottom - holder.top, holder.height)} of the height`);
+    found.push(`the picture fills ${percent(bottom - holder.top, holder.height)} of the panel's height`);
   if (innerWidth > 500) return found;
   const seen = Math.min(bottom, innerHeight) - top;
   if (seen < 0.6 * (bottom - top)) found.push(`${percent(seen, bottom - top)} of the picture is in view`);

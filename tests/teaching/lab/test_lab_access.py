@@ -248,8 +248,8 @@ BREAKS = {
         "/rotation",
         "pairings",
         [
-            (styled(".grid .row { flex-basis: 1rem !important; }"), FAULTS, "of its height"),
-            (styled(".panels .panel { width: 40%; }"), FAULTS, "to one side"),
+            (styled(".grid .row { flex-basis: 1rem !important; }"), FAULTS, "of the panel's height"),
+            (styled(".panels .panel { width: 40%; }"), FAULTS, "off-centre"),
         ],
     ),
     "contact sheet of a phone": (
