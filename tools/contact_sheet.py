@@ -40,7 +40,7 @@ FAULTS = r"""() => {
   const numbers = [...document.querySelectorAll(".current .readouts dd:not(.words)")].filter(shown);
   const size = (e) => parseFloat(getComputedStyle(e).fontSize);
   if (numbers.length && numbers.filter((e) => size(e) === Math.max(...numbers.map(size))).length > 1)
-    found.push("no number is the largest");
+    found.push("no number is larger than the others");
   for (const e of numbers) if (e.scrollWidth > e.clientWidth + 1) found.push(`cut off: ${e.innerText}`);
   for (const chart of document.querySelectorAll(".current svg")) {
     const ends = [...chart.querySelectorAll(".leader")].map((e) => Number(e.getAttribute("d").split(/[ L]/)[1]));

@@ -51,7 +51,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         ),
         (
             ("compare", "--text", "/"),
-            "is inside the folder '/', whose files are the text, so the results would become part of the text",
+            "is inside '/', the folder of the text, so the results would become part of the text",
         ),
         (("compare", "--part", "0/2"), "part='0/2' must be"),
         (("compare", "--part", "3"), "part='3' must be"),

@@ -43,8 +43,7 @@ def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None
         FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
     )
     assert lengths(few).endswith(
-        "undecided with YaRN; undecided with no scaling. To decide it, score at least 3 documents; score more "
-        "--documents."
+        "undecided with YaRN; undecided with no scaling. At least 3 documents are needed; use a larger --documents."
     )
     assert "undecided with no scaling" in write(few, tmp_path, "posenc extend x", None).read_text()
     write(FOUND, tmp_path, "posenc extend x", None)

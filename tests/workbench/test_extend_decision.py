@@ -89,7 +89,10 @@ def test_a_change_that_is_better_than_nothing_but_not_than_cutting_is_counted() 
 def test_a_scaling_that_gains_nothing_changes_no_config() -> None:
     """A study at twice its length: no scaling 4.078 and YaRN 4.077, at no cost."""
     found = made(none=[2, 2, *[4.078] * 4], yarn=[1.998, 1.998, *[4.077] * 4], window=[5])
-    assert headline(found) == "Change nothing to read 48 tokens: no scaling is as good as any change"
+    assert (
+        headline(found)
+        == "Change nothing to read 48 tokens: the model is as good with no scaling as with any change"
+    )
 
 
 def test_a_scaling_that_gains_more_than_cutting_is_used() -> None:
@@ -123,10 +126,10 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_headline(documen
     cheapest = "May be better: cut to the last 16 tokens; and 1 more"
     assert headline(few) == f"Undecided with {number}. For now: no scaling. {cheapest}"
     assert answer(few).startswith(f"Loss on the last 16 tokens, in nats per token over {number} of text: ")
-    assert answer(few).endswith("score more --documents.")
+    assert answer(few).endswith("use a larger --documents.")
     short = replace(few, exhausted=True)  # by a text that has no more
-    assert answer(short).endswith("this text has no more, so use a smaller --to or a longer text.")
-    assert lengths(short).endswith("this text has no more, so use a smaller --to or a longer text.")
+    assert answer(short).endswith("this text has no further documents, so use a smaller --to or a longer text.")
+    assert lengths(short).endswith("this text has no further documents, so use a smaller --to or a longer text.")
 
 
 def test_two_documents_do_not_hide_what_is_plainly_better() -> None:
@@ -148,7 +151,10 @@ def test_the_scaling_that_a_model_was_configured_with_is_no_change() -> None:
     found = made(none=[2, 2, 9, 9, 9, 9], yarn=[2, 2, 3, 3, 3, 3], window=[4])
     own = replace(found.curves[1].method, name="own", label="the config's scaling")
     stated = replace(found, curves=(*found.curves, Candidate(own, found.curves[1].losses)))
-    assert headline(stated) == "Change nothing to read 48 tokens: the config's scaling is as good as any change"
+    assert (
+        headline(stated)
+        == "Change nothing to read 48 tokens: the model is as good with the config's scaling as with any change"
+    )
     assert {c.name: stated.change(c) for c in stated.candidates} == {
         "own": "nothing",
         "cut": "cut",

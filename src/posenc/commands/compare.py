@@ -94,8 +94,8 @@ def compare(
     study = read_study(preset, config, settings)
     if study.text and output.resolve().is_relative_to(study.text.resolve()):
         raise InvalidArgument(
-            f"output={str(output)!r} is inside the folder {str(study.text)!r}, whose files are the text, so the "
-            "results would become part of the text; choose a folder outside it"
+            f"output={str(output)!r} is inside {str(study.text)!r}, the folder of the text, so the results would "
+            "become part of the text; choose a folder outside it"
         )
     if launcher != "ray":
         check_device(study.device)

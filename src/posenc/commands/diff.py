@@ -58,7 +58,7 @@ def diff(
 
     other = theirs if draft is None else draft
     if other is None or None not in (theirs, draft):
-        raise InvalidArgument("posenc diff compares two sources; add a second source, or --draft DRAFT")
+        raise InvalidArgument("posenc diff compares two sources; pass either a second source or --draft DRAFT")
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
             compare_fingerprint(stated, table(source, as_type=as_type), name)

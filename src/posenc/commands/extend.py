@@ -44,7 +44,9 @@ def extend(
     ] = None,
     beta_fast: Annotated[
         float,
-        typer.Option(help="YaRN does not scale pairs that rotate more often than this within the trained length."),
+        typer.Option(
+            help="YaRN does not scale pairs that complete more turns than this within the trained length."
+        ),
     ] = 32.0,
     device: Annotated[str, typer.Option(help="Device of the model: cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Dtype of weights and activations: float32 or bfloat16.")] = "float32",

@@ -104,7 +104,7 @@ def extend(
         positions: the positions in a fine-tune: ``"counted"`` (0, 1, 2, …) or ``"pose"`` (drawn by PoSE).
         seed: the seed that draws the windows of a fine-tune and the positions of PoSE.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
-        beta_fast: YaRN does not scale pairs that rotate more often than this within the trained length.
+        beta_fast: YaRN does not scale pairs that complete more turns than this within the trained length.
         device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
         launcher: where the work runs: in this process (``"in-process"``), in several processes on this machine
             (``"local"``), or on a Ray cluster (``"ray"``).

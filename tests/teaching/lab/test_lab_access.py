@@ -277,7 +277,7 @@ BREAKS = {
         "shift-both",
         [
             (styled("#shift-both .readouts .number { width: 3rem; }"), FAULTS, "cut off: −1.100"),
-            (SMALLER_NUMBER, FAULTS, "no number is the largest"),
+            (SMALLER_NUMBER, FAULTS, "no number is larger than the others"),
         ],
     ),
     "names and window": (

@@ -43,7 +43,7 @@ def headline(extension: Extension) -> str:
     if chosen.cut:
         return f"Do not extend: {'fine-tune, then ' if chosen.tuned else ''}{chosen.cut}"
     if chosen is extension.unchanged:
-        return f"Change nothing to read {end}: {chosen.label} is as good as any change"
+        return f"Change nothing to read {end}: the model is as good with {chosen.label} as with any change"
     return f"{'Fine-tune and use' if chosen.tuned else 'Use'} {chosen.method.label} to read {end}"
 
 
@@ -89,9 +89,9 @@ def answer(extension: Extension) -> str:
 def _remedy(extension: Extension) -> str:
     """Return a phrase that says how to score more documents."""
     return (
-        "this text has no more, so use a smaller --to or a longer text"
+        "this text has no further documents, so use a smaller --to or a longer text"
         if extension.exhausted
-        else "score more --documents"
+        else "use a larger --documents"
     )
 
 
@@ -110,7 +110,7 @@ def lengths(extension: Extension) -> str:
     named = dict.fromkeys(c for c in (extension.chosen, extension.unchanged) if not c.cut)
     reach = "; ".join(f"{extension.effective_length(c)} with {c.label}" for c in named)
     caution = (
-        f"To decide it, score at least {FEW} documents; {_remedy(extension)}."
+        f"At least {FEW} documents are needed; {_remedy(extension)}."
         if len(extension.window) < FEW
         else "Each length has its own targets, so easier or harder text can shift the result within its interval."
     )

@@ -32,7 +32,7 @@ def answer(extension: Extension) -> str:
         return f"LongPPL: none of {count(extension.key.numel())} tokens is a key token ({rule})."
     label, best = rows(extension)[0]
     return (
-        f"LongPPL: {label} is lowest with {best.value:.3g}, on {count(keys)} key tokens of "
+        f"LongPPL is lowest with {label}: {best.value:.3g}, on {count(keys)} key tokens of "
         f"{count(extension.key.numel())} ({rule}). Compare LongPPL only with values from the same evaluator."
     )
 

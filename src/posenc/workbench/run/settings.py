@@ -178,7 +178,7 @@ class Grid:
 
     encodings: tuple[str, ...] = setting(
         ("nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"),
-        "such as t5, rotary(base=500000), layers(rotary*3 + nope), stack(rotary, fox), my_file:Mine",
+        "for example t5, rotary(base=500000), layers(rotary*3 + nope), stack(rotary, fox), my_file:Mine",
     )
     tasks: tuple[str, ...] = setting(
         ("language", "ordering", "needle"), f"any of {', '.join(TASKS)}, or my_file:MyTask"
@@ -258,7 +258,7 @@ class Training:
     clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", low=0, high=1e9)
     dtype: str = setting("float32", "dtype of the model", choices=("float32", "float64"))
     autocast: str = setting("none", "autocast dtype; parameters keep their own dtype", choices=("none", "bfloat16"))
-    compile: bool = setting(False, "compile the training step, which starts slowly and then runs faster")
+    compile: bool = setting(False, "compile the training step: a slower start, then faster steps")
 
 
 @dataclass(frozen=True, kw_only=True)
