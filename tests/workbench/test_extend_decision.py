@@ -55,8 +55,9 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     assert headline(found) == "Do not extend: cut to the last 16 tokens"
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents of text: 2.30 when cut to the last 16 "
-        "tokens; 2.41 with YaRN; 4.00 with no scaling. The first is significantly better than changing nothing "
-        "(−1.700, −1.700 … −1.700). No other change is significantly better than cutting by more than 0.005 nats."
+        "tokens; 2.41 with YaRN; 4.00 with no scaling. The method to use is significantly better than changing "
+        "nothing (−1.700, −1.700 … −1.700). No other change is significantly better, by more than 0.005 nats, than "
+        "cutting."
     )
     page = write(replace(found, runs=(Run(None, (), 3.0, 0, 0.0),)), tmp_path, "posenc extend x", None).read_text()
     assert "<h1>Do not extend: cut to the last 16 tokens</h1>" in page
@@ -81,8 +82,8 @@ def test_a_change_that_is_better_than_nothing_but_not_than_cutting_is_counted() 
     assert found.chosen is found.unchanged
     assert found.decided
     assert answer(found).endswith(
-        "1 other change is significantly better than changing nothing by more than 0.005 nats, but not than every "
-        "alternative."
+        "1 other change is significantly better, by more than 0.005 nats, than changing nothing, but not better "
+        "than every alternative."
     )
 
 
@@ -144,7 +145,7 @@ def test_what_chance_may_have_done_is_not_called_nothing() -> None:
     none, yarn = found.curves
     unsure = replace(found, curves=(replace(none, losses=none.losses + noise), yarn))
     assert headline(unsure) == "Undecided with 4 documents. For now: no scaling. May be better: YaRN"
-    assert "Whether YaRN is better than no scaling is undecided (−1.000, " in answer(unsure)
+    assert "Undecided: YaRN, compared with no scaling (−1.000, " in answer(unsure)
 
 
 def test_the_scaling_that_a_model_was_configured_with_is_no_change() -> None:
@@ -174,7 +175,7 @@ def test_a_fine_tune_is_a_change_among_others() -> None:
     assert headline(small) == "Use YaRN to read 48 tokens"
     large = replace(found, finetune=9, curves=(none, yarn, tuned(none, 1), tuned(yarn, 1)))
     assert headline(large) == "Fine-tune and use YaRN to read 48 tokens"
-    assert "The first is significantly better than cutting after the same tuning (−2.000, " in answer(large)
+    assert "The method to use is significantly better than cutting after the same tuning (−2.000, " in answer(large)
 
 
 def test_what_training_alone_gives_is_credited_to_no_method() -> None:
@@ -191,10 +192,11 @@ def test_what_training_alone_gives_is_credited_to_no_method() -> None:
     assert headline(found) == "Do not extend: fine-tune, then cut to the last 16 tokens"
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents of text: 2.07 with no scaling, tuned and "
-        "cut; 2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The first is "
-        "significantly better than changing nothing (−2.934, −2.934 … −2.934). The first is significantly better "
-        "than cutting (−0.034, −0.034 … −0.034). Loss on the first 16 tokens changes by +0.070, 0.070 … 0.070. No "
-        "other change is significantly better than no scaling, tuned and cut by more than 0.005 nats."
+        "cut; 2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The method "
+        "to use is significantly better than changing nothing (−2.934, −2.934 … −2.934). The method to use is "
+        "significantly better than cutting (−0.034, −0.034 … −0.034). Loss on the first 16 tokens changes by "
+        "+0.070, 0.070 … 0.070. No other change is significantly better, by more than 0.005 nats, than no scaling, "
+        "tuned and cut."
     )
     gaps = {each["label"]: each["to_cut"]["mean"] for each in as_json(found)["candidates"]}
     assert gaps["DCA, tuned"] == pytest.approx(-0.002)  # the same weights on the cut text
@@ -278,7 +280,7 @@ def test_of_drawn_tables_none_is_advised_what_loses(tables: int) -> None:
             advice = f"Undecided with {len(found.window)} document"
             assert f"For now: {chosen.label}. May be better: {found.open[0].label}" in heading
         assert heading.startswith(advice)
-        said = re.search(r"(No|\d+) other changes? (?:is|are) significantly better than", answer(found))
+        said = re.search(r"(No|\d+) other changes? (?:is|are) significantly better, by more than", answer(found))
         assert bool(said) == (found.decided and (chosen is found.unchanged or bool(chosen.cut)))
         others = [found.gap(it, chosen) for it in found.candidates if it is not chosen and found.finite(it)]
         better = sum(gap.high < 0 and gap.mean < -SAME for gap in others)

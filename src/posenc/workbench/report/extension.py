@@ -63,7 +63,7 @@ def answer(extension: Extension) -> str:
     ]
     beaten = ((unchanged, "changing nothing"), (same, "cutting after the same tuning" if same.tuned else "cutting"))
     text += [
-        f"The first is significantly better than {words} ({_gap(extension.gap(chosen, other))})."
+        f"The method to use is significantly better than {words} ({_gap(extension.gap(chosen, other))})."
         for other, words in beaten
         if extension.decided and chosen not in (unchanged, other)
     ]
@@ -74,12 +74,12 @@ def answer(extension: Extension) -> str:
     if extension.decided and (chosen is unchanged or chosen.cut):
         better = sum(c is not chosen and extension.beats(c, chosen) for c in extension.candidates)
         text.append(
-            f"{better or 'No'} other change{'s are' if better > 1 else ' is'} significantly better than "
-            f"{dict(beaten).get(chosen, chosen.label)} by more than {SAME:g} nats"
-            f"{', but not than every alternative' if better else ''}."
+            f"{better or 'No'} other change{'s are' if better > 1 else ' is'} significantly better, by more than "
+            f"{SAME:g} nats, than {dict(beaten).get(chosen, chosen.label)}"
+            f"{', but not better than every alternative' if better else ''}."
         )
     text += [
-        f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}); "
+        f"Undecided: {other.label}, compared with {chosen.label} ({_gap(extension.gap(other, chosen))}); "
         f"{_remedy(extension)}."
         for other in extension.open[:1]
     ]

@@ -47,7 +47,7 @@ def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
 
 def heads(extension: Extension) -> Sequence[str]:
     """Return the headings of the columns that ``cells`` fills."""
-    return "LongPPL", f"past {count(extension.original_length)}", "to no change, in nats"
+    return "LongPPL", f"past {count(extension.original_length)}", "vs no change, in nats"
 
 
 def table(extension: Extension) -> Table:
