@@ -37,7 +37,7 @@ AT_HAND = {
 """Target ratios into a preallocated buffer or in place, relative to ``copy_``, if memory limits the speed."""
 
 IN_CACHE = 1.6
-"""The same target ratio for shorter sequences, which partly fit into the last-level cache."""
+"""The target ratio of the same writes for shorter sequences, which partly fit into the last-level cache."""
 
 
 def impls(device: str) -> tuple[str, ...]:

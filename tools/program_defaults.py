@@ -36,7 +36,7 @@ EXLLAMAV3 = (
     "qwen3_moe",
     "smollm3",
 )
-"""The families whose file only calls read_rope_settings_default with the family's pairs, or is llama's."""
+"""The families whose file is llama's, or only calls read_rope_settings_default with the family's pairs."""
 UNSCALED = ("cohere", "cohere2", "gemma", "gemma2", "glm4", "mixtral", "qwen2_moe", "qwen3_moe", "starcoder2")
 """The families whose file in mlx-lm only calls nn.RoPE with the base, so that it reads no scaling."""
 ROOT = Path(__file__).parents[1]
@@ -137,7 +137,7 @@ def asked() -> dict[str, dict[str, dict[str, Any]]]:
     return {
         "llama_cpp": {
             name: {"rope_theta": 10000.0} for name in ("llama", "mistral")
-        },  # which have one architecture
+        },  # both have the same architecture
         "exllamav3": of_exllamav3(),
         "transformers" + transformers.__version__[0]: of_transformers(),
         **{release: of_mlx(ROOT / "build" / "programs" / folder) for release, folder in folders.items()},

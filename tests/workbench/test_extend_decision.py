@@ -69,7 +69,7 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     console.print(table(found))
     printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert " ".join(line[-10:].strip() for line in printed if line[:6] in (" " * 6, "method")) == verdict
-    assert "16 positions minus that of cut to the last 16 tokens, the method to use: <i>as good</i> if" in page
+    assert "16 positions minus that of the method to use (cut to the last 16 tokens): <i>as good</i> if" in page
     assert "48 tokens, one after another, from the start of the whole text of text;" in page
     held_out = write(replace(found, held_out=True), tmp_path, "", None).read_text()
     assert "from the start of the held-out part of text, on which the model was not trained;" in held_out

@@ -155,7 +155,7 @@ def turned(release, positions, number):
 
 
 def _by_transformers(release, facts, number, still, moved):
-    """Return the frequencies of transformers' module, and the pairing whose norms are preserved by rotation."""
+    """Return the frequencies of transformers' module, and the pairing in which rotation preserves norms."""
     kinds, table = getattr(release.text, "layer_types", None), release.tables[0]
     names = [name for name, _ in table.named_buffers(recurse=False) if name.endswith("inv_freq")]
     kind = f"{kinds[number]}_inv_freq" if kinds else ""

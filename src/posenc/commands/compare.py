@@ -16,7 +16,7 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 from posenc.workbench.run.settings import ByTask, Grid, Model, Setting, TextSettings, Training, declared
 
-if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
+if TYPE_CHECKING:  # the command imports these, so that `posenc --help` need not
     from posenc.workbench.run.job import Launcher
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Outcome

@@ -68,8 +68,8 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """The results by task, from the task's newest run and runs that differ from it only in encoding, seed or
-        axis values."""
+        """The results by task. They include the task's newest run and the runs that differ from it only in
+        encoding, seed and settings that a study may vary (axes)."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
         return {name: newest([run for run in self._runs if run.plan.task == name]) for name in names}
 
@@ -81,7 +81,7 @@ class Opened:
         return Drawing(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawing":
-        """Draw the losses and the gradient norm of every encoding by step, at its best axis values."""
+        """Draw the losses and the gradient norm of every encoding by step, at its best values of the axes."""
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_steps
 

@@ -21,7 +21,7 @@ from posenc.workbench.study.study import source_of
 from posenc.workbench.study.trained_weights import plans_of, trained_model
 from posenc.workbench.tasks.text import Text, load
 
-if TYPE_CHECKING:  # which needs transformers
+if TYPE_CHECKING:  # the module needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
@@ -100,7 +100,7 @@ class StudyModel:
     def logits(
         self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Return logits with gradients, at ``positions`` or at 0, 1, 2 …."""
+        """Return logits with gradients. By default, ``positions`` are 0, 1, 2, …."""
         device = self.model.embedding.weight.device
         return self.model(rows.to(device), None if positions is None else positions.to(device)).float()
 

@@ -73,7 +73,7 @@ class Ray:
                     done(_received(running.pop(reply), reply))
 
     def _session(self, modules: Sequence[Path]) -> AbstractContextManager[object]:
-        """Connect to the cluster, whose workers import this copy of posenc and these modules."""
+        """Connect to the cluster, and let its workers import this copy of posenc and these modules."""
         import ray
 
         if ray.is_initialized():

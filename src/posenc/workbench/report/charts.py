@@ -22,7 +22,7 @@ POINTS = 50
 def over_lengths(result: TaskResult) -> View:
     """Draw the measure of every encoding at every length, with its interval."""
     task, loss = result.task, result.task.measure == "loss"
-    guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate of a loss
+    guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate as a perplexity
     panel = Lines(
         result.name,
         tuple(_line(result, row) for row in result.rows),

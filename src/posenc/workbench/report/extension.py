@@ -53,7 +53,7 @@ def answer(extension: Extension) -> str:
     if not extension.finite(chosen):
         return f"{headline(extension)}."
     unit, far = extension.unit, count(extension.far * extension.width)
-    same = extension.cuts.get(chosen, cut)  # the same weights, cut
+    same = extension.cuts.get(chosen, cut)  # the same weights on truncated text
     changes = [c for c in extension.candidates if c not in (chosen, unchanged) and not c.cut]  # the best is named
     named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], same, cut, unchanged))
     losses = "; ".join(f"{fixed(extension.loss(c), 2)} {'when' if c is cut else 'with'} {c.label}" for c in named)

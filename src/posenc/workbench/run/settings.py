@@ -22,8 +22,8 @@ class Setting:
         unit: the unit of the value; empty if it has none.
         low, high: the smallest and the largest allowed value.
         choices: the allowed values; empty if any value in the range is allowed.
-        kind: the type of one value. If it is float, an int is converted, and if it is Path, a str is converted;
-            other types are refused.
+        kind: the type of one value. If the type is float, an int is converted to it; if the type is Path, a str is
+            converted. Values of other types are refused.
         optional: whether the value may be None.
         many: whether the value is a tuple. Its items are separated by commas on the command line.
         by_task: whether the value may be a table with one value per task instead of one value for all tasks. If the

@@ -227,6 +227,6 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
 
 
 def _batches(model: Transformer, task: Task, length: int, count: int) -> Iterator[Batch]:
-    """Yield the test batches on the model's device, with as many position axes as the model has."""
+    """Yield the test batches on the model's device, with as many position axes as the encoding has."""
     for batch in task.test_batches(length, count):
         yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

@@ -46,7 +46,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """A feed-forward layer with GELU, or with SwiGLU, whose gate and value share a linear layer."""
+    """A feed-forward layer with GELU or SwiGLU. The gate and the value of SwiGLU share a linear layer."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -159,8 +159,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Return the outputs at every token.
 
-        By default, positions are 0, 1, 2, …. Without a ``mask``, each token sees all tokens, or all earlier tokens
-        in a causal model.
+        By default, positions are 0, 1, 2, …. Without a ``mask``, each token sees all tokens, or only itself and
+        earlier tokens in a causal model.
         """
         if positions is None:
             positions = on_axes(arange(tokens.shape[1], device=tokens.device), self.encoding.axes)

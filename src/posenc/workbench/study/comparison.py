@@ -87,7 +87,7 @@ class Comparison:
         report: Report = ignore_progress,
         finished: Callable[[Run | Failure], None] = lambda result: None,
     ) -> Outcome:
-        """Train and test every plan in ``missing``, write each run to the ledger as it ends, and return results.
+        """Train and test every plan in ``missing``, add each run to the ledger as it ends, and return all results.
 
         Plans are checked before the first run. A comparison that is killed, and then created and run again, gives
         the results that an uninterrupted comparison gives.
