@@ -2,6 +2,6 @@
 
 import os
 
-# Set before torch is imported; without it, the memory profiler logs every start and stop.
+# Set before torch is imported. Without this variable, the memory profiler logs every start and stop.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

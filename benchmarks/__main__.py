@@ -36,7 +36,7 @@ def on_gpu(device: str, quick: bool) -> Iterator[Table]:
 
 
 def on_cpu(quick: bool) -> Iterator[Table]:
-    """Yield rotation, biases and padding in every size that has a target, and a decoding step."""
+    """Yield the tables of rotation, biases and padding at every size that has a target, and of a decoding step."""
     shape, long = ((1, 4, 512, 128), 512) if quick else (rope.SHAPE, 4096)
     for dtype in (torch.float32, torch.bfloat16):
         for pairing in ("half", "interleaved"):

@@ -56,7 +56,7 @@ def _from_angles(angles: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def errors() -> dict[str, dict[str, float]]:
-    """Return the largest error of every method over 200 positions in the upper half below each limit."""
+    """Return the largest error of every method over 200 positions between half of each limit and the limit."""
     table: dict[str, dict[str, float]] = {name: {} for name in methods()}
     truth = posenc.Clock(Default().frequencies(CHANNELS, 1e4))
     for label, limit in LIMITS.items():

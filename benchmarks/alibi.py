@@ -14,7 +14,7 @@ from posenc.attend.attend import Backend
 from posenc.encodings.alibi import alibi_bias
 
 OURS = {torch.float32: 2e-5, torch.bfloat16: 0.04}
-"""Tolerances relative to 1 + |exact|, for float32 sums over thousands of keys and bfloat16 gradients of blocks."""
+"""Tolerances relative to 1 + |exact|, for float32 sums over thousands of keys and blockwise bfloat16 gradients."""
 
 TARGET, PADDED_TARGET, PACKED_TARGET = 1.2, 1.25, 0.6
 MEMORY_TARGET = 2 << 20
@@ -57,7 +57,7 @@ def table(
     title = f"ALiBi, {heads} heads{groups}, L={length}, {said(dtype, backward)}"
     taken = posenc.explain(q, k, v, alibi.at(at), causal=True).backend
     note = (
-        "Ratios are to causal attention without a bias. The full bias is built in advance and not timed. "
+        "Ratios are relative to causal attention without a bias. The full bias is built in advance and not timed. "
         f"posenc uses {taken}."
     )
     seen = torch.ones(length, length, dtype=torch.bool, device=device).tril()
@@ -73,7 +73,7 @@ def hiding(
     channels: int = 64,
     device: str = "cpu",
 ) -> Table:
-    """The same with padding (a sixteenth of the row) or with three other documents hidden."""
+    """Causal attention with ALiBi over a row with padding (a sixteenth), or over four packed documents."""
     q, k, v, grad = inputs(length, dtype, backward, (heads, heads, channels), device)
     alibi, nope, whole = posenc.ALiBi(heads).to(device), posenc.NoPE(), runs(q, k, v, grad, backward)
     row = torch.arange(length, device=device)
@@ -99,7 +99,7 @@ def hiding(
         Row("full (H, L, L) bias and mask, SDPA", whole(lambda: sdpa(q, k, v, attn_mask=bias)), None),
     ]
     title = f"ALiBi, {how}, {heads} heads, L={length}, {said(dtype, backward)}"
-    note = "Ratios are to causal attention over the whole row. The full mask is built in advance and not timed."
+    note = "Ratios are relative to causal attention over the whole row. The full mask is built before the timing."
     return Table(title, rows, lambda: _exact(q, k, v, grad, alibi, seen, backward), note=note)
 
 
@@ -121,7 +121,7 @@ def inputs(
 def runs(
     q: Tensor, k: Tensor, v: Tensor, grad: Tensor, backward: bool
 ) -> Callable[[Callable[[], Tensor]], Callable[[], Outputs]]:
-    """Return a wrapper of calls that also computes gradients if ``backward``."""
+    """Return a wrapper for calls of attention; if ``backward``, the wrapped call also computes gradients."""
 
     def whole(attend: Callable[[], Tensor]) -> Callable[[], Outputs]:
         def run() -> Outputs:

@@ -20,7 +20,7 @@ WINDOWED = {"nope": 0.10, "alibi": 0.10, "t5": 0.15}
 """The target ratios of a window over 8192 keys, relative to attention to all keys."""
 
 TARGETS = dict.fromkeys(("alibi", "t5", "kerple", "sandwich", "fire", "fox"), LINE)
-"""Target ratios; biases that compute as many numbers as q·k have none."""
+"""The target ratios. Biases that compute as many numbers as q·kᵀ have no target."""
 
 
 def texts() -> list[str]:
@@ -33,7 +33,7 @@ def texts() -> list[str]:
 def table(
     length: int, dtype: torch.dtype, backward: bool, device: str = "cpu", batch: int = 1, formula: bool = False
 ) -> Table:
-    """Causal attention with every bias, forward or forward and backward; the base has none.
+    """Causal attention with every bias, forward or forward and backward; the base has no bias.
 
     With ``formula``, trained biases are also computed as softmax(scores)·v.
     """
@@ -59,7 +59,7 @@ def table(
             rows.append(Row(f"{text}, softmax(scores)·v", whole(by_formula)))
     size = f"{batch} sequences, " if batch > 1 else ""
     title = f"every bias, {size}{HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
-    note = "Ratios are to causal attention without a bias. Computing a bias from tokens is included in the time."
+    note = "Ratios are relative to causal attention without a bias. Times include computing a bias from tokens."
     return Table(title, rows, tuple, note=note)
 
 
@@ -75,4 +75,4 @@ def windows(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu"
         under = partial(posenc.attention, q, k, v, placed, causal=True, window=WINDOW)
         rows.append(Row(name, whole(under), target=target))
     title = f"A window of {WINDOW}, {HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
-    return Table(title, rows, tuple, note="Ratios are to causal attention without a window or a bias.")
+    return Table(title, rows, tuple, note="Ratios are relative to causal attention without a window or a bias.")

@@ -70,7 +70,7 @@ def table(dtype: torch.dtype) -> Table:
 
 LAYER = {torch.float32: 2e-4, torch.bfloat16: 0.04}
 CACHE = 1024
-"""Tokens in the cache of the whole step, including the new one."""
+"""The number of tokens in the cache in the whole step, including the new token."""
 
 
 def layer(name: Literal["rotary", "t5"], dtype: torch.dtype) -> Table:

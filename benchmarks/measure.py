@@ -20,7 +20,7 @@ class Row:
     """One implementation of the table's task.
 
     Args:
-        run: runs it once, and returns the result.
+        run: runs the implementation once, and returns the result.
         tolerance: the largest error, relative to 1 + |exact|, at which the row is green; None for rows that
             compute something else (a floor such as a copy).
         target: the largest ratio to the base that meets the project's target, if any.
@@ -79,7 +79,7 @@ class Result:
 
 
 def gate(row: Row, exact: Outputs, result: Result) -> None:
-    """Record the error of the row's outputs; the row is red if it exceeds the tolerance."""
+    """Record the error of the row's outputs; the row is red if the error exceeds the tolerance."""
     if row.tolerance is None:
         return
     got = (row.check or row.run)()
@@ -127,7 +127,7 @@ def measure(table: Table, seconds: float = 4.0, rounds: int = 25) -> list[Result
 
 
 def timed(run: Callable[[], Outputs]) -> float:
-    """Return the seconds of one run, without freeing its result.
+    """Return the seconds of one run, excluding the time in which its result is freed.
 
     A single thread is timed by processor time, which other programs hardly affect; several threads and GPUs are
     timed by the wall clock.
@@ -152,7 +152,7 @@ def _wait() -> None:
 
 
 def peak_memory(run: Callable[[], Outputs]) -> int:
-    """Return the peak memory of one run in bytes, without its inputs but with its outputs."""
+    """Return the peak memory of one run in bytes, excluding its inputs and including its outputs."""
     if torch.cuda.is_available():
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()

@@ -78,7 +78,7 @@ def slug(device: str) -> str:
 def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
     yield "## Growth with the length"
     yield ""
-    yield f"Costs at L, 2L, 4L and 8L, and the fitted exponent, at most {growth.TARGET} if it has a target."
+    yield f"Costs at L, 2L, 4L and 8L, and the fitted exponent, whose target, if any, is at most {growth.TARGET}."
     yield ""
     yield "| cost | L | at L | 2L | 4L | 8L | exponent | |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -94,7 +94,7 @@ def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
 def accuracy_lines(table: dict[str, dict[str, float]]) -> Iterable[str]:
     yield "## Accuracy of cos and sin"
     yield ""
-    yield "Largest error over positions in the upper half below each limit, 64 pairs, base 10 000."
+    yield "Largest error over 200 positions between half of each limit and the limit; 64 pairs, base 10 000."
     yield ""
     limits = next(iter(table.values()))
     yield "| method | " + " | ".join(limits) + " |"

@@ -37,11 +37,11 @@ AT_HAND = {
 """Target ratios into a preallocated buffer or in place, relative to ``copy_``, if memory limits the speed."""
 
 IN_CACHE = 1.6
-"""The same for shorter sequences, which partly fit into the last-level cache."""
+"""The target ratio of the same writes for shorter sequences, which partly fit into the last-level cache."""
 
 
 def impls(device: str) -> tuple[str, ...]:
-    """Return the backends to measure on this device; the last one has targets."""
+    """Return the backends to measure on this device. Only ``native`` has targets."""
     if device != "cpu":
         return ("torch",)
     return ("torch", "eager") if native.lacking() else ("torch", "eager", "native")
@@ -160,7 +160,7 @@ def table(
 def at_hand(
     pairing: str, dtype: torch.dtype, shape: tuple[int, int, int, int] = SHAPE, device: str = "cpu"
 ) -> Table:
-    """The task without allocation: into a preallocated buffer and in place, relative to a copy into a buffer."""
+    """Rotation without allocation: into a preallocated buffer and in place, relative to a copy into a buffer."""
     generator = torch.Generator().manual_seed(0)
     q, k = (torch.randn(shape, generator=generator).to(device, dtype) for _ in range(2))
     spare, at = (q.clone(), k.clone()), posenc.positions.arange(shape[2], device=device)

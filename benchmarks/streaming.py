@@ -1,7 +1,7 @@
 """``python -m benchmarks.streaming MODEL TEXT``: score a long text with a pretrained model in constant memory.
 
 Tokens are fed in chunks. The cache keeps the first tokens and the latest ones (sinks), only the latest ones
-(window), or all tokens (plain, on a shorter text). Each line is the mean loss of several thousand tokens;
+(window), or all tokens (plain, on a shorter text). Each printed line has the mean loss of the last 8192 tokens;
 ``--output`` writes the loss of every chunk, with hashes of the text and the weights.
 """
 

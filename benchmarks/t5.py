@@ -104,7 +104,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--backward", action="store_true", help="also measure gradients")
-    parser.add_argument("--parts", action="store_true", help="measure the parts instead")
+    parser.add_argument("--parts", action="store_true", help="measure attention and the bias separately instead")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.parts:

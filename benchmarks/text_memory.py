@@ -1,6 +1,6 @@
 """The memory of a study on a large text: create the text, train on it, and print each process's anonymous memory.
 
-``python -m benchmarks.text_memory --gigabytes 1 --tokenizer bpe``. The text consists of copies of another one; in
+``python -m benchmarks.text_memory --gigabytes 1 --tokenizer bpe``. The text consists of copies of another text; in
 each copy, the letters of every eighth line are permuted, so that new words keep occurring. Anonymous memory is
 only reported on Linux.
 """

@@ -1,7 +1,7 @@
 """Add a model family: measure the model, write the family's entry, and run the tests that read the family.
 
-python -m tools.add_family seed_oss    # writes an entry with which reading and measurement agree
-python -m tools.add_family llama       # checks an entry that is in the table
+python -m tools.add_family seed_oss    # writes an entry with which `read` agrees with the measurement
+python -m tools.add_family llama       # checks an entry that is already in the table
 """
 
 import argparse
@@ -16,7 +16,7 @@ TABLE = Path(families.__file__).with_name("families.toml")
 
 
 def suggested(name: str) -> list[str]:
-    """Return lines of families.toml with which reading agrees with the measurement.
+    """Return lines for families.toml with which ``read`` agrees with the measurement.
 
     Raises:
         SystemExit: no lines fit; the message says what was measured.
@@ -56,7 +56,7 @@ def main() -> int:
     status = subprocess.run([*command, "-m", "slow or not slow", "-k", chosen], check=False).returncode
     if status:
         TABLE.write_text(before, encoding="utf-8")
-        print(f"{given.name}: the tests above failed; {TABLE.name} is as it was")
+        print(f"{given.name}: the tests above failed; {TABLE.name} is unchanged")
     return status
 
 

@@ -5,7 +5,7 @@
 
 The old commit runs once, in a worktree with its own environment, made by its own Makefile; both are kept in
 build/baseline. The last digits of trained numbers differ between processors, so both sides must run on one machine.
-Both sides use the configs and questions of the newer commit.
+Both sides run this script and read the configs of the newer commit.
 """
 
 import argparse

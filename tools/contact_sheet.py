@@ -40,26 +40,26 @@ FAULTS = r"""() => {
   const numbers = [...document.querySelectorAll(".current .readouts dd:not(.words)")].filter(shown);
   const size = (e) => parseFloat(getComputedStyle(e).fontSize);
   if (numbers.length && numbers.filter((e) => size(e) === Math.max(...numbers.map(size))).length > 1)
-    found.push("no number is the largest");
+    found.push("no number is larger than the others");
   for (const e of numbers) if (e.scrollWidth > e.clientWidth + 1) found.push(`cut off: ${e.innerText}`);
   for (const chart of document.querySelectorAll(".current svg")) {
     const ends = [...chart.querySelectorAll(".leader")].map((e) => Number(e.getAttribute("d").split(/[ L]/)[1]));
     if (ends.sort((a, b) => a - b).some((y, i) => y - ends[i - 1] < 0.5))
-      found.push("lines that end in one place have a name each");
+      found.push("lines that end at the same place have separate names");
   }
   const boxes = (selector) =>
     [...document.querySelectorAll(selector)].filter(shown).map((e) => e.getBoundingClientRect());
   const middle = (all) => (Math.min(...all.map((b) => b.left)) + Math.max(...all.map((b) => b.right))) / 2;
   const aside = (all, box) => all.length && Math.abs(middle(all) - middle([box])) > 0.12 * box.width;
-  if (aside(boxes(".card ol"), root.getBoundingClientRect())) found.push("the card stands to one side");
+  if (aside(boxes(".card ol"), root.getBoundingClientRect())) found.push("the card is off-centre");
   const [holder] = boxes(".current .panels");
   const pictures = boxes(".current .panel :is(.field, .grid, svg)");
   if (!holder || !pictures.length) return found;
-  if (aside([...pictures, ...boxes(".current ul.key")], holder)) found.push("the picture stands to one side");
+  if (aside([...pictures, ...boxes(".current ul.key")], holder)) found.push("the picture is off-centre");
   const bottom = Math.max(...pictures.map((b) => b.bottom)), top = Math.min(...pictures.map((b) => b.top));
   const percent = (part, whole) => `${Math.round((100 * part) / whole)} %`;
   if (innerWidth > 500 && bottom - holder.top < 0.4 * holder.height)
-    found.push(`the picture fills ${percent(bottom - holder.top, holder.height)} of its height`);
+    found.push(`the picture fills ${percent(bottom - holder.top, holder.height)} of the panel's height`);
   if (innerWidth > 500) return found;
   const seen = Math.min(bottom, innerHeight) - top;
   if (seen < 0.6 * (bottom - top)) found.push(`${percent(seen, bottom - top)} of the picture is in view`);

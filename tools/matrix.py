@@ -100,7 +100,7 @@ def changes() -> list[str]:
     lines = [
         "## Positions by release { #releases }",
         "",
-        "| releases | families | what changed, for the first |",
+        "| releases | families | change in the first family |",
         "| --- | --- | --- |",
     ]
     configs = [json.loads(line)["config"] for line in ASKED.read_text("utf-8").splitlines()]

@@ -1,7 +1,7 @@
 """Write ``programs/defaults.json``: the base, rotary share and length that programs assume if a config has none.
 
     python tools/program_defaults.py              # transformers 5, the installed one, and mlx-lm in build/programs
-    PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, laid out in FOLDER
+    PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, installed in FOLDER
 
 The file has one line per program and family; ``rope_scaling`` and ``rope_parameters`` say whether a release of
 mlx-lm reads these keys. ``sliding_window`` says whether a model file of mlx-lm or ExLlamaV3 has the key of windows.
@@ -36,7 +36,7 @@ EXLLAMAV3 = (
     "qwen3_moe",
     "smollm3",
 )
-"""The families whose file only calls read_rope_settings_default with the family's pairs, or is llama's."""
+"""The families whose file is llama's, or only calls read_rope_settings_default with the family's pairs."""
 UNSCALED = ("cohere", "cohere2", "gemma", "gemma2", "glm4", "mixtral", "qwen2_moe", "qwen3_moe", "starcoder2")
 """The families whose file in mlx-lm only calls nn.RoPE with the base, so that it reads no scaling."""
 ROOT = Path(__file__).parents[1]
@@ -137,7 +137,9 @@ def asked() -> dict[str, dict[str, dict[str, Any]]]:
 
     folders = {f"mlx-lm {version}": f"mlx-lm-{version}" for version in mlx.PROGRAM.releases.versions}
     return {
-        "llama_cpp": {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")},  # of one architecture
+        "llama_cpp": {
+            name: {"rope_theta": 10000.0} for name in ("llama", "mistral")
+        },  # both have the same architecture
         "exllamav3": of_exllamav3(),
         "transformers" + transformers.__version__[0]: of_transformers(),
         **{release: of_mlx(ROOT / "build" / "programs" / folder) for release, folder in folders.items()},

@@ -72,8 +72,8 @@ def announce(extra, torch_index):
         return  # the large packages are already installed
     if sys.platform == "linux" and not torch_index:
         print(
-            "On Linux, the public build of torch includes CUDA: 3 GB to download, 7 GB on the disk. With a CPU\n"
-            "build, it is 0.3 to 0.6 GB: pip uses one if its index has it, or set TORCH_INDEX=… (CONTRIBUTING.md)."
+            "On Linux, the public build of torch includes CUDA: 3 GB to download, 7 GB on the disk. A CPU build\n"
+            "is 0.3 to 0.6 GB; pip uses it if its index has one, or if you set TORCH_INDEX=… (CONTRIBUTING.md)."
         )
     else:
         print("With torch, the download is 0.3 to 0.6 GB.")

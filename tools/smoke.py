@@ -111,7 +111,7 @@ def expect(said: str, *parts: str) -> None:
 
 
 def alone(python: Path, posenc: Path, room: Path) -> None:
-    """Check the library with the native kernel and without a compiler, and the extra that the command names."""
+    """Check the library with and without the native kernel, and that the command names its missing extra."""
     native, bits = run(python, "-c", LIBRARY).splitlines()[-2:]
     expect(native, "native: one pass over memory")
     sdist = max((ROOT / "dist").glob("posenc-*.tar.gz"), key=lambda path: path.stat().st_mtime)

@@ -1,12 +1,12 @@
-"""Measure every model type of the installed transformers, and compare the measurement with what is read.
+"""Measure every model type of the installed transformers, and compare the result with what posenc reads.
 
     python -m tools.walk                      # all types, two at a time; resumes if it was stopped
     python -m tools.walk --types llama,t5     # some types, only printed
 
 To measure types again, delete their lines in tools/walked.
 
-With another version of transformers, the command writes separate results and prints what changed up to the newest
-version measured. docs/models.md shows that version, and what changed since the oldest.
+With another version of transformers, the command writes separate results and prints what changed between it and the
+newest measured version. docs/models.md shows the newest version, and what changed since the oldest.
 
 Every type is measured in a process of its own with limits on processor time and memory, forked from one that has
 imported torch and transformers. Each result is written as soon as it is known.

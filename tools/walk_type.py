@@ -1,4 +1,4 @@
-"""Compare reading with measurement for one model type, with default, rebased, scaled and published configs."""
+"""Compare ``read`` with a measurement for one model type, with default, rebased, scaled and published configs."""
 
 import copy
 import json
@@ -85,7 +85,7 @@ SPELT = {
     "width": ("hidden_size", "d_model", "dim", "n_embd", "embed_dim"),
     "layers": ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers"),
 }
-"""The keys under which configs may store what every family needs, by the field of an entry."""
+"""The keys under which configs may store what every family needs, by the field of a family's entry."""
 
 
 def walked(name: str) -> dict[str, object]:
@@ -194,7 +194,7 @@ def _reason(error: Exception) -> str:
 
 
 def _family(name: str, measured: Measured) -> list[str] | None:
-    """Return lines of families.toml, from other families' facts, with which reading and measurement agree."""
+    """Return lines for families.toml, from other families' facts, with which ``read`` agrees with ``measured``."""
     common = (("partial", "partial_rotary_factor"), ("pairing", "interleaved"), ("head_dim", "qk_rope_head_dim"))
     candidates: dict[str, tuple[Family, dict[str, str]]] = {repr(Family()): (Family(), {"like": "llama"})}
     for chosen in product((False, True), repeat=len(common)):

@@ -60,7 +60,11 @@ def empty_names(source: str) -> list[tuple[int, str]]:
 
 def too_many(places: list[str]) -> list[str]:
     """Return the variables with empty names if there are more than ``LIMIT``."""
-    return [f"{len(places)} variables have empty names, {LIMIT} may:", *places] if len(places) > LIMIT else []
+    return (
+        [f"{len(places)} variables have empty names, but at most {LIMIT} may:", *places]
+        if len(places) > LIMIT
+        else []
+    )
 
 
 def help_texts() -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from posenc.commands.versions import versions
 from posenc.errors import MissingExtra
 
 STOPPED = 130
-"""The exit status after Ctrl-C, which is the same in Typer."""
+"""The exit status after Ctrl-C; Typer uses the same status."""
 RESUMABLE = ("compare", "extend")
 """The commands that can resume after Ctrl-C."""
 
@@ -48,8 +48,8 @@ def main() -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Record every Ctrl-C signal, because some libraries, while they are imported, raise another exception instead
-    of KeyboardInterrupt.
+    """Record every Ctrl-C signal. Some libraries, if interrupted during their import, raise another exception than
+    KeyboardInterrupt.
     """
     signals: list[int] = []
 

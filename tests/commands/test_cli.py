@@ -51,7 +51,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         ),
         (
             ("compare", "--text", "/"),
-            "is inside the folder '/', whose files are the text, so the results would become part of the text",
+            "is inside '/', the folder of the text, so the results would become part of the text",
         ),
         (("compare", "--part", "0/2"), "part='0/2' must be"),
         (("compare", "--part", "3"), "part='3' must be"),
@@ -62,7 +62,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--launcher", "in-process", "--device", "meta"), "device='meta' cannot be used here"),
         (
             ("compare", "--steps", "ordering=3,needle=2,ordering=5"),
-            "names ordering twice; list the values of an axis as in ordering=1,2",
+            "names ordering twice; list several values as in ordering=1,2",
         ),
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be at least 0"),
         (("extend", "/nowhere"), "no model at '/nowhere'; pass a study of posenc compare, a Hugging Face folder"),

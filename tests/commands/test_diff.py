@@ -169,7 +169,7 @@ def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("{config}",), "posenc diff compares two sources; add a second source, or --draft"),
+        (("{config}",), "posenc diff compares two sources; pass either a second source or --draft"),
         (("{config}", "{config}", "--positions", "a"), "positions='a' must be whole numbers"),
         (("{config}", "vlm@0.33.0:{config}"), r"program 'vlm' is unknown; use one of exllamav3, llama\.cpp"),
         (("{config}", "vlm:{config}"), r"program 'vlm' is unknown; use one of .*, vllm"),

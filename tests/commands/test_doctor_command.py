@@ -100,7 +100,7 @@ def rope(x, positions, layer_idx):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("rotary",), "pass a file of numbers, or --call"),
+        (("rotary",), "pass either a file of numbers or --call"),
         (("rotary", "--call", "port.py"), "--call FILE:FUNCTION"),
         (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
         (("rotary", "no_such.npz"), "'no_such.npz' does not exist or is not a file; pass a .npz"),

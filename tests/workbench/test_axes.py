@@ -49,7 +49,7 @@ def test_a_tuned_grid_is_one_file_and_its_page_names_each_best_rate(tmp_path: Pa
         assert row.values[64].mean == max(other.values[64].mean for other in of_encoding)
         assert f"{words.label(row)} learning_rate {row.at['learning_rate']:g}" in page
     assert page.count('<tr class="open">\n<th scope="row">') == 3 + 6
-    assert "Every value: learning_rate" in page
+    assert "All values of learning_rate" in page
     assert read_study(config=tmp_path / "study" / "study.toml") == study
     data = json.loads((tmp_path / "study" / "tables.json").read_text())["results"]
     assert sorted((row["encoding"], row["learning_rate"]) for row in data) == sorted(

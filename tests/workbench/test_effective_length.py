@@ -36,15 +36,14 @@ def test_past_the_trained_length_the_models_own_loss_at_it_is_the_measure() -> N
 def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None:
     assert lengths(FOUND) == (
         "Effective length in tokens (loss within 0.05 nats of the unchanged model's at 16): at least 48 with YaRN; "
-        "16 with no scaling. Each length is measured on other targets, so easy or hard text moves it within its "
-        "interval."
+        "16 with no scaling. Each length has its own targets, so easier or harder text can shift the result "
+        "within its interval."
     )
     few = replace(
         FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
     )
     assert lengths(few).endswith(
-        "undecided with YaRN; undecided with no scaling. To decide it, score at least 3 documents; score more "
-        "--documents."
+        "undecided with YaRN; undecided with no scaling. At least 3 documents are needed; use a larger --documents."
     )
     assert "undecided with no scaling" in write(few, tmp_path, "posenc extend x", None).read_text()
     write(FOUND, tmp_path, "posenc extend x", None)

@@ -389,7 +389,7 @@ def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: 
     model, _, _ = open_model(llama, llama / "text.txt", "cpu", "float32")
     found = made(none=[2, 2, 6, 6, 6, 6], yarn=[2, 2, 2, 2, 2, 2], window=[cut])
     out = repr(written(model, found, tmp_path, "posenc extend"))
-    title = {"yarn": "Use YaRN to read 48 tokens", "cut": "Do not stretch: cut to the last 16 tokens"}[name]
+    title = {"yarn": "Use YaRN to read 48 tokens", "cut": "Do not extend: cut to the last 16 tokens"}[name]
     assert title in out
     assert f"<h1>{title}</h1>" in (tmp_path / "report.html").read_text()
     assert json.loads((tmp_path / "extension.json").read_text())["use"] == name

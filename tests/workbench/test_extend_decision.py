@@ -52,14 +52,15 @@ TUNED = Scoring(
 def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     """A transformer of `compare` at four times its length: YaRN 2.41, its last 128 bytes alone 2.30."""
     found = made(none=[2, 2, 4, 4, 4, 4], yarn=[2.1, 2.1, 2.41, 2.41, 2.41, 2.41], window=[2.3])
-    assert headline(found) == "Do not stretch: cut to the last 16 tokens"
+    assert headline(found) == "Do not extend: cut to the last 16 tokens"
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents of text: 2.30 when cut to the last 16 "
-        "tokens; 2.41 with YaRN; 4.00 with no scaling. The first is significantly better than changing nothing "
-        "(−1.700, −1.700 … −1.700). No other change is significantly better than cutting by more than 0.005 nats."
+        "tokens; 2.41 with YaRN; 4.00 with no scaling. The method to use is significantly better than changing "
+        "nothing (−1.700, −1.700 … −1.700). No other change is significantly better, by more than 0.005 nats, than "
+        "cutting."
     )
     page = write(replace(found, runs=(Run(None, (), 3.0, 0, 0.0),)), tmp_path, "posenc extend x", None).read_text()
-    assert "<h1>Do not stretch: cut to the last 16 tokens</h1>" in page
+    assert "<h1>Do not extend: cut to the last 16 tokens</h1>" in page
     assert "config.json" not in page
     assert "3 s of scoring" in page
     verdict = "against the method to use"
@@ -68,7 +69,7 @@ def test_cutting_beats_a_scaling_that_beats_nothing(tmp_path: Path) -> None:
     console.print(table(found))
     printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert " ".join(line[-10:].strip() for line in printed if line[:6] in (" " * 6, "method")) == verdict
-    assert "16 positions minus that of cut to the last 16 tokens, the method to use: <i>as good</i> if" in page
+    assert "16 positions minus that of the method to use (cut to the last 16 tokens): <i>as good</i> if" in page
     assert "48 tokens, one after another, from the start of the whole text of text;" in page
     held_out = write(replace(found, held_out=True), tmp_path, "", None).read_text()
     assert "from the start of the held-out part of text, on which the model was not trained;" in held_out
@@ -81,15 +82,18 @@ def test_a_change_that_is_better_than_nothing_but_not_than_cutting_is_counted() 
     assert found.chosen is found.unchanged
     assert found.decided
     assert answer(found).endswith(
-        "1 other change is significantly better than changing nothing by more than 0.005 nats, but not than every "
-        "alternative."
+        "1 other change is significantly better, by more than 0.005 nats, than changing nothing, but not better "
+        "than every alternative."
     )
 
 
 def test_a_scaling_that_gains_nothing_changes_no_config() -> None:
     """A study at twice its length: no scaling 4.078 and YaRN 4.077, at no cost."""
     found = made(none=[2, 2, *[4.078] * 4], yarn=[1.998, 1.998, *[4.077] * 4], window=[5])
-    assert headline(found) == "Change nothing to read 48 tokens: no scaling is as good as any change"
+    assert (
+        headline(found)
+        == "Change nothing to read 48 tokens: the model is as good with no scaling as with any change"
+    )
 
 
 def test_a_scaling_that_gains_more_than_cutting_is_used() -> None:
@@ -123,10 +127,10 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_headline(documen
     cheapest = "May be better: cut to the last 16 tokens; and 1 more"
     assert headline(few) == f"Undecided with {number}. For now: no scaling. {cheapest}"
     assert answer(few).startswith(f"Loss on the last 16 tokens, in nats per token over {number} of text: ")
-    assert answer(few).endswith("score more --documents.")
+    assert answer(few).endswith("use a larger --documents.")
     short = replace(few, exhausted=True)  # by a text that has no more
-    assert answer(short).endswith("this text has no more, so use a smaller --to or a longer text.")
-    assert lengths(short).endswith("this text has no more, so use a smaller --to or a longer text.")
+    assert answer(short).endswith("this text has no further documents, so use a smaller --to or a longer text.")
+    assert lengths(short).endswith("this text has no further documents, so use a smaller --to or a longer text.")
 
 
 def test_two_documents_do_not_hide_what_is_plainly_better() -> None:
@@ -141,14 +145,17 @@ def test_what_chance_may_have_done_is_not_called_nothing() -> None:
     none, yarn = found.curves
     unsure = replace(found, curves=(replace(none, losses=none.losses + noise), yarn))
     assert headline(unsure) == "Undecided with 4 documents. For now: no scaling. May be better: YaRN"
-    assert "Whether YaRN is better than no scaling is undecided (−1.000, " in answer(unsure)
+    assert "Undecided: YaRN, compared with no scaling (−1.000, " in answer(unsure)
 
 
 def test_the_scaling_that_a_model_was_configured_with_is_no_change() -> None:
     found = made(none=[2, 2, 9, 9, 9, 9], yarn=[2, 2, 3, 3, 3, 3], window=[4])
     own = replace(found.curves[1].method, name="own", label="the config's scaling")
     stated = replace(found, curves=(*found.curves, Candidate(own, found.curves[1].losses)))
-    assert headline(stated) == "Change nothing to read 48 tokens: the config's scaling is as good as any change"
+    assert (
+        headline(stated)
+        == "Change nothing to read 48 tokens: the model is as good with the config's scaling as with any change"
+    )
     assert {c.name: stated.change(c) for c in stated.candidates} == {
         "own": "nothing",
         "cut": "cut",
@@ -168,7 +175,7 @@ def test_a_fine_tune_is_a_change_among_others() -> None:
     assert headline(small) == "Use YaRN to read 48 tokens"
     large = replace(found, finetune=9, curves=(none, yarn, tuned(none, 1), tuned(yarn, 1)))
     assert headline(large) == "Fine-tune and use YaRN to read 48 tokens"
-    assert "The first is significantly better than cutting after the same tuning (−2.000, " in answer(large)
+    assert "The method to use is significantly better than cutting after the same tuning (−2.000, " in answer(large)
 
 
 def test_what_training_alone_gives_is_credited_to_no_method() -> None:
@@ -182,13 +189,14 @@ def test_what_training_alone_gives_is_credited_to_no_method() -> None:
 
     curves = (none, dca, tuned(none.method, 2.07, 2.066), tuned(dca.method, 2.063, 2.065))
     found = replace(found, finetune=9, curves=curves)
-    assert headline(found) == "Do not stretch: fine-tune, then cut to the last 16 tokens"
+    assert headline(found) == "Do not extend: fine-tune, then cut to the last 16 tokens"
     assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents of text: 2.07 with no scaling, tuned and "
-        "cut; 2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The first is "
-        "significantly better than changing nothing (−2.934, −2.934 … −2.934). The first is significantly better "
-        "than cutting (−0.034, −0.034 … −0.034). Loss on the first 16 tokens changes by +0.070, 0.070 … 0.070. No "
-        "other change is significantly better than no scaling, tuned and cut by more than 0.005 nats."
+        "cut; 2.06 with DCA, tuned; 2.10 when cut to the last 16 tokens; 5.00 with no scaling. The method "
+        "to use is significantly better than changing nothing (−2.934, −2.934 … −2.934). The method to use is "
+        "significantly better than cutting (−0.034, −0.034 … −0.034). Loss on the first 16 tokens changes by "
+        "+0.070, 0.070 … 0.070. No other change is significantly better, by more than 0.005 nats, than no scaling, "
+        "tuned and cut."
     )
     gaps = {each["label"]: each["to_cut"]["mean"] for each in as_json(found)["candidates"]}
     assert gaps["DCA, tuned"] == pytest.approx(-0.002)  # the same weights on the cut text
@@ -261,18 +269,18 @@ def test_of_drawn_tables_none_is_advised_what_loses(tables: int) -> None:
             rivals = [it for it in (chosen, found.unchanged, *cuts) if it is not other and found.finite(it)]
             gaps = [found.gap(other, rival) for rival in rivals]
             assert other is chosen or not found.finite(other) or not all(gap.high < -MARGIN for gap in gaps)
-        names = {"nothing": "Change nothing", "cut": f"Do not stretch: {chosen.label}"}
+        names = {"nothing": "Change nothing", "cut": f"Do not extend: {chosen.label}"}
         label = chosen.method.label
         advice = names.get(change, f"{'Fine-tune and use' if 'w' in change else 'Use'} {label} to read")
         if chosen.tuned and chosen.cut:
-            advice = f"Do not stretch: fine-tune, then {found.cut.label}"
+            advice = f"Do not extend: fine-tune, then {found.cut.label}"
         if not found.finite(chosen):
             advice = "No method reads"
         elif not found.decided:
             advice = f"Undecided with {len(found.window)} document"
             assert f"For now: {chosen.label}. May be better: {found.open[0].label}" in heading
         assert heading.startswith(advice)
-        said = re.search(r"(No|\d+) other changes? (?:is|are) significantly better than", answer(found))
+        said = re.search(r"(No|\d+) other changes? (?:is|are) significantly better, by more than", answer(found))
         assert bool(said) == (found.decided and (chosen is found.unchanged or bool(chosen.cut)))
         others = [found.gap(it, chosen) for it in found.candidates if it is not chosen and found.finite(it)]
         better = sum(gap.high < 0 and gap.mean < -SAME for gap in others)

@@ -169,7 +169,7 @@ def test_an_extension_never_recommends_it(where: slice) -> None:
     found = Extension("a model", "token", 16, 48, 8, curves, losses[:, :2] + 2, TEXT)
     assert found.chosen.method.name == "linear"
     assert headline(found).startswith("Use linear")
-    assert headline(replace(found, window=losses[:, :2])).startswith("Do not stretch")
+    assert headline(replace(found, window=losses[:, :2])).startswith("Do not extend")
     nothing = replace(found, curves=(Candidate(none, broken), Candidate(yarn, broken)), window=broken[:, :2] * NAN)
     assert headline(nothing).startswith("No method reads 48 tokens with a finite loss")
     assert not nothing.decided

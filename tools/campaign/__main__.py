@@ -1,4 +1,4 @@
-"""Run one area of the campaign for a time and print its findings; exit with status 1 if there are any."""
+"""Run one area of the campaign for a given time and print its findings; exit with status 1 if there are any."""
 
 import argparse
 import sys

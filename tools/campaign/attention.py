@@ -16,7 +16,7 @@ import posenc
 
 Array = np.ndarray
 WIDTH = 12
-"""The channels of token inputs, from which content-based encodings compute."""
+"""The number of channels of the token inputs that content-based encodings read."""
 
 SIZES: dict[str, Callable[[int], int]] = {
     "posenc.attend.ways.SHORT_DOCUMENT": lambda rows: 1,
@@ -265,7 +265,7 @@ def draw(r: Random) -> AttentionCase:
     place = "end" if kinds & BEHIND else r.choice(("end", "end", "any"))
     keys = queries + r.choice((0, 0, 0, 1, 4, 20))
     causal = bool(kinds & CAUSAL) or r.random() < 0.6
-    # If the formula applies only to earlier keys, keys that precede the query in order also do so in position.
+    # If the formula applies only to earlier keys, the order of tokens must agree with their positions.
     ways = ("plain", "plain", "offset", "rows", "gaps", "plain" if kinds & BEHIND else "restart")
     return AttentionCase(
         seed=r.getrandbits(32),

@@ -19,7 +19,8 @@ LAWS: dict[str, Law] = {law.name: law for law in HERE}
 """All laws except laws that compile, which take seconds."""
 DRAWS = (attention.draw, attention.draw, rotation.draw)
 CONSTANT = ("('units', 1)", "('units', 3)", "'turns': True", "'fraction': 0.0")
-"""Settings without effect, which may break a declaration: FIRE with few units, whole turns, no turns."""
+"""Settings with which an encoding may have no effect and so violate its declarations: FIRE with few units, rotation
+by whole turns, and no rotation."""
 
 
 class LawCase(Case):

@@ -21,7 +21,7 @@ REFUSALS = ("cannot be interleaved", "the number of pairs must be a multiple of 
 
 
 def draw_axes(r: Random, pairs: int) -> dict[str, Any]:
-    """Draw an axis map for this many pairs by the name of its function; None if there are too few pairs."""
+    """Draw an axis map for this many pairs by the name of its function; empty if there are too few pairs."""
     A, name = r.choice((2, 3)), r.choice(sorted(axis_maps.MAPS))
     if pairs < A:
         return {}
@@ -145,7 +145,7 @@ WAVES = (("cos", np.cos), ("sin", np.sin))
 
 
 def judge_rotated(scene: Scene) -> None:
-    """Check queries, and all keys or only those of the new tokens with a cache."""
+    """Check the queries and the keys: all keys or, as with a cache, only the keys of the new tokens."""
     case, same = scene.case, scene.case.queries == scene.case.keys
     placed = scene.encoding.at(scene.q_positions, None if same else scene.k_positions, dtype=torch.float64)
     new = case.mode == "new keys"

@@ -1,8 +1,8 @@
-"""The configs that the release runs, and the classes that run them.
+"""The configs that the releases run, and the classes that run them.
 
-tests/data/model_files/configs.jsonl has one config per line, with at most two periods of its layers: published
-configs, those that config classes write, and changes that people make or in which programs differ. Add a line to
-ask about another config.
+tests/data/model_files/configs.jsonl has one config per line, with at most two periods of its layers. The configs
+are published, written by config classes, or edited, with changes that people make or that programs treat
+differently. Add a line to ask about another config.
 """
 
 import json

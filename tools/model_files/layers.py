@@ -155,7 +155,7 @@ def turned(release, positions, number):
 
 
 def _by_transformers(release, facts, number, still, moved):
-    """Return the frequencies of transformers' module, and the pairing whose norms are preserved by rotation."""
+    """Return the frequencies of transformers' module, and the pairing in which rotation preserves norms."""
     kinds, table = getattr(release.text, "layer_types", None), release.tables[0]
     names = [name for name, _ in table.named_buffers(recurse=False) if name.endswith("inv_freq")]
     kind = f"{kinds[number]}_inv_freq" if kinds else ""
@@ -207,7 +207,7 @@ def rotation(rope):
 
 
 def _image(rope, position, axes):
-    """Rotate unit vectors at a position, with an additional far token if the batch decides which list is used."""
+    """Rotate unit vectors at a position, with an additional far token if a batch selects the list of factors."""
     head, far = rope.head_size, int(hasattr(rope, "long_factor"))
     vectors = torch.cat([torch.eye(head), torch.zeros(far, head)])
     at = torch.tensor([position] * head)

@@ -120,7 +120,7 @@ class Sglang(Release):
         }
 
     def latent_scale(self, rope_scaling, scale):
-        """Return the released rule of the softmax scale, whose file imports the engine."""
+        """Apply the released rule for the softmax scale, without importing its file, which imports the engine."""
         yarn = importlib.import_module("sglang.srt.layers.rotary_embedding.yarn")
         rule = self.function(
             "sglang.srt.configs.model_config",
@@ -161,7 +161,7 @@ class Sglang(Release):
         return model, {"class": self.name_of(cls), "admitted": common.get_context_length(self.text)}
 
     def backend(self, parsed):
-        """Return the class that runs transformers' models, by the released rule, which refuses some."""
+        """Return the class that runs transformers' models, by the released rule, which refuses some models."""
         modes = SimpleNamespace(AUTO="auto", TRANSFORMERS="transformers")
         choose = self.function(
             "sglang.srt.model_loader.utils",

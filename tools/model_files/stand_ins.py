@@ -30,8 +30,8 @@ class Base:
 class Anything:
     """A stub that is false and empty; its attributes, items, results and sums are stubs too.
 
-    Called with only a class or function, it returns its argument, like a decorator. If its name is a class's, a
-    call returns a module.
+    Called with only a class or function, it returns its argument, like a decorator. If its name looks like the name
+    of a class, a call returns a module.
     """
 
     def __init__(self, name):

@@ -169,7 +169,7 @@ class Vllm(Release):
         return cls(vllm_config=self.engine, prefix=""), {"class": self.name_of(cls), "admitted": admitted}
 
     def longest(self, parsed, parsing):
-        """Return the longest input, by the released rule without a tokenizer file, and derived config values."""
+        """Return the longest input by the released rule without a tokenizer file, and the derived config values."""
         module = importlib.import_module("vllm.transformers_utils.model_arch_config_convertor")
         classes = getattr(module, "MODEL_ARCH_CONFIG_CONVERTORS", {})
         made = classes.get(parsed.model_type, module.ModelArchConfigConvertorBase)(parsed, self.text)
@@ -281,7 +281,7 @@ class Vllm(Release):
         return self.serving(engine)
 
     def serving(self, engine):
-        """A config of the engine, which can be rebuilt for a part of the model's config."""
+        """Add a method to the engine's config that rebuilds it for a part of the model's config."""
 
         def with_hf_config(part, architectures=None, **_):
             from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

@@ -21,7 +21,8 @@ def row(name: str) -> dict[str, str]:
     """Return the cells of one encoding by column, measured by running it.
 
     Whether scores depend only on offsets, and whether rotation preserves norms, is declared by the encoding and
-    verified by running the laws. A cache may keep other channels of a key than the head has, and further values.
+    verified by running the laws. A cached key may have more or fewer channels than the head, and a cache may keep
+    further values.
     """
     subject = Subject.of(name, heads=HEADS, head_dim=HEAD_DIM, num_positions=LENGTH)
     encoding = subject.declared

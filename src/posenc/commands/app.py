@@ -32,7 +32,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.callback(invoke_without_command=True)
 def posenc(
     context: typer.Context,
-    version: Annotated[  # listed here, and answered by ``posenc.cli`` without typer
+    version: Annotated[  # only for --help; ``posenc.cli`` handles it without typer
         bool, typer.Option("--version", help="Print the versions that a bug report needs.")
     ] = False,
 ) -> None:

@@ -16,7 +16,7 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 from posenc.workbench.run.settings import ByTask, Grid, Model, Setting, TextSettings, Training, declared
 
-if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
+if TYPE_CHECKING:  # the command imports these, so that `posenc --help` need not
     from posenc.workbench.run.job import Launcher
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Outcome
@@ -74,7 +74,7 @@ def compare(
         "study"
     ),
     part: Annotated[
-        str, typer.Option(help="Part of the runs, such as 3/16; combine the parts with posenc runs --merge.")
+        str, typer.Option(help="Run only this part: 3/16 is the third of 16 parts; merge with posenc runs --merge.")
     ] = "1/1",
     **settings: Any,
 ) -> None:
@@ -94,8 +94,8 @@ def compare(
     study = read_study(preset, config, settings)
     if study.text and output.resolve().is_relative_to(study.text.resolve()):
         raise InvalidArgument(
-            f"output={str(output)!r} is inside the folder {str(study.text)!r}, whose files are the text, so the "
-            "results would become part of the text; choose a folder outside it"
+            f"output={str(output)!r} is inside {str(study.text)!r}, the folder of the text, so the results would "
+            "become part of the text; choose a folder outside it"
         )
     if launcher != "ray":
         check_device(study.device)

@@ -32,7 +32,7 @@ def diff(
     draft: Annotated[
         str | None,
         typer.Option(
-            help="A draft model, to compare with ours instead of theirs; also prints the first differing position."
+            help="Compare ours with this draft model; also print the first position at which the two differ."
         ),
     ] = None,
     positions: Annotated[
@@ -58,7 +58,7 @@ def diff(
 
     other = theirs if draft is None else draft
     if other is None or None not in (theirs, draft):
-        raise InvalidArgument("posenc diff compares two sources; add a second source, or --draft DRAFT")
+        raise InvalidArgument("posenc diff compares two sources; pass either a second source or --draft DRAFT")
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
             compare_fingerprint(stated, table(source, as_type=as_type), name)
@@ -93,6 +93,6 @@ def compare_fingerprint(stated: str, table: "PositionTable", name: str) -> NoRet
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:
-    """The notes on a table. The first note names the settings, if any, that were not checked in its program."""
+    """The notes on a table. If part of its program was not checked, the first note says which part."""
     unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
     return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]

@@ -23,7 +23,7 @@ def doctor(
     call: Annotated[
         str | None,
         typer.Option(
-            help="A function or class of the port, called instead of reading numbers: my_port.py:apply_rope."
+            help="A function or class of the port to call, instead of a file of numbers: my_port.py:apply_rope."
         ),
     ] = None,
     layer: Annotated[
@@ -50,8 +50,8 @@ def doctor(
     path, _, name = (call or "").rpartition(":")
     if (numbers is None) == (call is None) or (call is not None and not (path and name)):
         raise InvalidArgument(
-            "posenc doctor needs the port's numbers; pass a file of numbers, or --call FILE:FUNCTION, such as "
-            "my_port.py:apply_rope"
+            "posenc doctor needs the port's numbers; pass either a file of numbers or --call FILE:FUNCTION, such "
+            "as my_port.py:apply_rope"
         )
     asked = (
         model

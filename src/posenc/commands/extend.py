@@ -23,7 +23,7 @@ def extend(
     ] = False,
     text: Annotated[
         Path | None,
-        typer.Option(help="A file to read instead of the default text; for a study, only its own text."),
+        typer.Option(help="A file to read instead of the default text; for a study, it must be the study's text."),
     ] = None,
     methods: Annotated[
         str | None, typer.Option(help="Scaling methods, separated by commas; yarn(2) sets YaRN's factor to 2.")
@@ -44,7 +44,9 @@ def extend(
     ] = None,
     beta_fast: Annotated[
         float,
-        typer.Option(help="YaRN does not scale pairs that rotate more often than this within the trained length."),
+        typer.Option(
+            help="YaRN does not scale pairs that complete more turns than this within the trained length."
+        ),
     ] = 32.0,
     device: Annotated[str, typer.Option(help="Device of the model: cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Dtype of weights and activations: float32 or bfloat16.")] = "float32",
@@ -53,7 +55,7 @@ def extend(
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the HTML report.")] = None,
 ) -> None:
-    """Compare scalings of a model on long documents with the unchanged model and truncated text; recommend one."""
+    """Score long documents with each scaling, the unchanged model and truncated text; recommend one of them."""
     from posenc.workbench.extended import extend
 
     console = screen(soft_wrap=True)

@@ -25,7 +25,7 @@ def lab(
         Path | None, typer.Option(help="Write the lab to this folder as static pages, without a server.")
     ] = None,
 ) -> None:
-    """Serve the lab on this machine: interactive pages about positional encodings, with numbers from posenc."""
+    """Serve the lab on this machine: interactive pages about positional encodings, computed by posenc."""
     from posenc.teaching.lab import results
 
     if study is not None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument, StudyError
 
-if TYPE_CHECKING:  # imported when the command runs
+if TYPE_CHECKING:  # the command imports it
     from posenc.workbench.run.ledger import Ledger
 
 COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")

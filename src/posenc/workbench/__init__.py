@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from posenc.workbench.tasks.check import check_task as check_task
 
 HOMES = {"check_task": "tasks.check:check_task", "extend": "extended:extend"}
-"""The modules of the functions that are imported on their first use."""
+"""The functions that are imported on first use, with their modules."""
 
 
 def open(study: str | Path = "study") -> "Opened":

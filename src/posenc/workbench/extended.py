@@ -104,7 +104,7 @@ def extend(
         positions: the positions in a fine-tune: ``"counted"`` (0, 1, 2, …) or ``"pose"`` (drawn by PoSE).
         seed: the seed that draws the windows of a fine-tune and the positions of PoSE.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
-        beta_fast: YaRN does not scale pairs that rotate more often than this within the trained length.
+        beta_fast: YaRN does not scale pairs that complete more turns than this within the trained length.
         device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
         launcher: where the work runs: in this process (``"in-process"``), in several processes on this machine
             (``"local"``), or on a Ray cluster (``"ray"``).
@@ -200,7 +200,7 @@ def written(model: LanguageModel, extension: Extension, folder: Path, command: s
     """Write the page of an extension, the keys for config.json, and the fine-tuned model."""
     extended, patch = Extended(extension, folder), config_patch(model, extension)
     report.write(extension, folder, command, patch)
-    (folder / "config-patch.json").unlink(missing_ok=True)  # of an earlier decision
+    (folder / "config-patch.json").unlink(missing_ok=True)  # left by an earlier decision
     if isinstance(model, StudyModel):
         return extended
     if patch:

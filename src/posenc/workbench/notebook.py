@@ -49,8 +49,8 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A data frame with one row per task and encoding. The columns have the best axis values, the measure at
-        each test length, and the verdict."""
+        """A data frame with one row per task and encoding. The columns have the best values of the settings that
+        vary (axes), the measure at each test length, and the verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         return _frame(
             [
@@ -68,8 +68,8 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """The results by task, from the task's newest run and runs that differ from it only in encoding, seed or
-        axis values."""
+        """The results by task. They include the task's newest run and the runs that differ from it only in
+        encoding, seed and settings that a study may vary (axes)."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
         return {name: newest([run for run in self._runs if run.plan.task == name]) for name in names}
 
@@ -81,7 +81,7 @@ class Opened:
         return Drawing(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawing":
-        """Draw the losses and the gradient norm of every encoding by step, at its best axis values."""
+        """Draw the losses and the gradient norm of every encoding by step, at its best values of the axes."""
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_steps
 

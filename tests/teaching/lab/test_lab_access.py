@@ -248,8 +248,8 @@ BREAKS = {
         "/rotation",
         "pairings",
         [
-            (styled(".grid .row { flex-basis: 1rem !important; }"), FAULTS, "of its height"),
-            (styled(".panels .panel { width: 40%; }"), FAULTS, "to one side"),
+            (styled(".grid .row { flex-basis: 1rem !important; }"), FAULTS, "of the panel's height"),
+            (styled(".panels .panel { width: 40%; }"), FAULTS, "off-centre"),
         ],
     ),
     "contact sheet of a phone": (
@@ -277,7 +277,7 @@ BREAKS = {
         "shift-both",
         [
             (styled("#shift-both .readouts .number { width: 3rem; }"), FAULTS, "cut off: −1.100"),
-            (SMALLER_NUMBER, FAULTS, "no number is the largest"),
+            (SMALLER_NUMBER, FAULTS, "no number is larger than the others"),
         ],
     ),
     "names and window": (
@@ -286,7 +286,7 @@ BREAKS = {
         "weights",
         [
             (RENAME, FAULTS, "a stage is named 1"),
-            (ONE_END, FAULTS, "lines that end in one place have a name each"),
+            (ONE_END, FAULTS, "lines that end at the same place have separate names"),
             (styled("#weights .tries { margin-top: 60rem; }"), BEYOND, ""),
             (STRIKE, HINDRANCES, "struck through"),
             (OVER_EACH_OTHER, HINDRANCES, "over each other"),

@@ -67,7 +67,7 @@ def axes_of_pairs(name: str, numbers: tuple[int, ...], order: tuple[int, ...] | 
     if name == "chunked":
         layout = [(a, 0, 0) for a, n in enumerate(numbers) for _ in range(n)]
         layout = [(a, i, pairs) for i, (a, _, _) in enumerate(layout)]
-    elif name == "strided":  # Qwen3-VL: all pairs time first, then every third pair to h, then to w
+    elif name == "strided":  # Qwen3-VL: all pairs start as time; then every third becomes h, and another w
         axis = [0] * pairs
         for a, n in enumerate(numbers[1:], 1):
             axis[a : len(numbers) * n : len(numbers)] = [a] * n

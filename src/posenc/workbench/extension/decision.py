@@ -54,7 +54,7 @@ class Candidate:
             drops.
         plan: the plan of the fine-tune; None without a fine-tune. The file of the tuned weights is named after the
             plan's id.
-        tokens: the loss of each token; None if each bucket has only its mean stored.
+        tokens: the loss of each token; None if only the mean of each bucket is stored.
         window: for a tuned model, its losses as in ``Extension.window``.
         cut: a phrase for the part of the text that the candidate reads; empty for the whole text.
     """
@@ -85,7 +85,7 @@ class Extension:
     """The losses of all candidates, and the decision that follows from these losses.
 
     Args:
-        width: positions per bucket; bucket i has i·width … (i+1)·width − 1.
+        width: positions per bucket; bucket i has the positions i·width … (i+1)·width − 1.
         curves: zero-shot candidates, then fine-tuned ones, in the order of the methods.
         window: the unchanged model's losses on the targets of the last ``far`` buckets, where each bucket has only
             one trained length of context.
@@ -96,7 +96,7 @@ class Extension:
         positions: the way positions are set in fine-tunes, as in ``Request``.
         key: key tokens of LongPPL; None if LongPPL was not requested.
         evaluator: the model that picked the key tokens, as in ``longppl.Evaluator.as_json``.
-        held_out: whether the documents come from the validation part of ``text``; if False, from the whole text.
+        held_out: whether the documents come from the validation part of ``text`` instead of the whole text.
     """
 
     model: str
@@ -167,8 +167,8 @@ class Extension:
     def by_length(self) -> dict[Candidate, list[list[float]]]:
         """For each candidate, one list per length in ``lengths``, with one loss per document.
 
-        A loss is a mean over the targets that end at this length: as many as the trained length has, or, in the
-        last list, those in the last ``far`` buckets.
+        For a length n, each loss is a mean over the last ``inside`` buckets up to n or, in the last list, over the
+        last ``far`` buckets.
         """
         table = {}
         for candidate in (*self.curves, *self.cuts.values()):

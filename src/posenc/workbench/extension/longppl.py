@@ -33,7 +33,7 @@ from posenc.workbench.extension.models import LanguageModel, StudyModel, Tick, p
 from posenc.workbench.extension.scoring import Scoring, ScoringJob
 from posenc.workbench.study.statistics import NO_VALUE, Interval, number, perplexity
 
-if TYPE_CHECKING:  # which needs transformers
+if TYPE_CHECKING:  # the module needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 GAIN, LIKELY = 2.0, -2.0
@@ -168,7 +168,7 @@ def jobs(
 
 
 def _on_passages(model: "Pretrained", data: bytes, lengths: Sequence[int]) -> list[partial[list[list[float]]]]:
-    """Return ``other_tokens`` for each document, with its text and the spans of its tokens in that text."""
+    """Return ``other_tokens`` for each document, with the arguments ``text`` and ``spans`` filled in."""
     text = data.decode("utf-8", "replace")
     spans, start, marks = model.spans(text)[1], 0, []
     for length in lengths:

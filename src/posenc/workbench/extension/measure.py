@@ -45,7 +45,7 @@ class Request:
     Args:
         length: number of targets per document, rounded down to a multiple of a quarter of the trained length.
         documents: largest number of documents to score; a short text may contain fewer.
-        methods: the methods to measure. One of them must be the unchanged model, ``"none"`` or ``"own"``.
+        methods: the methods to measure. One of them must be the unchanged model (``"none"`` or ``"own"``).
         finetune: training steps of a fine-tune; 0 for none.
         dtype, device: dtype and device of weights and activations. Both values are part of every plan.
         positions: how positions are set in a fine-tune: ``"counted"`` for windows of up to four trained lengths at
@@ -209,8 +209,8 @@ class _Grid:
     by_token: bool
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """Create the candidate of a method. ``cells`` has the losses on one full document each, then, if measured,
-        the losses on one truncated document each."""
+        """Create the candidate of a method. ``cells`` has one cell with losses per full document and then, if
+        measured, one per truncated document."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]

@@ -22,8 +22,9 @@ class Method:
     Args:
         name: the name on the command line.
         label: the label in figures and tables.
-        scaling: the new scaling of the layers without sliding-window attention, or of all rotary layers if each has
-            it. None removes the rotation from the same layers (DroPE, arXiv 2512.12167), which needs a fine-tune.
+        scaling: the new scaling of the layers without sliding-window attention, or of all rotary layers if all use
+            sliding windows. None removes the rotation from the same layers (DroPE, arXiv 2512.12167); this needs a
+            fine-tune.
         remap: the remapping of positions, as a string in which ``rotary`` stands for the model's encoding; empty
             for no remapping.
     """
@@ -41,7 +42,7 @@ class Method:
     def frequencies(self, length: int) -> str:
         """Return a string that is the same for all methods with the same frequencies at this length.
 
-        For example, dynamic NTK scaling and no scaling have the same frequencies at a short length.
+        For example, at a short length, dynamic NTK scaling has the frequencies of the unscaled model.
         """
         if self.scaling is None or self.remap:
             return self.values

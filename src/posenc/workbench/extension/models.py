@@ -21,7 +21,7 @@ from posenc.workbench.study.study import source_of
 from posenc.workbench.study.trained_weights import plans_of, trained_model
 from posenc.workbench.tasks.text import Text, load
 
-if TYPE_CHECKING:  # which needs transformers
+if TYPE_CHECKING:  # the module needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
@@ -36,9 +36,9 @@ def part_of(tick: Tick, share: float) -> Tick:
 LanguageModel: TypeAlias = "StudyModel | Pretrained"
 """A model that scores a text with any scaling of its rotary layers.
 
-``scaling`` is the scaling in the model's config. ``original_length`` is its trained length, and
-``pretrained_length`` its trained length before any scaling, which methods extend. ``with_scaling`` returns the
-encoding with a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
+``scaling`` is the scaling in the model's config. ``original_length`` is the model's trained length.
+``pretrained_length`` is its trained length before any scaling; methods extend this length. ``with_scaling`` returns
+the encoding with a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
 ``"token"`` or ``"byte"``, ``identity`` a hash of the weights, and ``learning_rate`` the learning rate of a
 fine-tune. ``logits`` uses the encoding of the surrounding ``placed`` block. A pretrained model also has a config.
 """
@@ -81,8 +81,8 @@ class StudyModel:
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
         """Return the model's encoding with a new scaling, planned for a request of ``total_length`` tokens.
 
-        The scaling applies to the layers without sliding-window attention, or to all layers if each has it. None
-        removes their rotation. Angles are float32, as in pretrained models.
+        The scaling applies to the layers without sliding-window attention, or to all layers if all use sliding
+        windows. None removes their rotation. Angles are float32, as in pretrained models.
         """
         return self.model.encoding.with_scaling(
             None if scaling is None else planned(scaling, total_length), "float32"
@@ -100,7 +100,7 @@ class StudyModel:
     def logits(
         self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Return logits with gradients, at ``positions`` or at 0, 1, 2 …."""
+        """Return logits with gradients. By default, ``positions`` are 0, 1, 2, …."""
         device = self.model.embedding.weight.device
         return self.model(rows.to(device), None if positions is None else positions.to(device)).float()
 
@@ -122,7 +122,7 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     """
     known = [p for p in plans_of(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
-    for plan in sorted(  # first the runs on this text, since a study may have had others
+    for plan in sorted(  # runs on this text come first; others may have read another text
         read, key=lambda p: (p.text_sha256 != text.sha256, p.encoding != "rotary", p.seed, -p.steps)
     ):
         if encoding(plan).scaling is not None:
@@ -155,7 +155,7 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
 def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study of posenc compare") -> "Pretrained":
     """Open the model in a Hugging Face folder or a .gguf file.
 
-    ``other`` says, in the error for any other path, what else the caller accepts.
+    ``other`` is what else the caller accepts; the error for an unusable path lists it first.
     """
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(

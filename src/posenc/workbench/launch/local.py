@@ -95,7 +95,7 @@ class _Running:
         self.process = context.Process(
             target=_work,
             args=(attempt, job, device, threads, theirs),
-            daemon=True,  # ends after a second Ctrl-C too
+            daemon=True,  # terminated at exit, even after a second Ctrl-C
         )
         with theirs:
             self.process.start()

@@ -26,7 +26,8 @@ LOOK_EVERY = 1.0
 """The number of seconds between two checks of the runs' progress."""
 
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
-"""An environment variable, set before Ray is imported, that stops a dying machine from printing its counters."""
+"""An environment variable and its value, set before Ray is imported, so that Ray prints no counters when a machine
+dies."""
 
 
 class Ray:
@@ -61,7 +62,7 @@ class Ray:
             }
             waiting, running = deque(jobs), dict[Any, Job]()
             while waiting or running:
-                while waiting and len(running) < max(1, self._room()):  # a job may contain a model
+                while waiting and len(running) < max(1, self._room()):  # not all at once: a job may contain a model
                     job = waiting.popleft()
                     sent = replace(job, source=texts[job.source]) if job.source else job
                     running[task.remote(sent, cpus, progress)] = job
@@ -72,7 +73,7 @@ class Ray:
                     done(_received(running.pop(reply), reply))
 
     def _session(self, modules: Sequence[Path]) -> AbstractContextManager[object]:
-        """Connect to the cluster, whose workers import this copy of posenc and these modules."""
+        """Connect to the cluster, and let its workers import this copy of posenc and these modules."""
         import ray
 
         if ray.is_initialized():

@@ -14,7 +14,7 @@ from posenc.workbench.study.results import Row, TaskResult
 from posenc.workbench.study.statistics import perplexity
 
 EVERYWHERE = 0.95
-"""The share of right answers that an encoding must exceed at every depth to be "found at every depth"."""
+"""The share of right answers that an encoding must reach at every depth to be "found at every depth"."""
 POINTS = 50
 """The number of points of a curve over steps. Each point is a mean over the same number of steps."""
 
@@ -22,7 +22,7 @@ POINTS = 50
 def over_lengths(result: TaskResult) -> View:
     """Draw the measure of every encoding at every length, with its interval."""
     task, loss = result.task, result.task.measure == "loss"
-    guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate of a loss
+    guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate as a perplexity
     panel = Lines(
         result.name,
         tuple(_line(result, row) for row in result.rows),

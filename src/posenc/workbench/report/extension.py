@@ -41,9 +41,9 @@ def headline(extension: Extension) -> str:
             f"Undecided with {_documents(extension)}. For now: {chosen.label}. May be better: {first.label}{others}"
         )
     if chosen.cut:
-        return f"Do not stretch: {'fine-tune, then ' if chosen.tuned else ''}{chosen.cut}"
+        return f"Do not extend: {'fine-tune, then ' if chosen.tuned else ''}{chosen.cut}"
     if chosen is extension.unchanged:
-        return f"Change nothing to read {end}: {chosen.label} is as good as any change"
+        return f"Change nothing to read {end}: the model is as good with {chosen.label} as with any change"
     return f"{'Fine-tune and use' if chosen.tuned else 'Use'} {chosen.method.label} to read {end}"
 
 
@@ -53,7 +53,7 @@ def answer(extension: Extension) -> str:
     if not extension.finite(chosen):
         return f"{headline(extension)}."
     unit, far = extension.unit, count(extension.far * extension.width)
-    same = extension.cuts.get(chosen, cut)  # the same weights, cut
+    same = extension.cuts.get(chosen, cut)  # the same weights on truncated text
     changes = [c for c in extension.candidates if c not in (chosen, unchanged) and not c.cut]  # the best is named
     named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], same, cut, unchanged))
     losses = "; ".join(f"{fixed(extension.loss(c), 2)} {'when' if c is cut else 'with'} {c.label}" for c in named)
@@ -63,7 +63,7 @@ def answer(extension: Extension) -> str:
     ]
     beaten = ((unchanged, "changing nothing"), (same, "cutting after the same tuning" if same.tuned else "cutting"))
     text += [
-        f"The first is significantly better than {words} ({_gap(extension.gap(chosen, other))})."
+        f"The method to use is significantly better than {words} ({_gap(extension.gap(chosen, other))})."
         for other, words in beaten
         if extension.decided and chosen not in (unchanged, other)
     ]
@@ -74,12 +74,12 @@ def answer(extension: Extension) -> str:
     if extension.decided and (chosen is unchanged or chosen.cut):
         better = sum(c is not chosen and extension.beats(c, chosen) for c in extension.candidates)
         text.append(
-            f"{better or 'No'} other change{'s are' if better > 1 else ' is'} significantly better than "
-            f"{dict(beaten).get(chosen, chosen.label)} by more than {SAME:g} nats"
-            f"{', but not than every alternative' if better else ''}."
+            f"{better or 'No'} other change{'s are' if better > 1 else ' is'} significantly better, by more than "
+            f"{SAME:g} nats, than {dict(beaten).get(chosen, chosen.label)}"
+            f"{', but not better than every alternative' if better else ''}."
         )
     text += [
-        f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}); "
+        f"Undecided: {other.label}, compared with {chosen.label} ({_gap(extension.gap(other, chosen))}); "
         f"{_remedy(extension)}."
         for other in extension.open[:1]
     ]
@@ -89,9 +89,9 @@ def answer(extension: Extension) -> str:
 def _remedy(extension: Extension) -> str:
     """Return a phrase that says how to score more documents."""
     return (
-        "this text has no more, so use a smaller --to or a longer text"
+        "this text has no further documents, so use a smaller --to or a longer text"
         if extension.exhausted
-        else "score more --documents"
+        else "use a larger --documents"
     )
 
 
@@ -110,9 +110,9 @@ def lengths(extension: Extension) -> str:
     named = dict.fromkeys(c for c in (extension.chosen, extension.unchanged) if not c.cut)
     reach = "; ".join(f"{extension.effective_length(c)} with {c.label}" for c in named)
     caution = (
-        f"To decide it, score at least {FEW} documents; {_remedy(extension)}."
+        f"At least {FEW} documents are needed; {_remedy(extension)}."
         if len(extension.window) < FEW
-        else "Each length is measured on other targets, so easy or hard text moves it within its interval."
+        else "Each length has its own targets, so easier or harder text can shift the result within its interval."
     )
     return (
         f"Effective length in {extension.unit}s (loss within {MARGIN:g} nats of the unchanged model's at "

@@ -32,7 +32,7 @@ def answer(extension: Extension) -> str:
         return f"LongPPL: none of {count(extension.key.numel())} tokens is a key token ({rule})."
     label, best = rows(extension)[0]
     return (
-        f"LongPPL: {label} is lowest with {best.value:.3g}, on {count(keys)} key tokens of "
+        f"LongPPL is lowest with {label}: {best.value:.3g}, on {count(keys)} key tokens of "
         f"{count(extension.key.numel())} ({rule}). Compare LongPPL only with values from the same evaluator."
     )
 
@@ -47,7 +47,7 @@ def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
 
 def heads(extension: Extension) -> Sequence[str]:
     """Return the headings of the columns that ``cells`` fills."""
-    return "LongPPL", f"past {count(extension.original_length)}", "to no change, in nats"
+    return "LongPPL", f"past {count(extension.original_length)}", "vs no change, in nats"
 
 
 def table(extension: Extension) -> Table:

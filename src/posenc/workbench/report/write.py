@@ -66,7 +66,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         names=words.names(outcome.plans),
     )
     tables = {"results": list(of_results(outcome.results)), "training": training}
-    # a page may be read at any moment
+    # written atomically, because a page may be read at any moment
     write_texts(folder, {"study.toml": toml, "tables.json": as_json(tables, indent=1), "report.html": page})
     return folder / "report.html"
 

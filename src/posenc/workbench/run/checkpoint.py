@@ -51,7 +51,7 @@ def load_state(
         curve = LossCurve(**values["curve"])
         if values["versions"] != versions():
             return LossCurve()
-    except Exception:  # missing, truncated or older files, for which torch raises many types
+    except Exception:  # missing, truncated or older files, for which torch raises many types of exception
         return LossCurve()
     model.load_state_dict(values["model"])
     optimiser.load_state_dict(values["optimiser"])
@@ -89,8 +89,8 @@ def save_weights(model: nn.Module, path: Path) -> None:
     """Write the weights of a model atomically."""
     from safetensors.torch import save_file
 
-    # The format refuses parts of larger tensors, and shared memory, such as that of a tied output layer. Copies in
-    # the host's memory leave that of the device to training.
+    # safetensors refuses views of larger tensors and tensors that share memory, such as a tied output layer. The
+    # copies are in host memory, so that device memory stays free for training.
     tensors = {
         name: value.to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, value in model.state_dict().items()

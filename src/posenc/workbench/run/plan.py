@@ -28,7 +28,7 @@ class Identified(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name by which messages call the plan."""
+        """The plan's name in messages."""
 
     @cached_property
     def id(self) -> str:

@@ -22,8 +22,8 @@ class Setting:
         unit: the unit of the value; empty if it has none.
         low, high: the smallest and the largest allowed value.
         choices: the allowed values; empty if any value in the range is allowed.
-        kind: the type of one value. If it is float, an int is converted, and if it is Path, a str is converted;
-            other types are refused.
+        kind: the type of one value. If the type is float, an int is converted to it; if the type is Path, a str is
+            converted. Values of other types are refused.
         optional: whether the value may be None.
         many: whether the value is a tuple. Its items are separated by commas on the command line.
         by_task: whether the value may be a table with one value per task instead of one value for all tasks. If the
@@ -80,7 +80,7 @@ class Setting:
             named = [task for task, _ in pairs]
             if twice := [task for task in named if named.count(task) > 1]:
                 raise InvalidArgument(
-                    f"{name}={text!r} names {twice[0]} twice; list the values of an axis as in {twice[0]}=1,2"
+                    f"{name}={text!r} names {twice[0]} twice; list several values as in {twice[0]}=1,2"
                 )
             return {task: self.read(f"{name} of {task}", value) for task, value in pairs}
         # a single whole number, as for seeds, is a count
@@ -178,7 +178,7 @@ class Grid:
 
     encodings: tuple[str, ...] = setting(
         ("nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"),
-        "such as t5, rotary(base=500000), layers(rotary*3 + nope), stack(rotary, fox), my_file:Mine",
+        "for example t5, rotary(base=500000), layers(rotary*3 + nope), stack(rotary, fox), my_file:Mine",
     )
     tasks: tuple[str, ...] = setting(
         ("language", "ordering", "needle"), f"any of {', '.join(TASKS)}, or my_file:MyTask"
@@ -236,7 +236,7 @@ class Model:
     )
     qk_norm: bool = setting(False, "normalise queries and keys per head before rotation")
     window: int | None = setting(
-        None, "sliding window that includes the token itself; by default none", "tokens", 1, 2**31, kind=int
+        None, "sliding-window size, including the token itself; by default none", "tokens", 1, 2**31, kind=int
     )
 
     @property
@@ -258,7 +258,7 @@ class Training:
     clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", low=0, high=1e9)
     dtype: str = setting("float32", "dtype of the model", choices=("float32", "float64"))
     autocast: str = setting("none", "autocast dtype; parameters keep their own dtype", choices=("none", "bfloat16"))
-    compile: bool = setting(False, "compile the training step, which starts slowly and then runs faster")
+    compile: bool = setting(False, "compile the training step: a slower start, then faster steps")
 
 
 @dataclass(frozen=True, kw_only=True)

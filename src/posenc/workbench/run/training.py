@@ -178,7 +178,7 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
 def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
     """Measure the loss on the targets that windows of every length share, on all targets, and by position.
 
-    The shared targets at the end of one window are a block; the first loss is also stored for each block.
+    The shared targets of one window are called a block. The loss on shared targets is also stored for each block.
     """
     losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
     targets = losses[:, -min(TARGETS, task.train_length) :]  # those that windows of every length have
@@ -227,6 +227,6 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
 
 
 def _batches(model: Transformer, task: Task, length: int, count: int) -> Iterator[Batch]:
-    """Yield the test batches on the model's device, with as many position axes as the model has."""
+    """Yield the test batches on the model's device, with as many position axes as the encoding has."""
     for batch in task.test_batches(length, count):
         yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

@@ -46,7 +46,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """A feed-forward layer with GELU, or with SwiGLU, whose gate and value share a linear layer."""
+    """A feed-forward layer with GELU or SwiGLU. The gate and the value of SwiGLU share a linear layer."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Transformer(nn.Module):
         self.config, self.causal = config, causal
         self.tied = config.tied and outputs in (None, vocabulary)
         self.encoding = for_layers(encoding, config.layers)
-        # ``nn.Embedding(…)`` would draw weights, for which torch imports its compiler on the meta device.
+        # ``nn.Embedding(…)`` would draw weights; on the meta device, torch would import its compiler for that.
         self.embedding = nn.Embedding.from_pretrained(torch.empty(vocabulary, config.width), freeze=False)
         self.layers = [Block(config) for _ in range(config.layers)]
         self.blocks = nn.ModuleList(self.layers)
@@ -116,7 +116,7 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """Return a model with the same weights, whose position tables are resized for a grid of this size.
+        """Return a model with the same weights, but with position tables resized for a grid of this size.
 
         If no table needs to grow, return this model itself.
         """
@@ -159,8 +159,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Return the outputs at every token.
 
-        By default, positions are 0, 1, 2, …. Without a ``mask``, each token sees all tokens, or all earlier tokens
-        in a causal model.
+        By default, positions are 0, 1, 2, …. Without a ``mask``, each token sees all tokens, or only itself and
+        earlier tokens in a causal model.
         """
         if positions is None:
             positions = on_axes(arange(tokens.shape[1], device=tokens.device), self.encoding.axes)

@@ -61,7 +61,7 @@ class Comparison:
         self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
 
     def check(self, devices: Sequence[str] = ()) -> None:
-        """Check all missing plans before any model is trained.
+        """Check every plan in ``missing``, before any model is trained.
 
         Args:
             devices: the device of each worker process; runs on the same device share its memory. If the launcher
@@ -87,10 +87,10 @@ class Comparison:
         report: Report = ignore_progress,
         finished: Callable[[Run | Failure], None] = lambda result: None,
     ) -> Outcome:
-        """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
+        """Train and test every plan in ``missing``, add each run to the ledger as it ends, and return all results.
 
         Plans are checked before the first run. A comparison that is killed, and then created and run again, gives
-        the same numbers as an uninterrupted one.
+        the results that an uninterrupted comparison gives.
         """
         self.check(getattr(launcher, "devices", ()))
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source

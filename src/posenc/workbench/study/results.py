@@ -30,7 +30,7 @@ LOST = 0.05
 """An encoding holds if, at the longest length, its perplexity is at most this share higher, or its accuracy at most
 this share lower, than at the trained length."""
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
-"""The settings of a plan that may be axes of a study, except the trained length, which has a result of its own."""
+"""The settings of a plan that may be axes of a study, except the trained length, which has separate results."""
 FOLLOWS = {"lengths": "train_length", "test_count": "lengths", "source": "encoding"}
 """The settings of a plan that follow from another setting in a single study."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")

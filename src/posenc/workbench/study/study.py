@@ -1,4 +1,4 @@
-"""The class of studies, whose settings come from Python, a preset, a TOML file or the command line."""
+"""The class of studies. The settings come from Python, a preset, a TOML file or the command line."""
 
 import json
 import math
@@ -160,7 +160,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
             for seed in self.seeds
             for encoding in self.encodings
         ]
-        # Different tokens may give the same steps.
+        # Different values of ``tokens`` may give the same number of steps, and so the same plan.
         return sorted({plan.id: plan for plan in plans}.values(), key=lambda plan: -plan.tokens)
 
 
@@ -222,7 +222,7 @@ def source_of(folder: Path) -> Source:
 
 
 def settings_of(config: Path) -> dict[str, Any]:
-    """Return the settings in a TOML file, whose paths are relative to the folder of the file."""
+    """Return the settings in a TOML file; paths in the file are relative to its folder."""
     try:
         settings = tomllib.loads(config.read_text(encoding="utf-8"))
     except OSError as error:

@@ -134,7 +134,7 @@ def in_batches(length: int, count: int) -> list[int]:
 
 
 class DrawnTask(Task):
-    """The base class of tasks with random sequences, whose subclasses implement ``draw``."""
+    """The base class of tasks with random sequences. Subclasses implement ``draw``."""
 
     shortest: ClassVar[int] = 4
 
