@@ -5,7 +5,7 @@ trust. Arguments are recognised by the names that ports usually give them, such 
 ``position_ids``. Vectors are tried as (B, H, T, D), (B, T, H, D), (T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and
 (T, D). If the file has functions or classes that make tables of cos and sin, the tables of all of them are tried.
 Every layer type of a model is tested. If the function has an argument for the layer, it is called for all layers of
-the type, and for all layers without positional encoding.
+the type; it is also called for the layers that have no positional encoding.
 """
 
 import inspect

@@ -265,7 +265,7 @@ class Search:
 
 
 def diagnosed(searches: Sequence[Search]) -> Diagnosis:
-    """Return the answer with the fewest mistakes that reproduce the numbers, or one that says how they differ."""
+    """Return the smallest set of mistakes that reproduces the numbers, or else how the numbers differ."""
     tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
     return next(filter(None, tried), None) or searches[0].unexplained()
 

@@ -121,9 +121,9 @@ class RingCache(Cache):
     equal. As in ``MovableCache``, keys are stored unrotated, and every forward pass rotates all of them. Up to
     rounding, logits are the same as with a ``MovableCache`` after ``select`` of the same tokens.
 
-    Pass the cache as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Use no beams or
-    gradients, and no padding, because a cache cannot see which tokens are padding. If the cache is full, a forward
-    pass of T tokens drops T keys before attention, so its first query sees ``slots − T`` keys and its own key. A
+    Pass the cache as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Beams, gradients
+    and padding are not supported; a cache cannot see which tokens are padding. If the cache is full, a forward pass
+    of T tokens drops T keys before attention, so its first query sees ``slots − T`` keys and its own key. A
     pass of more than ``slots − sinks`` tokens drops no keys before attention, so its queries may see more
     than ``slots`` keys; pass long texts in shorter chunks.
 

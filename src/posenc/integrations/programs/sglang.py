@@ -43,7 +43,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
     YaRN's attention factor is attn_factor times DeepSeek's factor (``pair_ratio``) if mscale and mscale_all_dim are
     given, or else attn_factor times 0.1·ln s + 1, where s is the scaling's factor. SGLang 0.5.15 uses DeepSeek's
-    factor only for the DeepSeek families. attention_factor is read only for Laguna, in 0.5.15 as attn_factor
+    factor only for the DeepSeek families. Only Laguna's attention_factor is read; 0.5.15 reads it as attn_factor
     (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is computed as in vLLM, and a batch uses the
     long list if one of its requests is longer than the original length. An original length outside the rope
     dictionary is read only if the model file or the class has this key, as Phi-3's does. If there is no original

@@ -39,7 +39,7 @@ def order_is_kept_by_what_fades() -> Evidence:
 
 
 @claim(
-    statement="One seed shows which encoding keeps order past the trained length.",
+    statement="One seed shows which encoding still knows the order of tokens past the trained length.",
     precise="RoPE's accuracy at eight times the trained length differs by more than 0.3 among three seeds.",
     verdict=Verdict.FAILS,
     source="measured here: the same models as above",

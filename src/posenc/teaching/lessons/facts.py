@@ -42,7 +42,7 @@ class Fact:
     by: Sequence[str]
 
     def settled_by(self, kind: str) -> tuple[str, ...]:
-        """Return the names of all references of this kind that cover the row."""
+        """Return the names of this kind in ``by``, such as all claims that settle the row."""
         return tuple(name for of, _, name in (by.partition(":") for by in self.by) if of == kind)
 
     @property

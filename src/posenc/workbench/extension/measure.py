@@ -209,8 +209,8 @@ class _Grid:
     by_token: bool
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """Create the candidate of a method. ``cells`` has one cell with losses per full document and then, if
-        measured, one per truncated document."""
+        """Create the candidate of a method. ``cells`` has a cell of losses for each full document and then, if
+        measured, one for each truncated document."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]
