@@ -64,7 +64,7 @@ def test_a_json_of_which_the_class_makes_something_else_is_refused() -> None:
         (
             "hybrid_layer_pattern",
             [0] * config["num_hidden_layers"],
-            "hybrid_layer_pattern has no .*; write the key",
+            "hybrid_layer_pattern has no .*; replace the key",
         ),
         ("rope_theta", 1e4, "rope_theta=10000.* no effect: .*uses base 5000000.*save_pretrained"),
     ):

@@ -94,9 +94,9 @@ def differences(
     rounding error of float32. If a scaling depends on the length of a request, short requests are also compared.
 
     Args:
-        positions: the positions at which errors are computed. The default is 0, L/2, L and 4·L for the pretrained
-            length L of ``ours``.
-        names: what the texts of the differences call the two tables.
+        positions: the positions at which errors are computed. The default is 0, L/2, L and 4·L, where L is the
+            pretrained length of ``ours``, or its longest allowed input if the pretrained length is unknown.
+        names: the names of ``ours`` and ``theirs`` in the sentences that describe differences.
     """
     length = ours.pretrained_length or ours.admitted_length
     at = (0, length // 2, length, 4 * length) if positions is None else tuple(positions)

@@ -7,7 +7,7 @@ files share is described in ``programs`` instead.
 ``python -m tools.model_files`` builds and runs a model for each of its test configs; stubs replace the other parts
 of the program. The tool writes the class that runs each ``model_type``, with its file and line, to
 model_files.json. departures.toml lists behaviour of these classes that does not follow from any config. Tests
-compare it with recordings.
+compare departures.toml with recordings of the models that the tool ran.
 """
 
 import json
@@ -45,8 +45,8 @@ class Departure:
         refuses: whether the program cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` means None.
         one_more: the number of tokens by which a window is larger than the config's.
-        without: a key of the rope dictionary. The deviation applies only if this key is missing, and then all pairs
-            use the first axis.
+        without: a key of the rope dictionary. The deviation applies only if this key is missing. The program then
+            uses the first axis for all pairs.
         unless: keys of the config or of its language model's part, or, with the prefix ``rope.``, keys of the rope
             dictionary. The deviation applies only if all of them are missing or null.
         given: a key of the config, of its language model's part or of the rope dictionary. With the prefix
@@ -56,8 +56,9 @@ class Departure:
         equals: the value of ``given`` for which the deviation applies; None for any value.
         number: a key of the config, of its language model's part or of the rope dictionary. The deviation applies
             only if its value is an integer and the program does not run the model's code in transformers.
-        default: the values that the program uses in place of keys that it does not read, or that are missing;
-            ``"none"`` is null, and ``"length"`` is the number of characters of the key's value.
+        default: a dict from config keys to the values that the program uses instead of the values in the config.
+            ``"none"`` stands for null. ``"length"`` stands for the length of the string in the config, such as 4
+            for a sliding_window_pattern of ``"LLLG"``.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
@@ -165,8 +166,8 @@ def departing_from(
 
 
 def rewritten(part: Mapping[str, Any], departing: Sequence[Departure], base: float | None) -> dict[str, Any]:
-    """Return the language model's part of a config with the values that the program uses in place of keys that it
-    does not read.
+    """Return the language model's part of a config, with the values that the program uses instead of those in the
+    config.
 
     Args:
         base: the program's default base.
@@ -224,8 +225,9 @@ def listed(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """Return the table with these deviations applied, as far as its windows and its longest input allow, and with
-    a note that names the source line of each.
+    """Return the table with deviations applied, and with a note on each that names its source line. Deviations of
+    windows are left out if the table has no such windows, and deviations with ``up_to`` if the longest input
+    exceeds it.
 
     Raises:
         InvalidArgument: the program cannot run the config.

@@ -49,7 +49,7 @@ class LayerTable:
         pairing: which output channels of the checkpoint's query and key projections form a pair: (i, i + d/2) with
             ``"half"``, (2i, 2i + 1) with ``"interleaved"``. The pairing is None without rotation or if it is
             unknown; None counts as equal to any pairing.
-        head_dim: D, the number of channels of a head, or in latent attention, of the part that rotates.
+        head_dim: D, the number of channels of a head or, in latent attention, of the part of a head that rotates.
         rotary_dim: d, the number of channels that rotate, which are the first of the head.
         query_dim: the number of channels of a query in latent attention, where only the last D channels rotate;
             else None.
@@ -59,8 +59,8 @@ class LayerTable:
         window: the number of tokens that a token sees, including itself; None for all tokens.
         window_after: the number of later tokens that a token sees if there is a window.
         chunk: the number of tokens per chunk, if a token sees only its own chunk.
-        query_scale: the encoding that scales queries in addition, as a string like ``encoding``; None if there is
-            none.
+        query_scale: a second encoding, which scales queries by their positions, as a string like ``encoding``; None
+            if there is none.
         added_table: the table that a vision tower adds to its patches, as a string like ``encoding``; None if there
             is none.
     """
@@ -126,10 +126,10 @@ class PositionTable:
         layers: one table per layer type.
         layer_types: the type of every layer, first to last.
         pretrained_length: the trained length before any scaling; None if the file does not give it.
-        tuned_length: the length that the released model supports: the trained length or, with a scaling, the
-            longest input.
+        tuned_length: the length that the released model supports: the longest input if there is a scaling, else the
+            trained length.
         admitted_length: the longest allowed input.
-        layout: the name in ``attention_layouts.LAYOUTS`` of the order of a vision tower's patches; empty for text.
+        layout: the order of a vision tower's patches, as a name in ``attention_layouts.LAYOUTS``; empty for text.
         program: the program that computes this table, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
         not_asked: the part of the program that was not checked; empty if everything was checked.

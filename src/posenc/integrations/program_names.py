@@ -37,7 +37,8 @@ def module_of(name: str) -> str | None:
 def split(source: str) -> tuple[str | None, str]:
     """Split a source into a prefix and a path. The prefix is a program with its version, ``measured``, or None.
 
-    An unknown prefix counts as a program if it has a version, or if the path exists only without the prefix.
+    An unknown prefix counts as a program if it has a version, or if the rest of the source is an existing path and
+    the whole source is not.
     """
     program, colon, path = source.partition(":")
     known = (

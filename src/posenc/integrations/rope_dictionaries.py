@@ -48,8 +48,8 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
 
 
 def checked_factors(entry: Mapping[str, Any], *, weighs_ramp: bool) -> dict[str, Any]:
-    """Return a rope dictionary for vLLM or SGLang whose factors posenc can compute, without the factor of
-    proportional scaling, which both ignore.
+    """Check that posenc can compute the factors in a rope dictionary of vLLM or SGLang, and return the dictionary.
+    If the scaling is proportional, its ``factor`` is left out, because both programs ignore it.
 
     Args:
         weighs_ramp: whether the program multiplies YaRN's ramp by extrapolation_factor.
@@ -59,8 +59,8 @@ def checked_factors(entry: Mapping[str, Any], *, weighs_ramp: bool) -> dict[str,
     """
     if weighs_ramp and kind_of(entry) == "yarn" and entry.get("extrapolation_factor", 1) != 1:
         raise InvalidArgument(
-            f"extrapolation_factor={entry['extrapolation_factor']:g} multiplies YaRN's ramp in this release, which "
-            "posenc does not compute; remove extrapolation_factor"
+            f"extrapolation_factor={entry['extrapolation_factor']:g} multiplies YaRN's ramp in this release; "
+            "posenc cannot compute such a ramp, so remove extrapolation_factor"
         )
     return {key: value for key, value in entry.items() if key != "factor" or kind_of(entry) != "proportional"}
 

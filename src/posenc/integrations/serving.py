@@ -106,8 +106,8 @@ def _from_config(
 ) -> dict[str, Any]:
     """Return the result for a program that reads config.json.
 
-    The result contains keys if the program needs them, and always if ``stated``, which says whether the caller
-    passed a scaling or a length.
+    If the caller passed a scaling or a length (``stated``), keys are written in any case. If not, keys are written
+    only if the program needs them.
     """
     config, program, keys = contents(path), module.PROGRAM, {}
     table = module.read(config, version)

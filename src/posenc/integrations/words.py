@@ -167,8 +167,8 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """Return a sentence that names the scaling and says how many pairs keep their frequency, are slowed most, lie
-    in between, or do not rotate.
+    """Return a sentence that names the scaling and counts four kinds of pairs: those that keep their frequency,
+    those whose frequency is divided by the largest factor, those in between, and those that do not rotate.
     """
     slowed = [
         plain / theta if theta else math.inf for plain, theta in zip(layer.unscaled, layer.frequencies, strict=True)

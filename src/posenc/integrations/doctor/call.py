@@ -139,7 +139,10 @@ def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
 
 
 def is_table(returned: Any) -> bool:
-    """Return whether a function returned tables of cos and sin, rather than frequencies or the zeros it got."""
+    """Return whether the result of a function consists of tables of cos and sin. Frequencies do not count, because
+    they have only one axis. The function was called with vectors of zeros, so zeros that it returns are not a table
+    either.
+    """
     parts = returned if isinstance(returned, tuple) else (returned,)
     return all(getattr(part, "ndim", 0) > 1 and part.any() for part in parts)
 
@@ -262,8 +265,8 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
     """Group the layers of this type for which the port computes the same numbers.
 
     Each key of the result describes the layers of a group, such as "layers 0 to 2", and its value contains the
-    searches of this group. If the function has no argument for the layer, the only key is "". Layers that the port
-    rotates although they have no positional encoding come first.
+    searches of this group. If the function has no argument for the layer, the only key is "". The first groups, if
+    any, are layers without positional encoding that the port rotates by mistake.
     """
     functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
     if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):

@@ -1,4 +1,4 @@
-"""The formulas that ports of rotations get wrong: each mistake in words, and what a port with it computes.
+"""The formulas that ports of rotations get wrong: each mistake in words, and a function that makes this mistake.
 
 In the functions, ``port`` is a ``Rotation``.
 """

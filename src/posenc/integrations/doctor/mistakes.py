@@ -107,13 +107,13 @@ def _channels(right: Rotation) -> list[Change]:
 def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator[Change]:
     """Yield changes to try for rotated vectors: to positions, axes, lists of frequencies, base, span and factor.
 
-    The values of base, span, factor and shift are measured from the port's numbers. So is the position at which the
-    port clamps or restarts positions, for which powers of two and the lengths in the config are tried too. Values
-    are measured for every pairing of channels for which the port multiplies the norms of all pairs by the same
-    factor. Positions are measured with the first pair whose period exceeds 2,000, and with the first pair whose
-    period exceeds twice the last position. The lag of a position is the position minus the one that the port used
-    instead. If a port clamps positions, the lag is the distance beyond the end of the table. If a port restarts
-    positions, the lag is a multiple of the period.
+    The values of base, span, factor and shift are measured from the port's numbers. The position at which the port
+    clamps or restarts positions is also measured; in addition, powers of two and the lengths in the config are
+    tried. Several ways of pairing channels are tried. With each of them, values are measured only if the port
+    multiplies the norms of all pairs by the same factor. Positions are measured with the first pair whose period
+    exceeds 2,000, and with the first pair whose period exceeds twice the last position. The lag of a position is
+    the position minus the one that the port used instead. If a port clamps positions, the lag is the distance
+    beyond the end of the table. If a port restarts positions, the lag is a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -167,7 +167,7 @@ def _ladders(right: Rotation, theta: Array) -> list[Change]:
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
-    """Yield wrong scalings, each once with the model's attention factor and once with its own."""
+    """Yield every wrong scaling twice: with the model's attention factor, and with the wrong scaling's own."""
     kind, numbers = type(right.scaling), vars(right.scaling)
     factor, length = numbers.get("factor", 0), numbers.get("original_length", 0)
     variants = each(

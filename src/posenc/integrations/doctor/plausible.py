@@ -1,5 +1,5 @@
-"""Rejects most changes to a rotation early, by comparing the norms of pairs, and a few pairs for many changes at
-once.
+"""Rejects most changes to a rotation early, in two steps: first by the norms of a few pairs, and then by
+predictions of these pairs for many changes at once.
 """
 
 from collections import defaultdict

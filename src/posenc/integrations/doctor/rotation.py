@@ -150,7 +150,9 @@ class Rotation:
         return fill(changed(self, theta, plain) if isinstance(self.scaling, scaled) else theta, self.pairs)
 
     def rounded(self, values: Array, what: str) -> Array:
-        """Round values to 16 bits if ``precision`` lists ``what``, or to float32 if it lists only other things."""
+        """If ``precision`` is empty, return the values unchanged. If it lists ``what``, round them to its 16-bit
+        type; if not, round them to float32.
+        """
         low = self.precision[0] if what in self.precision[1:] else "float32"
         return rounded(values, low) if self.precision else values
 
@@ -188,7 +190,9 @@ class Rotation:
         return np.stack((a[..., 0, :], b[..., -1, :]), -2), wide * (np.abs(first) + np.abs(second))
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        """Predict frequencies if each row stands for a pair, or else rotated vectors; also return tolerances."""
+        """Return predictions and their tolerances: frequencies if each row stands for a pair, and rotated vectors
+        if each row stands for a position.
+        """
         read, written = self.both_channels
         if "pair" in rows:
             theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]
@@ -224,8 +228,8 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: AxisMap | None = None) -> Array:
-    """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate. The
-    library refuses a base of infinity, which a small span gives.
+    """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate. If
+    ``span`` is so small that base^(channels/span) is infinite, the library raises an error.
     """
     channels = 2 * lists.pairs if lists else max(span, 2 * pairs)
     port = float(np.float64(base) ** (channels / span))

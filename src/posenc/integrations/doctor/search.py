@@ -103,10 +103,10 @@ class Kind:
         mistakes: a function that returns all single changes to try, given the right description, the port's rows
             and the ``Expected``.
         phrases: for each field, a function that puts a change of this field into words, given the wrong and the
-            right description. Sentences name fields in the order of the dict.
+            right description. If a change has several fields, they are named in the order of this dict.
         wanted: what else to pass if the numbers fit several mistakes.
-        plausible: a function that leaves out most changes that do not reproduce the numbers, given the ``Search``
-            and changes. It must be faster than comparing one change at a time.
+        plausible: a function from the ``Search`` and a list of changes to a shorter list, without most of the
+            changes that do not reproduce the numbers. It must be faster than comparing one change at a time.
         free: the settings that a port may choose if the encoding's string omits them. Each value consists of the
             description's field for the setting, and of a function that returns whether a choice is allowed, given
             the choice and the right description.
@@ -176,7 +176,7 @@ class Search:
     def fitting(self, mistakes: int) -> list[Change]:
         """Return all changes with this many mistakes (0 to 2, in different fields) that reproduce the numbers.
 
-        A change is left out if another change that reproduces the numbers is a part of it.
+        If one of these changes contains another, only the smaller one is returned.
         """
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
@@ -190,7 +190,7 @@ class Search:
         return change | UNMEASURED == other | UNMEASURED or np.allclose(ours, theirs, rtol=0, atol=1e-7)
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the first ``SHOWN`` + 1 changes that are not the ``same`` as an earlier one, or fewer."""
+        """Return the changes that are not the ``same`` as an earlier one, but at most the first ``SHOWN`` + 1."""
         chosen: list[Change] = []
         for change in changes:
             if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):

@@ -118,10 +118,10 @@ def first(
 ) -> list[Any]:
     """Try combinations of possible arguments until a call of the function succeeds.
 
-    Return a list with one entry, ``made(result)`` of that call's result, or an empty list if all calls fail.
-    ``known`` has the possible values for each meaning of an argument. Arguments with a default keep it, unless
-    their meaning is in ``overriding``. The errors of failed calls are added to ``errors``; an error of ``made``
-    counts as a failed call.
+    If a call succeeds and returns ``result``, return the list ``[made(result)]``. If all calls fail, return an
+    empty list. ``known`` has the possible values for each meaning of an argument. Arguments with a default keep it,
+    unless their meaning is in ``overriding``. The errors of failed calls are added to ``errors``; an error of
+    ``made`` counts as a failed call.
     """
     wanted = {
         name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]

@@ -1,9 +1,9 @@
 """Applies Llama's rule to model types that were not measured, and checks the rule against their rotary modules.
 
 Llama's rule says that every attention layer rotates, scores are divided by √D, and a window size counts a token and
-the tokens before it. The checks do not run the model. They cover which pairs of channels the functions in the model
-file rotate, and the frequencies and attention factor of the model's rotary module. Everything else, such as the
-meaning of a window size, can be found only with ``measure``.
+the tokens before it. The checks do not run the model. They cover two things: the frequencies and the attention
+factor of the model's rotary module, and the pairs of channels that the functions in the model file rotate.
+Everything else, such as the meaning of a window size, can be found only with ``measure``.
 """
 
 import importlib

@@ -30,8 +30,9 @@ class MovableCache(Cache):
 
     Moving a key changes only its rotation. In the first layer, a moved key equals, up to rounding, the key that the
     model computes from the remaining tokens alone. From the second layer on, the key and value of a token still
-    depend on the tokens that preceded it when the model processed it, such as a token that was dropped since or the
-    old context of a passage. To compute keys and values without that context, pass the tokens to the model again.
+    depend on the tokens that preceded it when the model processed it, such as tokens that have since been dropped,
+    or the old context of a moved passage. To compute keys and values without that context, pass the tokens to the
+    model again.
 
     Raises:
         InvalidArgument: the encoding's keys cannot be moved.
@@ -47,8 +48,9 @@ class MovableCache(Cache):
     def select(self, slots: Tensor) -> None:
         """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
 
-        ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift. To move a passage, list
-        its slots elsewhere in ``slots``. ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
+        ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift. ``slots`` is an int64 tensor
+        ``(N,)`` of numbers below S. To move a passage, put the numbers of its slots at another place in this
+        tensor.
 
         Raises:
             InvalidArgument, PositionOutOfRange: the slots are invalid.
@@ -184,7 +186,9 @@ class RingLayer(MovableLayer):
         return keys, values
 
     def _seen(self, new: int) -> int:
-        """Return how many keys queries see in a pass of ``new`` tokens: all if ``new`` exceeds slots − sinks."""
+        """Return the number of keys that the queries of a pass of ``new`` tokens see: all keys if ``new`` exceeds
+        slots − sinks, and at most ``slots`` keys if not.
+        """
         keys = super().get_seq_length() + new
         return keys if new > self.cache.slots - self.cache.sinks else min(keys, self.cache.slots)
 

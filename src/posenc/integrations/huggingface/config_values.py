@@ -80,8 +80,8 @@ class ConfigValues:
 
     @property
     def refused(self) -> bool:
-        """Whether transformers' class refuses the config, so that ``made`` is the class. The config is then read
-        only to find an error of posenc, which is raised in place of the class's error.
+        """Whether transformers' class refuses the config, so that ``made`` is the class. posenc then reads the
+        config only to check whether posenc refuses it too; if so, posenc's error is raised instead of the class's.
         """
         return isinstance(self.made, type)
 

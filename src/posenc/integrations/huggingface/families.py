@@ -104,7 +104,7 @@ NOT_IN_CONFIG = {
 def family_of_type(model_type: str) -> Family:
     """Return the measured family of a model type, or else the family that Llama's rule gives.
 
-    If the rule does not fit either, raise an error that gives the reason.
+    If the type was not measured and Llama's rule does not fit it, raise an error that gives the reason.
     """
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(

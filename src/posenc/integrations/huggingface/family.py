@@ -34,15 +34,17 @@ class Family:
         kind: the encoding of the family.
         pairing: how a rotary family pairs channels.
         length, heads, width, layers: the config keys of these sizes.
-        decoder: the key of the number of decoder layers, if ``layers`` is for the encoder.
-        base: the key of the rotary base outside rope_parameters.
+        decoder: the key for the number of decoder layers, if ``layers`` is for the encoder.
+        base: the key for the rotary base outside rope_parameters.
         fixed_base: a base in the family's code, which no config can change.
-        local_base: the key of the base of sliding layers in older configs.
-        partial: the key of the share of channels that rotate; None if all channels rotate in every config.
-        rotary_dim: the key of the number of channels that rotate, instead of a share or in addition to it.
-        head_dim: the key of the channels per head, which are width / heads if the config lacks the key. The key is
-            empty if the class always uses width / heads.
-        full_head_dim: the key of the channels per head in full layers, if they differ.
+        local_base: the key for the base of sliding layers in older configs.
+        partial: the key whose value is the share of channels that rotate; None if all channels rotate in every
+            config.
+        rotary_dim: the key whose value is the number of channels that rotate. A family may have this key instead of
+            a share, or both.
+        head_dim: the key for the number of channels per head, which is width / heads if the config lacks the key.
+            The string is empty if the class always uses width / heads.
+        full_head_dim: the key for the number of channels per head in full layers, if it differs.
         defaults: the default values, set in transformers' class or in the model's code, of keys that a config may
             leave out. ``ModelPositions.assumed`` names each default that was used.
         window_counts: what the window size in the config counts, as a key of ``SEEN``. With ``"back"``, it counts
@@ -65,8 +67,9 @@ class Family:
         ignored_rope_keys: keys in the rope dictionary that do not affect frequencies.
         axes: how positions on several axes (M-RoPE) share the pairs, as a name in ``MAPS``; None for one axis.
         sections: the number of pairs of each axis, if the rope dictionary has no mrope_section.
-        score_scale: the config key of the factor on q·k, or of its inverse square if the key is
-            query_pre_attn_scalar. If there is neither this key nor ``fixed_score_scale``, the factor is 1/√D.
+        score_scale: the config key that determines the factor on q·k. If the key is query_pre_attn_scalar, its
+            value n means the factor 1/√n; for any other key, the value is the factor. If there is neither this key
+            nor ``fixed_score_scale``, the factor is 1/√D.
         fixed_score_scale: a factor on q·k in the family's code.
         softcap: c in c·tanh(score/c), which the family's code applies if attn_logit_softcapping is missing.
         sinks: the layers with a trained sink per head in their softmax.

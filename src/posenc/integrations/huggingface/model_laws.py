@@ -175,9 +175,9 @@ def _packs_nothing(model: LoadedModel) -> str:
 def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
     """Texts in one row, whose position ids restart at 0, give the same outputs as when they are read alone.
 
-    Pass neither attention_mask nor a cache with packed position ids, and pass these ids to ``create_causal_mask``.
-    If positions have several axes, put one more axis in front, which counts the tokens of each text. Alternatively,
-    separate the texts by an explicit mask.
+    If you pass packed position ids to the model, pass no attention_mask and no cache. The model's code must pass
+    these ids on to ``create_causal_mask``. If positions have several axes, put one more axis in front, which counts
+    the tokens of each text. Alternatively, separate the texts by an explicit mask.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -212,9 +212,9 @@ def _unread(model: LoadedModel) -> str:
 def does_what_its_config_says(model: LoadedModel) -> None:
     """The model's pairs, frequencies, factors, windows, biases and tables match its config.
 
-    If only this model differs, load it again with from_pretrained and the config used in training;
-    ``posenc inspect`` explains a config. If a new model built from its config differs too, loading is not the
-    cause. Either the code of the model or posenc's reading is wrong, so report the config.
+    If this model differs, but a new model built from its config does not, load this model again with
+    from_pretrained and the config used in training; ``posenc inspect`` explains a config. If the new model differs
+    too, loading is not the cause. Either the code of the model or posenc's reading is wrong, so report the config.
     """
     texts = differences(measure(model.model), model.positions)
     where = f"; and {len(texts) - 2} more" * (len(texts) > 2)

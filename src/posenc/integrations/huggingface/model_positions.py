@@ -23,7 +23,9 @@ NOPE = Recipe("nope")
 
 
 def softmax_factor(recipe: Recipe) -> float:
-    """Return the factor on 1/√D in layers with this recipe, such as DeepSeek's for mscale_all_dim, or else 1."""
+    """Return the factor by which layers with this recipe multiply 1/√D; 1 if there is none. DeepSeek models, for
+    example, compute this factor from mscale_all_dim.
+    """
     return float(recipe.get("softmax_factor") or getattr(recipe.get("scaling"), "softmax_factor", 1.0))
 
 
@@ -103,7 +105,9 @@ class ModelPositions:
 
     @property
     def tuned_length(self) -> int:
-        """The length that the model was released for: original_length, or with a scaling, the longest input."""
+        """The length that the model was released for: the longest input if there is a scaling, else
+        original_length.
+        """
         scaled = bool(self.rotary_recipes) and self.rotary.get("scaling") != Default()
         return max(self.max_length, self.original_length) if scaled else self.original_length
 
@@ -157,8 +161,8 @@ class ModelPositions:
 
     @property
     def types_by_window(self) -> tuple[str, ...]:
-        """The type of every layer, with separate types for windows of different widths, and one type for all
-        layers of a stack that have tables of their own.
+        """The type of every layer. If the windows of a type have different widths, each width is a separate type.
+        If every layer of a stack has its own table, the whole stack is still one type.
         """
         several = {name for name in self.recipes if len(self.windows_of(name)) > 1}
         return tuple(
@@ -191,7 +195,8 @@ class ModelPositions:
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | str | None) -> "ModelPositions":
-        """Return the same model with this scaling in the stretched layer types; None means no rotation in them.
+        """Return the same model with this scaling in the stretched layer types. If ``scaling`` is None, the
+        stretched layer types no longer rotate.
 
         For text such as ``"yarn(4)"``, the original length is the model's. If ``scaling`` is the model's own,
         nothing changes, and each layer type keeps its scaling.

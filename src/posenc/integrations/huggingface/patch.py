@@ -45,7 +45,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
     The block changes neither ``state_dict`` nor anything outside the model, except for an attention function
     registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
-    With gradient checkpointing, also call ``backward`` inside the block, because it recomputes activations.
+    With gradient checkpointing, also call ``backward`` inside the block, because ``backward`` then recomputes
+    activations.
 
     Raises:
         InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables,

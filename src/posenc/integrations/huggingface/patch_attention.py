@@ -24,7 +24,8 @@ def _visible(mask: Tensor) -> Tensor:
     instead of a boolean one.
 
     Raises:
-        InvalidArgument: the mask changes scores without hiding keys.
+        InvalidArgument: an additive mask changes a score without hiding the key, so it cannot be expressed as a
+            boolean mask.
     """
     if mask.dtype == torch.bool:
         return mask
@@ -93,7 +94,7 @@ def remapped(
 def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
     """Make T5's stacks use posenc's attention, whose memory grows linearly with the length.
 
-    ``layers`` lists the encoding of every layer, first of the encoder and then of the decoder.
+    ``layers`` lists the encoding of every layer: the encoder's layers first, then the decoder's.
     """
     if other := [x.name for x in layers if x.acts_on not in (("bias",), ()) or x.needs_content]:
         raise InvalidArgument(f"encoding is {other[0]}, but this model adds a bias to its scores; pass T5 or NoPE")

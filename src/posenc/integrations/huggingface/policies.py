@@ -122,9 +122,8 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
         if NEAR in types or (stated == 0 and not types and family.window_counts != "ignored"):
             raise InvalidArgument(
                 f"sliding_window={stated} must be the width of a window, because some layers have a window; give "
-                "the width (with use_sliding_window=true if the config has that key); if no layer should have a "
-                "window, list only 'full_attention' in layer_types, or set sliding_window to null if the config "
-                "has no layer_types"
+                "the width (and set use_sliding_window=true if the config has that key), or remove the windows: "
+                "list only 'full_attention' in layer_types or, without layer_types, set sliding_window to null"
             )
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and family.two_sided_counts
@@ -166,8 +165,8 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
     # MiMo-V2's list has 1 for each layer with a window, and may continue with layers of multi-token prediction.
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
-            "hybrid_layer_pattern has no effect: transformers' class ignores this key and makes layer_types "
-            f"{[*types]}; write the key's layers into layer_types, or remove the key"
+            "hybrid_layer_pattern has no effect: transformers' class ignores this key and uses layer_types="
+            f"{[*types]}; replace the key with layer_types ({NEAR!r} for 1 and {FULL!r} for 0), or remove it"
         )
     # the class refuses such lists when it builds from JSON
     if types and not reader.family.decoder and len(types) < reader.depth and not reader.refused:
@@ -236,7 +235,7 @@ def _check_lists(stated: Mapping[str, Any], entries: list[Mapping[str, Any]]) ->
     """Refuse lists with one value per layer, as in Step-3.5 configs, if the class derives other values from them.
 
     transformers' class takes the values of the first layer of each type, and applies rope_scaling to full layers. A
-    list may continue with values for layers of multi-token prediction, which follow the last layer.
+    list may have more values than the model has layers; the rest belong to layers of multi-token prediction.
     """
     for key, name in (("rope_theta", "rope_theta"), ("partial_rotary_factors", "partial_rotary_factor")):
         values = stated.get(key)

@@ -269,7 +269,7 @@ class Reader(ConfigValues):
 
 
 def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return rope dictionaries in which a trained length of 32768.0, as in some files, becomes 32768."""
+    """Return rope dictionaries with whole trained lengths as integers, because some files contain 32768.0."""
     return {
         key: _whole_lengths(value)
         if isinstance(value, Mapping)

@@ -83,7 +83,9 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
 
 
 def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> None:
-    """Refuse any key that neither this rope type nor ``more`` has, and name the nearest known key."""
+    """Allow only keys of this rope type and keys in ``more``, and check their values. If there is any other key,
+    the error names the nearest allowed key.
+    """
     known = [*COMMON, *TYPES[kind][1], *more]
     for key in parameters:
         one_of(f"key of rope_type {kind!r}", key, known)

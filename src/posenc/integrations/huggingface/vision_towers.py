@@ -134,7 +134,7 @@ def t5(reader: Reader) -> Recipes:
 
 
 def deberta(reader: Reader) -> Recipes:
-    """Return the recipe of distance tables for queries and keys, as in every DeBERTa released from version 2 on."""
+    """Return the recipe of distance tables for queries and keys, as in all released DeBERTa-v2 and -v3 models."""
     for key, stated, read in (
         ("relative_attention", reader.get("relative_attention"), True),
         ("position_biased_input", reader.get("position_biased_input"), False),

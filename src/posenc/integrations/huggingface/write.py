@@ -37,9 +37,9 @@ def write(
             length, but a config with dynamic scaling always gets the original length, at which the scaling starts.
             ``max_length`` is required if the model's own scaling reaches further than the new scaling, which
             replaces it.
-        spelling: ``"v5"`` writes one ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and ``rope_theta``,
-            which transformers also reads and older servers need. The v4 spelling cannot express a rope dictionary
-            per layer type.
+        spelling: ``"v5"`` writes one ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and ``rope_theta``;
+            older servers need these keys, and transformers 5 still reads them. The v4 spelling cannot express a
+            rope dictionary per layer type.
 
     Raises:
         InvalidArgument: the family's config cannot express this scaling, or the scaling reaches fewer positions
@@ -93,7 +93,7 @@ def _stretched(
 
 
 def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
-    """Return whether the config has a rope dictionary. Raise an error if it has no place for the scaling."""
+    """Return whether the config has a rope dictionary. Raise an error if the config cannot express ``scaling``."""
     family = FAMILIES[positions.model_type]
     in_code = family.kind != "rotary" or family.fixed_base is not None
     several = len(positions.rotary_recipes) > 1 and family.rotates in ("bases", "scaled")

@@ -139,8 +139,8 @@ def positions_of(file: Fields) -> ModelPositions:
     pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
 
     Raises:
-        InvalidArgument: llama.cpp does not rotate this architecture, a field is missing, or a field is unsupported:
-            per-layer windows, sections, or yarn_log_multiplier.
+        InvalidArgument: llama.cpp does not rotate queries and keys in this architecture, a field is missing, or a
+            field is unsupported: per-layer windows, sections, or yarn_log_multiplier.
     """
     architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
@@ -151,7 +151,10 @@ def positions_of(file: Fields) -> ModelPositions:
             "compare the cos and sin that llama.cpp computes with the output of posenc vectors"
         )
     if architecture in STILL:
-        raise InvalidArgument(f"llama.cpp has no rotation for architecture {architecture!r}; pass its config.json")
+        raise InvalidArgument(
+            f"llama.cpp has no rotation for architecture {architecture!r}, so posenc does not read this file; pass "
+            "the config.json from which the file was converted"
+        )
     widths = (
         ("attention.key_length",)
         if "attention.key_length" in stated
@@ -239,8 +242,8 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
     ``--override-kv`` replaces.
 
     Raises:
-        InvalidArgument: the scaling is a list of factors in llama.cpp, which no flag can express, or the file has
-            such a list, which no flag can remove.
+        InvalidArgument: llama.cpp needs a list of factors for this scaling, and has no flag for such a list; or the
+            file contains such a list, and no flag can remove it.
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:
@@ -274,11 +277,11 @@ def write(
 ) -> Fields:
     """Return the fields with which llama.cpp computes a rotation, under their names in the GGUF specification.
 
-    Linear scaling and YaRN are written as scaling types, and LongRoPE as two tensors. Any other fixed scaling is
-    written as a tensor ``rope_freqs.weight``, which divides the frequency of each pair. So is YaRN if beta_fast
-    is not 32 or beta_slow is not 1, because few architectures read other values. llama.cpp fails to load a file
-    with one of these tensors if the architecture does not use it. The attention factor is written as
-    ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1.
+    Linear scaling is written as a scaling type, and LongRoPE as two tensors. YaRN is written as a scaling type only
+    if beta_fast is 32 and beta_slow is 1, because few architectures read other values. YaRN with other values, and
+    any other fixed scaling, is written as a tensor ``rope_freqs.weight``, which divides the frequency of each pair.
+    llama.cpp fails to load a file with one of these tensors if the architecture does not use it. The attention
+    factor is written as ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.

@@ -44,7 +44,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     the config.
 
     Raises:
-        InvalidArgument: this scaling was not checked in the model.
+        InvalidArgument: mlx-lm lacks this rope type, or it was not checked how mlx-lm computes this scaling for
+            this model type.
     """
     kind, model_type = kind_of(entry), config["model_type"]
     if (model_type, kind) == ("mellum", "linear") or (
@@ -76,8 +77,9 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Return the keys that a model of mlx-lm does not read: ``rope_parameters`` or ``rope_scaling`` if the model
-    does not know it, and the original length outside them.
+    """Return the keys that a model of mlx-lm does not read. These are ``rope_parameters``, ``rope_scaling`` and
+    ``head_dim``, each if the model does not know it, and the original length outside the rope dictionary, which
+    only the models in ``PHI`` read.
 
     Raises:
         InvalidArgument: mlx-lm does not read the config's base.

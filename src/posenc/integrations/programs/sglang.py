@@ -43,12 +43,13 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
     YaRN's attention factor is attn_factor times DeepSeek's factor (``pair_ratio``) if mscale and mscale_all_dim are
     given, or else attn_factor times 0.1·ln s + 1, where s is the scaling's factor. SGLang 0.5.15 uses DeepSeek's
-    factor only for the DeepSeek families. Only Laguna's attention_factor is read; 0.5.15 reads it as attn_factor
-    (``sglang/srt/configs/laguna.py``). LongRoPE's attention factor is computed as in vLLM, and a batch uses the
-    long list if one of its requests is longer than the original length. An original length outside the rope
-    dictionary is read only if the model file or the class has this key, as Phi-3's does. If there is no original
-    length, linear and dynamic scaling multiply the longest input by the factor, and other types use the longest
-    input as the original length.
+    factor only for the DeepSeek families. The key attention_factor is read only for Laguna
+    (``sglang/srt/configs/laguna.py``): in 0.5.15 it has the meaning of attn_factor, and in 0.5.23 it is the
+    attention factor itself. LongRoPE's attention factor is computed as in vLLM, and a batch uses the long list if
+    one of its requests is longer than the original length. An original length outside the rope dictionary is read
+    only if the model file or the class has this key, as Phi-3's does. If there is no original length, linear and
+    dynamic scaling multiply the longest input by the factor, and other types use the longest input as the original
+    length.
     """
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
@@ -97,9 +98,9 @@ def spell(
     """Return the value of ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
     The keys are the same as for vLLM, except that YaRN's attention factor is only in ``attn_factor``. SGLang merges
-    this rope dictionary into the one in the file. In a composite model, SGLang replaces the language model's rope
-    dictionary by this one. The files for llama and DeepSeek were tested; model files of other families may read a
-    config differently.
+    this rope dictionary into the one in the file; in a composite model, however, it replaces the language model's
+    rope dictionary with this one. The files for llama and DeepSeek were tested; model files of other families may
+    read a config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
@@ -107,8 +108,8 @@ def spell(
     Raises:
         InvalidArgument: SGLang's rotary files cannot compute this positional encoding; SGLang would compute a
             different one from these keys; the language model's config is nested more than one level deep; or the
-            scaling is linear and the rope dictionary in the file has an original length, with which SGLang does not
-            multiply the longest input by the factor.
+            scaling is linear and the rope dictionary in the file has an original length, because SGLang then does
+            not multiply the longest input by the factor.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(

@@ -43,7 +43,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     ``model_files`` for vLLM's model files.
 
     Raises:
-        InvalidArgument: a DeepSeek model has a scaling without the original length, for which vLLM fails.
+        InvalidArgument: vLLM would fail, because it reads the scaling of a DeepSeek model as YaRN and the original
+            length or the factor is missing; or vLLM 0.29 would multiply YaRN's ramp by a number other than 1.
     """
     older = version == "0.29.0"
 

@@ -1,4 +1,6 @@
-"""The linear maps of queries and the biases that follow from a position table, to compare with measurements."""
+"""The expected effects of a position table, to compare with measurements: linear maps of queries, and biases on
+scores.
+"""
 
 import math
 from typing import Any

@@ -24,8 +24,8 @@ def least_squares(
 
 
 def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor | None]:
-    """Return the channels in the order of the output of their projection, and the factor applied to each channel
-    afterwards.
+    """Return indices that sort a head's channels into the order in which their projection outputs them, and the
+    factor that is applied to each channel after the projection.
 
     Args:
         first: a head's queries of the first token, at position 0.
@@ -117,7 +117,8 @@ class Scores:
         scale: the factor on q·k, as the mean over queries that see several keys.
         bias: ``(H, T, T)``, 0 at every query's own key; None if there is no bias.
         follows_content: whether the bias depends on the tokens.
-        window: the number of keys that the last query sees, including its own; None for all keys and for chunks.
+        window: the number of keys that the last query sees, including its own; None if it sees all keys, or if
+            ``chunk`` is given.
         chunk: the largest number of keys that a query sees, if some query sees fewer keys than an earlier query, as
             at the start of a chunk; else None.
         tokens: the number of keys, which is the widest window that can be measured.
@@ -132,7 +133,7 @@ class Scores:
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
-    """Return scale, bias and mask from several texts. Only a bias that differs between texts depends on content."""
+    """Return scale, bias and mask from several texts. If the bias differs between texts, it follows the content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
     products = (q.double() @ keys.double().mT)[:, : scores.shape[1]]
     values = scores.double()

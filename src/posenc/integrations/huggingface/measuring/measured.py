@@ -205,8 +205,8 @@ class Table:
         return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
 
     def beside(self, text: str) -> str:
-        """Return ``text``, which describes this table as read from the config, if the measured table agrees, or
-        else a description of the measured table.
+        """Compare this table with ``text``, the description that was read from the config. If they agree, return
+        ``text``; if not, return a description of this table.
         """
         recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
         if self.weight.requires_grad or recipe.name != "sinusoidal":
@@ -327,7 +327,9 @@ def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> Positi
 def _laid_out(
     layer: MeasuredLayer, read: LayerTable, before: list[LayerTable], family: Family, layout: str
 ) -> LayerTable:
-    """Return a layer as measured, or the first layer of ``before`` that agrees with the measurement."""
+    """Return the table of a measured layer. If it is rotary and differs from ``read``, but the measurement agrees
+    with rotary layers in ``before``, return the first of these layers instead.
+    """
     measured = layer.beside(read, family, layout)
     rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
     return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)

@@ -245,8 +245,8 @@ def _uneven(layer: MeasuredLayer) -> float:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
-    """Set the axis of each pair of a layer if every pair rotates along exactly one axis, and not all along the same
-    axis. Any other layer is returned unchanged.
+    """Set the axis of each pair of a layer if each pair rotates along exactly one axis, and if this axis differs
+    between pairs. Any other layer is returned unchanged.
     """
     turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
     rotation, turned = layer.rotation, by_axis(turns)
