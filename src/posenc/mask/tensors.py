@@ -137,7 +137,7 @@ def known_lengths(
             f"{name}={declared} is given without {source}, which it describes; pass {source} as well"
         )
     if not isinstance(tensor, Tensor) or tensor.device.type != "cpu" or not is_concrete(tensor):
-        return declared  # tree_map may replace tensors by anything
+        return declared  # tree_map may replace tensors with anything
     lengths = read(tensor)
     if declared is not None and declared != lengths:
         raise InvalidArgument(

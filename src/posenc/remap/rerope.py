@@ -1,4 +1,4 @@
-"""ReRoPE replaces distances above w by w (Su 2023, kexue.fm/archives/9708).
+"""ReRoPE replaces distances above w with w (Su 2023, kexue.fm/archives/9708).
 
     distance used = min(d, w)
 
@@ -19,7 +19,7 @@ from posenc.remap.remap import At, Remap
 
 @final
 class ReRoPE(Remap):
-    """Leaves distances up to ``window`` unchanged and replaces larger distances by ``window``. A cache stores
+    """Leaves distances up to ``window`` unchanged and replaces larger distances with ``window``. A cache stores
     unrotated keys.
 
     The author's code also multiplies queries by max(1, ln(p + 1)/ln L); L is the trained length. To multiply

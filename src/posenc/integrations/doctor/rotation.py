@@ -229,7 +229,7 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: AxisMap | None = None) -> Array:
     """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate. If
-    ``span`` is so small that base^(channels/span) is infinite, the library raises an error.
+    ``span`` is so small that base^(channels/span) overflows, the library raises an error.
     """
     channels = 2 * lists.pairs if lists else max(span, 2 * pairs)
     port = float(np.float64(base) ** (channels / span))

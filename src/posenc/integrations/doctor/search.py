@@ -265,7 +265,9 @@ class Search:
 
 
 def diagnosed(searches: Sequence[Search]) -> Diagnosis:
-    """Return the smallest set of mistakes that reproduces the numbers, or else how the numbers differ."""
+    """Return the diagnosis that names the fewest mistakes, from 0 to 2, with which the numbers are reproduced. If
+    there is no such diagnosis, return one that says how the numbers differ.
+    """
     tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
     return next(filter(None, tried), None) or searches[0].unexplained()
 

@@ -102,8 +102,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
     Raises:
         UnknownName: a key is misspelt or not in the family; the message names the nearest known key.
-        InvalidArgument: a value is invalid, or the config uses a name that only other families have for a key, and
-            does not repeat the value under this family's name.
+        InvalidArgument: a value is invalid, or the config gives a value under a name that only other families use,
+            and does not repeat it under this family's name.
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}

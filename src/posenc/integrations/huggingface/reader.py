@@ -71,7 +71,8 @@ class Reader(ConfigValues):
         return self.family.fixed_score_scale if key is None else float(self.need(key) ** POWERS.get(key, 1))
 
     def softmax_factor(self, head_dim: int) -> float:
-        """Return the factor on 1/√D: the family's own, or DeepSeek's (0.1·mscale_all_dim·ln s + 1)², or else 1.
+        """Return the factor on 1/√D: the family's own, if it has one; if not, DeepSeek's (0.1·mscale_all_dim·ln s +
+        1)² in families with that key, and 1 in others.
 
         s is the factor of the scaling. DeepSeek's factor applies with every type of scaling.
         """

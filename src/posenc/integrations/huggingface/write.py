@@ -139,7 +139,7 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
     if entry == {"rope_type": "default"}:
         null = class_form({**config, **outer, "rope_scaling": None, "model_type": positions.model_type})
         rope = getattr(null, "rope_parameters", None) or {}
-        if rope.get("rope_type", "default") in ("default", "axial"):  # the class may replace null by a scaling
+        if rope.get("rope_type", "default") in ("default", "axial"):  # the class may replace null with a scaling
             return {**outer, "rope_scaling": None}
     return {**outer, "rope_scaling": entry}
 
