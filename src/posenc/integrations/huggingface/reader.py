@@ -71,10 +71,10 @@ class Reader(ConfigValues):
         return self.family.fixed_score_scale if key is None else float(self.need(key) ** POWERS.get(key, 1))
 
     def softmax_factor(self, head_dim: int) -> float:
-        """Return the factor on 1/√D: the family's own, if it has one; if not, DeepSeek's (0.1·mscale_all_dim·ln s +
-        1)² in families with that key, and 1 in others.
+        """Return the factor on 1/√D: the family's own or DeepSeek's, and 1 if there is neither.
 
-        s is the factor of the scaling. DeepSeek's factor applies with every type of scaling.
+        DeepSeek's factor is (0.1·mscale_all_dim·ln s + 1)², where s is the factor of the scaling. It applies with
+        every type of scaling.
         """
         if self.scale_of_scores:
             return float(self.scale_of_scores * head_dim**0.5)
