@@ -116,8 +116,8 @@ class Masks:
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
     """Compute every block with torch's attention, and leave gradients to autograd.
 
-    This function is used in three cases: gradients are not needed; there is dropout; or torch's fused CPU kernel
-    does not support the tensors, and only they, not the bias, need gradients.
+    This function is used in three cases: gradients are not needed; there is dropout; or the bias needs no gradient
+    and torch's fused CPU kernel does not support q, k and v.
     """
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []

@@ -35,7 +35,7 @@ class Settings:
     """The number to which the absolute values of scores are limited before the bias is added."""
     dropout: float
     backend: str
-    """The requested backend, and during the computation the chosen backend."""
+    """The requested backend; during the computation, the chosen backend."""
 
 
 @dataclass(eq=False)
@@ -102,8 +102,8 @@ class AttentionCall(Settings):
 
     @property
     def line(self) -> Tensor | None:
-        """The bias at each offset. The line is None during compilation, if there is no bias, or if the bias or the
-        mask depends on anything besides the offset.
+        """The bias at each offset, or None. The value is None if there is no bias, if the bias or the mask depends
+        on anything besides the offset, or during compilation.
         """
         if self.bias is None or torch.compiler.is_compiling():
             return None
@@ -125,8 +125,8 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return a copy of the call in which these tensors replace ``trained``. If gradients are computed inside
-        another backward pass, they then stop at these tensors.
+        """Return a copy of the call in which these tensors replace ``trained``. Gradients that are computed inside
+        another backward pass stop at these tensors.
         """
         if self.bias is None or not tensors:
             return self
@@ -341,8 +341,8 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
             f"bidirectional_groups and q_order cannot be combined for {T} queries and {S} keys, because the groups "
-            "of the queries are unknown; omit q_order for the whole prompt, and omit bidirectional_groups in the "
-            "decoding steps after it"
+            "of the queries are unknown; omit q_order when you pass the whole prompt, and omit "
+            "bidirectional_groups in the decoding steps after it"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
         raise InvalidArgument(f"q has more tokens ({T}) than k ({S}); pass q_order and k_order")

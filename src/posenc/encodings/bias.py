@@ -134,8 +134,8 @@ class Bias(Pytree, ABC):
 
 
 class CutBias(Bias):
-    """A part of another bias, which is used if the other bias does not declare ``indexed_by``. Rows are computed
-    for all heads and for the whole batch of the other bias, and then sliced.
+    """A part of a bias whose class does not declare ``indexed_by``. To compute rows of the part, the rows of the
+    whole bias are computed, for all heads and sequences, and then sliced.
     """
 
     def __init__(self, bias: Bias, places: dict[str, slice | None]) -> None:

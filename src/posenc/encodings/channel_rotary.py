@@ -9,7 +9,7 @@ in two blocks. If angles are arranged for interleaved pairing but the channels a
 versa, the two channels of a pair have different angles. The result is then not a rotation: it changes the lengths
 of vectors, and scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image
 and HunYuanVL (in transformers) were trained with such layouts. The weights of each model work only with the layout
-of its training.
+with which the model was trained.
 """
 
 from collections.abc import Callable

@@ -111,8 +111,8 @@ class QueryTable(LookedUp):
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """Return the bias for positions that count up by one. Every query is multiplied by the columns of all
-        offsets in the block. Row i of the bias is row i of these products from element ``rows − 1 − i`` on, so the
-        bias is a view of the products.
+        offsets in the block. Row i of the bias starts at element ``rows − 1 − i`` of row i of these products, so
+        the bias is a view of the products.
         """
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
@@ -153,8 +153,8 @@ class KeyTable(LookedUp):
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """Return the bias for positions that count up by one. Each tile of keys, from the last tile to the first,
-        is multiplied by the columns of all its offsets. In a tile of ``size`` keys, the bias of key j is the key's
-        products from element ``size − 1 − j`` on, so the bias of the tile is a view of the products.
+        is multiplied by the columns of all its offsets. In a tile of ``size`` keys, the bias of key j starts at
+        element ``size − 1 − j`` of the key's products, so the bias of the tile is a view of the products.
         """
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first

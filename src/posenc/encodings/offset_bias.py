@@ -34,9 +34,9 @@ class OffsetBias(Bias):
             1.
         k_positions: the positions of the keys, in the same form.
         axes: the number of coordinates of a position.
-        bound: the distance beyond which the value is constant, or None if there is no such distance; only for one
-            axis. If it is set, ``values`` is evaluated at the offsets −bound … bound, so the positions need not be
-            read to find the range of offsets.
+        bound: the distance beyond which the value is constant; None if there is no such distance, or if there are
+            several axes. With a bound, the range of offsets is known without reading the positions: ``values`` is
+            evaluated at −bound … bound.
         attributes: further inputs of ``values``, stored on the bias under their keyword names. Tensors in the
             attributes get gradients, including tensors in tuples, lists and dicts.
 
