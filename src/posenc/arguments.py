@@ -60,8 +60,9 @@ def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[s
 
 
 class ArgumentType(type):
-    """The type of classes that suggest the correct name of an unknown argument, and name a missing argument.
-    Arguments are inspected only after Python has raised its own error.
+    """The metaclass of classes with clearer errors: for an unknown argument, the error suggests the correct name;
+    for a missing argument, the error says which one is missing. Arguments are inspected only after Python has
+    raised its own error.
     """
 
     @property
@@ -133,7 +134,7 @@ def as_flag(value: Any, name: str) -> bool:
 
 
 def as_scale(value: float | None, name: str) -> float | None:
-    """Return the value; raise an error unless it is None, which means the default, or a finite number above 0."""
+    """Return the value if it is None or a finite number above 0, or else raise an error. None means the default."""
     # isfinite is not used, because torch.compile cannot trace it for symbolic numbers.
     if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
         raise InvalidArgument(f"{name}={shown(value)} must be a finite number above 0; omit {name} for the default")

@@ -35,7 +35,9 @@ RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 @exact
 def turn_words(frequencies: tuple[Decimal, ...]) -> list[int]:
-    """Return the unsigned F = round(θ/2π · 2^64) of every frequency, as the int64 with the same 64 bits."""
+    """Return F = round(θ/2π · 2^64) for every frequency θ. F is an unsigned 64-bit integer; the result is the int64
+    with the same bits.
+    """
     words = [int((f / TWO_PI * 2**64).to_integral_value()) for f in frequencies]
     return [(word + 2**63) % 2**64 - 2**63 for word in words]
 

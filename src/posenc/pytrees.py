@@ -127,7 +127,7 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """Slice a tensor along its last axes; ``axes`` has one letter for each. Every slice has a start and a stop.
+    """Slice a tensor. The n letters of ``axes`` name the tensor's last n axes. Every slice has a start and a stop.
     Axes of size 1 are not sliced, except ``q`` (queries) and ``k`` (keys).
     """
     for axis, name in enumerate(reversed(axes), 1):

@@ -173,8 +173,8 @@ def test_tables_of_another_form_are_refused_where_they_are_placed(wrong: str, ke
     with pytest.raises(InvalidArgument) as refused:
         late.rotate(None, k) if keys else Returns(WRONG[wrong]).at(at)
     assert str(refused.value).startswith(
-        "Returns.tables() must return cos and sin, both torch.float32 on cpu, of shape (T, pairs) = (5, at most "
-        "4), (B, T, pairs) or (#B, groups, T, pairs); got "
+        "Returns.tables() must return cos and sin, both torch.float32 on cpu, of shape (T, pairs), (B, T, pairs) "
+        "or (#B, groups, T, pairs), with T=5 and at most 4 pairs; got "
     )
 
 

@@ -2,8 +2,9 @@
 
 The forward and backward passes need O(H·rows·S) extra memory for most masks and biases. The exception is a bias
 that depends only on the offset: it is stored as a line, a tensor with one value per head and offset, and needs less
-memory. If the rows of a block are reversed, the bias depends only on row + key, so the block's mask is a view of
-the line with strides (1, 1). The rows of the output are then reversed again.
+memory. An offset is the key's index minus the row's index, plus a constant. Counting the rows of a block backwards
+turns this difference into a sum, so the mask of the reversed block is a view of the line with strides (1, 1). The
+rows of the output are reversed back into their order.
 """
 
 import math
@@ -96,8 +97,8 @@ class Masks:
         line.
 
         If the logsumexp is requested, the maximum of each row is subtracted from the row, and is also returned.
-        Without this subtraction, the biases of a query that is far from all keys would all be large, which reduces
-        precision.
+        Without this subtraction, a query that is far from all keys would have only large biases, and its scores
+        would lose precision.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
@@ -113,9 +114,10 @@ class Masks:
 
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
-    """Compute every block with torch's attention, and leave gradients to autograd. This function is used for
-    inference, for calls with dropout, and for calls that torch's fused CPU kernel does not support and whose bias
-    needs no gradient.
+    """Compute every block with torch's attention, and leave gradients to autograd.
+
+    This function is used in three cases: gradients are not needed; there is dropout; or the bias needs no gradient
+    and torch's fused CPU kernel does not support q, k and v.
     """
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []

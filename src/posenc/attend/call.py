@@ -35,7 +35,7 @@ class Settings:
     """The number to which the absolute values of scores are limited before the bias is added."""
     dropout: float
     backend: str
-    """The requested backend, and during the computation the chosen backend."""
+    """The requested backend; during the computation, the chosen backend."""
 
 
 @dataclass(eq=False)
@@ -102,13 +102,17 @@ class AttentionCall(Settings):
 
     @property
     def line(self) -> Tensor | None:
-        """The bias at each offset; None if bias or mask need more than the offset, and during compilation."""
+        """The bias at each offset, or None. The value is None if there is no bias, if the bias or the mask depends
+        on anything besides the offset, or during compilation.
+        """
         if self.bias is None or torch.compiler.is_compiling():
             return None
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Return whether q, k, v or the bias need gradients; False with dropout and under a compiler."""
+        """Return whether q, k, v or the bias needs gradients. The result is always False if there is dropout, and
+        always False during compilation.
+        """
         recorded = torch.is_grad_enabled() and not self.dropout and not torch.compiler.is_compiling()
         return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
@@ -121,7 +125,9 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return the call with these tensors as ``trained``, so that an inner backward pass stops there."""
+        """Return a copy of the call in which these tensors replace ``trained``. Gradients that are computed inside
+        another backward pass stop at these tensors.
+        """
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
@@ -180,8 +186,7 @@ class AttentionCall(Settings):
     def additive_mask(
         self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
     ) -> Float[Tensor, "#B #H #rows near"]:
-        """Return the bias for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``, with −∞ at
-        hidden keys.
+        """Return the bias for query rows ``first:last`` and key columns ``start:keys``, with −∞ at hidden keys.
 
         ``scores`` are the scores of the block; only a bias like CoPE's reads them.
         """
@@ -335,8 +340,9 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
         check_field(name, x, mask.rows[name]["axes"], sizes, device)
     if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
         raise InvalidArgument(
-            f"bidirectional_groups and q_order cannot be combined, because the groups of the {T} queries are "
-            "unknown; omit q_order for the prompt with its images, and omit bidirectional_groups in later steps"
+            f"bidirectional_groups and q_order cannot be combined for {T} queries and {S} keys, because the groups "
+            "of the queries are unknown; omit q_order when you pass the whole prompt, and omit "
+            "bidirectional_groups in the decoding steps after it"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
         raise InvalidArgument(f"q has more tokens ({T}) than k ({S}); pass q_order and k_order")

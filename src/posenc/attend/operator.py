@@ -1,9 +1,9 @@
 """An attention call wrapped as a single operator that is opaque to a compiler.
 
 Operators accept only tensors, numbers and strings. The other arguments of a call (a placed encoding and a mask) are
-therefore serialised as a Python expression that refers to their tensors, integers and floats. When the operator
-runs, its tensors have values, and evaluating this expression rebuilds the arguments. The backward pass recomputes
-the call.
+therefore serialised as a Python expression that refers to their tensors, integers and floats. While a compiler
+traces the call, these tensors have no values yet. When the operator runs, it gets the real tensors and rebuilds the
+arguments by evaluating the expression. The backward pass recomputes the call.
 """
 
 import ast
@@ -101,8 +101,8 @@ class Writing:
 
 
 def is_named(value: type, name: str) -> bool:
-    """Return whether ``resolve_name`` finds this class by the name. A local class has no such name, and in a
-    notebook, the name may belong to a newer definition of the class.
+    """Return whether ``resolve_name(name)`` returns this class. ``resolve_name`` cannot find a local class, and in
+    a notebook, it may return a newer definition of the class.
     """
     try:
         return resolve_name(name) is value

@@ -48,7 +48,8 @@ def ring_attention(
 
     Outputs and gradients are the same as with ``attention`` over gathered keys. A rank stores keys, values and
     gradients of only two ranks at a time. Only ``placed`` and ``mask`` (positions, orders, segments and padding)
-    cover the whole sequence. On the CPU, keys that none of a rank's queries sees are passed on without computation.
+    cover the whole sequence. On the CPU, if a rank's queries see none of the keys that it receives, the rank passes
+    these keys on without computing attention.
 
     Args:
         q, k, v: this rank's tensors; all ranks have the same number of keys.

@@ -75,7 +75,9 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
 
 
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
-    """Return the requested backend, or by default the first backend that supports the call, and its function."""
+    """Choose the backend: the requested backend if there is one, or else the first that supports the call. Return
+    the explanation of this choice and the function that computes the call.
+    """
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
@@ -184,7 +186,9 @@ def reach(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _by_heads(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, reaches: list[int]) -> Output:
-    """Compute attention for groups of heads with the same reach, each with only the keys within this reach."""
+    """Compute attention separately for each run of consecutive heads with the same reach (the number of nearest
+    keys that can affect a head's output), and leave out all keys beyond this reach.
+    """
     runs = [(window, len(list(run))) for window, run in groupby(reaches)]
     counts, group = [count for _, count in runs], q.shape[1] // k.shape[1]
     split_q = q.split([count * group for count in counts], dim=1)
@@ -289,7 +293,7 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def serves(q: Tensor, v: Tensor) -> bool:
-    """Return whether FlexAttention accepts queries and values with this device, dtype and width."""
+    """Return whether FlexAttention supports the device, dtype and width of these queries and values."""
     takes = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
     return q.is_cuda and takes and min(q.shape[-1], v.shape[-1]) >= 16
 

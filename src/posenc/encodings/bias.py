@@ -48,14 +48,14 @@ class Bias(Pytree, ABC):
     """Whether ``rows`` reads the scaled scores of its block, as in CoPE. The scores of hidden keys are −∞."""
 
     indexed_by: ClassVar[dict[str, str]] = {}
-    """For each attribute that ``cut`` slices, one letter for each of the last axes of its tensors: ``b`` for rows
-    of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for other axes.
+    """For each attribute that ``cut`` slices, a string whose n letters name the last n axes of its tensors: ``b``
+    for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for other axes.
     """
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
-        """The tensors in this object's attributes that require gradients. Under the compilers of torch before 2.13,
-        whose graphs compute all gradients, the tuple is empty.
+        """The tensors in this object's attributes that require gradients. With torch older than 2.13, the tuple is
+        empty during compilation, because the compiled graph then computes all gradients.
         """
         if torch.compiler.is_compiling() and not COMPILES_OBJECTS:
             return ()
@@ -86,9 +86,7 @@ class Bias(Pytree, ABC):
         scores: Float[Tensor, "B H rows near"] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "#B H rows near"]:
-        """Return the bias for query rows ``first`` to ``last`` (exclusive) and keys ``start`` to ``keys``
-        (exclusive), in float32 or wider.
-        """
+        """Return the bias for query rows ``first:last`` and key columns ``start:keys``, in float32 or wider."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         """Return the extra channels of q and k in this dtype, for the product ``scale``·q·k, or None if the bias
@@ -136,7 +134,9 @@ class Bias(Pytree, ABC):
 
 
 class CutBias(Bias):
-    """A part of a bias that has no ``indexed_by``: the rows of the bias are computed in full and then sliced."""
+    """A part of a bias whose class does not declare ``indexed_by``. To compute rows of the part, the rows of the
+    whole bias are computed, for all heads and sequences, and then sliced.
+    """
 
     def __init__(self, bias: Bias, places: dict[str, slice | None]) -> None:
         self.bias, self.places, self.needs_scores, self.heads = bias, places, bias.needs_scores, bias.heads
@@ -263,9 +263,9 @@ def side_by_side(tensors: list[Tensor]) -> Tensor:
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
-    """Slice the tensors of an attribute. The string ``axes`` has one letter for each of their last axes, as in
-    ``indexed_by``. Axes that broadcast over the batch or heads are not sliced. A value that contains no tensor is
-    returned unchanged.
+    """Slice the tensors of an attribute. ``axes`` is a string as in ``indexed_by``: its n letters name the last n
+    axes of each tensor. Axes that broadcast over the batch or heads are not sliced. A value that contains no tensor
+    is returned unchanged.
     """
     if isinstance(attribute, Bias):
         b, h, q, k = (places[axis] for axis in "bhqk")

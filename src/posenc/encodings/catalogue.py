@@ -127,8 +127,8 @@ def encoding(
     """Build the encoding that a string describes, for a new transformer.
 
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
-    the sizes of the model that you know. Each encoding uses only the sizes that it needs (see ``ModelShape``),
-    so the same call works for every string. All other arguments are settings of the class. The pairing is
+    all the model sizes that you know. Each encoding uses only the sizes that it needs (see ``ModelShape``), so the
+    same call works for every string. All other arguments are settings of the class. The pairing is
     ``"half"`` unless you set it; for a checkpoint, set the pairing with which it was trained. ``total_length`` is
     the planned length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an
     encoding whose parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
@@ -194,7 +194,7 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
 
 
 def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
-    """Build the encoding of a recipe whose positions are remapped."""
+    """Build the encoding of a recipe such as ``dca(rotary, …)``, which remaps the positions of ``rotary``."""
     entry = Entry(load(REMAPS[recipe.name], Encoding, "posenc.Encoding"))
     if not rotary:
         raise InvalidArgument(f"{recipe} does not name the encoding to remap; write {recipe.name}(rotary, …)")

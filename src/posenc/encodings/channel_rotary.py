@@ -8,7 +8,8 @@ a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, wh
 in two blocks. If angles are arranged for interleaved pairing but the channels are paired by half pairing, or vice
 versa, the two channels of a pair have different angles. The result is then not a rotation: it changes the lengths
 of vectors, and scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image
-and HunYuanVL (in transformers) were trained with such layouts, and their weights work only with them.
+and HunYuanVL (in transformers) were trained with such layouts. The weights of each model work only with the layout
+with which the model was trained.
 """
 
 from collections.abc import Callable
@@ -53,8 +54,8 @@ def _partner(i: int, size: int, pairing: Pairing) -> int:
 def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) -> list[Channel]:
     """Return a layout with one block of channels per axis.
 
-    ``paired`` decides which two channels are mixed with each other. ``laid`` decides the order of the angles: if
-    the two settings are the same, both channels of a pair have the same angle.
+    ``paired`` decides which two channels are mixed with each other, and ``laid`` decides the order of the angles.
+    Both channels of a pair have the same angle if the two settings are equal.
     """
     pairs = size // 2
     return [
@@ -106,8 +107,8 @@ class PlacedChannelRotary(PlacedTables):
 
 @final
 class ChannelRotary(Encoding):
-    """Rotates queries and keys as a named family of checkpoints does; some of these layouts are only approximate
-    rotations. Has no parameters.
+    """Rotates queries and keys with the channel layout of a named family of checkpoints. With some layouts, the
+    result is not an exact rotation. Has no parameters.
 
     Args:
         head_dim: D, channels of one head.

@@ -3,10 +3,11 @@
     score(q_i, k_j) = s_ij + (1 − w)·q·E[⌊p_ij⌋] + w·q·E[⌊p_ij⌋ + 1]
     s_ij = q·k/√D,   p_ij = min(Σ_t σ(s_it), P − 1),   w = p_ij − ⌊p_ij⌋
 
-The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included. The
-position of a key counts the keys that matter to the query, from that key to the query. E has P rows of D numbers,
-which all heads share; in q·E, q is not divided by √D. Hidden keys count as zero, because their score is −∞ before
-the gate. (Some implementations also count later keys, which leaks information from later tokens.)
+The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included. Each
+key t counts as σ(s_it), its gate: a number between 0 and 1 that is larger if the key matters more to the query. E
+has P rows of D numbers, which all heads share; in q·E, q is not divided by √D. Hidden keys count as zero, because
+their score is −∞ before the gate. (Some implementations also count later keys, which leaks information from later
+tokens.)
 
 Counting needs all scores of a row, so fused kernels cannot be used; attention computes a few rows at a time. CoPE
 uses the order of tokens, not their positions.
@@ -27,8 +28,8 @@ from posenc.errors import InvalidArgument
 
 
 class CountedBias(Bias):
-    """A bias that multiplies each query by the table row of the key's counted position. Between two whole
-    positions, the products of their rows are interpolated.
+    """A bias that multiplies each query by the table row of the key's counted position. If this position is not a
+    whole number, the query's products with the rows below and above it are interpolated.
 
     Args:
         table: E, ``(P, D)``.

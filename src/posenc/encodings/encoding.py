@@ -33,8 +33,8 @@ E = TypeVar("E", bound="Encoding")
 
 class EncodingType(ArgumentType, ABCMeta):
     """Checks an encoding's settings against their annotations (see ``checked``), stores the settings, and re-raises
-    Python's errors as ``InvalidArgument``. The settings of custom classes are not checked, and their errors are
-    passed on unchanged.
+    Python's errors as ``InvalidArgument``. For a custom class, settings are stored but not checked, and errors are
+    not converted.
     """
 
     def __call__(cls, *arguments, **settings):  # type: ignore[no-untyped-def]
@@ -214,7 +214,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     def enlarged(self, *places: int) -> "Encoding":
         """Return the encoding for an image of this size. The result is this encoding itself if its tables cover the
         whole image or cannot be resized, as in a learned grid without a resize convention. In all other cases, the
-        result resizes the tables, which remain the parameters of both encodings.
+        result is a new encoding with the same parameters, which it interpolates to the size of the image.
         """
         return self
 

@@ -4,8 +4,8 @@
 
 n is the distance |p_k − p_q|, and p_q is the query's position, which is the largest distance that a causal query
 sees. The normaliser max(p_q, |m|·L₀) does not depend on the length of the sequence, so a token has the same bias in
-cached decoding and in a full forward pass. c and m are learned, L₀ is not; ε is 1e-6. For queries up to position
-|m|·L₀, the normaliser is constant and the bias is a function of the offset. Every later query has its own
+cached decoding and in a full forward pass. c and m are learned; L₀ and ε = 1e-6 are constants. For queries up to
+position |m|·L₀, the normaliser is constant and the bias is a function of the offset. Every later query has its own
 normaliser.
 
 The network is a piecewise linear function of one number, with one more piece than it has hidden units. The piece
@@ -124,7 +124,7 @@ class FIRE(Encoding):
             nn.init.uniform_(parameter, -(self.units**-0.5), self.units**-0.5)
 
     def pieces(self, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the values of z at which pieces end, and ``pieces`` of ``FireBias``."""
+        """Return the arguments ``breaks`` and ``pieces`` of ``FireBias``, in this dtype."""
         compute_dtype = widest(self.inner.device)
         inner, bias = self.inner.to(compute_dtype), self.inner_bias.to(compute_dtype)
         with torch.no_grad():

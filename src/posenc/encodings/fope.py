@@ -7,10 +7,10 @@
 (sections 3.2 and 4.1). C and S are learned, with separate coefficients for each group g of heads. Frequencies below
 2π/L, which do not complete one turn within the trained length L, are dropped. The pairs that would have these
 frequencies do not depend on position: as in the authors' training code, their cos_i and sin_i are both 1. These
-pairs rotate by 45° and grow by √2, so their share of a score doubles. (Code that sets this sin to 0, as some
-inference code does, differs from training.) C and S start as the identity plus ``spread`` times Xavier normal
-initialisation. Mixed cosines and sines are not on the unit circle, so rotation changes the lengths of vectors, and
-scores depend on both positions, not only on the offset. Intern-S1-Pro uses FoPE.
+pairs rotate by 45° and grow by √2, so their share of a score doubles. (Some inference code sets sin_i to 0 for
+these pairs, so its scores differ from those in training.) C and S start as the identity plus ``spread`` times
+Xavier normal initialisation. Mixed cosines and sines are not on the unit circle, so rotation changes the lengths of
+vectors, and scores depend on both positions, not only on the offset. Intern-S1-Pro uses FoPE.
 """
 
 import math

@@ -10,8 +10,8 @@ from posenc.errors import InvalidArgument
 
 
 def load(name: str, base: type, public: str) -> Any:
-    """Import the module of ``module:Class`` and return the class. The class must derive from ``base``; error
-    messages call ``base`` by the name ``public``.
+    """Import the module of ``module:Class`` and return the class. The class must derive from ``base``. ``public``
+    is the name of ``base`` in error messages.
 
     Raises:
         InvalidArgument: the module or the class does not exist, or the class does not derive from ``base``.
@@ -35,8 +35,8 @@ def load(name: str, base: type, public: str) -> Any:
 
 
 def classes_in(module: str) -> list[str]:
-    """Return ``module:Class`` for each subclass of ``Encoding`` in the file of this module in the current folder,
-    without importing it; empty if there is no such file.
+    """Return ``module:Class`` for each subclass of ``Encoding`` in ``module.py`` in the current folder. The file is
+    read but not imported. The list is empty if the file does not exist.
     """
     with suppress(OSError):  # no such file, or a name that is too long for one
         classes = re.compile(r"^class (\w+)\(.*Encoding\)", re.MULTILINE)

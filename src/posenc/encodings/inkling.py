@@ -11,7 +11,8 @@ log_amount·ln max(1, (p_i + 1)/N).
 The model's own code computes the bias of all queries and keys in one step; here only r is stored, and the bias is
 computed for a few rows at a time. A cache only needs to store keys and values.
 
-Inkling 2 multiplies r by a learned number per channel and limits its length: r·min(1, clip/(|r| + 10⁻⁶)).
+Inkling 2 multiplies each coefficient in r by a learned factor of its own. It then limits the norm |r| to ``clip``
+by multiplying r by min(1, clip/(|r| + 10⁻⁶)).
 """
 
 from typing import Annotated, ClassVar, final
@@ -64,8 +65,7 @@ class Inkling(Encoding):
         log_floor: the position beyond which rows of scores are scaled (``log_scaling_n_floor``); None for no
             scaling.
         log_amount: the strength of that scaling; 0.1 in Inkling (``log_scaling_alpha``).
-        clip: the largest length of r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no
-            limit.
+        clip: the largest norm |r|, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no limit.
         std: curves are initialised from N(0, std²).
     """
 
@@ -103,7 +103,9 @@ class Inkling(Encoding):
             nn.init.ones_(self.lengths)
 
     def clipped(self, coefficients: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
-        """If ``clip`` is set, multiply r by a learned factor per channel, and limit its length to ``clip``."""
+        """If ``clip`` is set, multiply each coefficient by its learned factor, and limit the norm of each head's
+        vector of coefficients to ``clip``.
+        """
         if self.lengths is None or self.clip is None:
             return coefficients
         coefficients = coefficients * self.lengths.to(coefficients.dtype)

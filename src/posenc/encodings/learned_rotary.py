@@ -5,11 +5,11 @@
 
 F is one trained tensor in radians per position. It is indexed by axis a, group of heads g and pair i. For any
 number of axes, a score depends only on offsets, because the angles of all axes are summed before the rotation. With
-two axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, F
-contains pairs/A different frequencies, each of which is used by A pairs. The vectors F[:, g, i] of these A pairs
-are orthogonal and have random directions, and their length is the frequency. With one axis, F starts as RoPE's
-frequencies; with two axes, it starts as in RoPE-Mixed. Checkpoints of Mistral Large 4 (LeRoPE) store α, the
-logarithm of F/θ for RoPE's frequencies θ, and have one group: set F to θ·exp(α).
+two axes, a pair can encode position along a diagonal, which is impossible with axial rotation. Initially, with A
+axes, the pairs of a group are divided into sets of A pairs, and each set has its own frequency. The vectors
+F[:, g, i] of the A pairs in a set are orthogonal and have random directions, and their length is the frequency.
+With one axis, F starts as RoPE's frequencies; with two axes, it starts as in RoPE-Mixed. Checkpoints of Mistral
+Large 4 (LeRoPE) store α, the logarithm of F/θ for RoPE's frequencies θ, and have one group: set F to θ·exp(α).
 
 The authors multiply floating-point positions by F. At large positions, the rounding error of the product exceeds a
 full turn. In this class, F is rounded to the nearest 64-bit fraction of a turn and multiplied in integer arithmetic

@@ -2,9 +2,9 @@
 
     q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
 
-The vectors, of n channels each, are never gathered into a T×S×n tensor for T queries and S keys. Instead, every
-query (or key) is multiplied by the R columns, and the offset picks one of these R products. Products are computed
-block by block, when attention asks for rows.
+A column of A has n channels. Gathering one column for each of T queries and S keys would need a T×S×n tensor.
+Instead, every query (or key) is multiplied by all R columns, and the offset picks one of these R products. Products
+are computed block by block, when attention asks for rows.
 """
 
 from abc import ABC, abstractmethod
@@ -111,8 +111,8 @@ class QueryTable(LookedUp):
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """Return the bias for positions that count up by one. Every query is multiplied by the columns of all
-        offsets in the block. The bias is a view of these products: it reads each row from one element earlier than
-        the row above.
+        offsets in the block. Row i of the bias starts at element ``rows − 1 − i`` of row i of these products, so
+        the bias is a view of the products.
         """
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
@@ -153,8 +153,8 @@ class KeyTable(LookedUp):
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """Return the bias for positions that count up by one. Each tile of keys, from the last tile to the first,
-        is multiplied by the columns of all its offsets. The bias is a view of these products: it reads each key's
-        products from one element earlier than those of the previous key.
+        is multiplied by the columns of all its offsets. In a tile of ``size`` keys, the bias of key j starts at
+        element ``size − 1 − j`` of the key's products, so the bias of the tile is a view of the products.
         """
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first

@@ -34,14 +34,15 @@ class OffsetBias(Bias):
             1.
         k_positions: the positions of the keys, in the same form.
         axes: the number of coordinates of a position.
-        bound: with one axis, the distance beyond which the value is constant, or None. With a bound, values are
-            tabulated without reading the positions.
+        bound: the distance beyond which the value is constant; None if there is no such distance, or if there are
+            several axes. With a bound, the range of offsets is known without reading the positions: ``values`` is
+            evaluated at −bound … bound.
         attributes: further inputs of ``values``, stored on the bias under their keyword names. Tensors in the
             attributes get gradients, including tensors in tuples, lists and dicts.
 
     Raises:
-        InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes, or an attribute has
-            the name of an attribute of ``Bias``.
+        InvalidArgument: ``values`` reads a trainable tensor that was not passed in ``attributes``, or a keyword in
+            ``attributes`` is a name that every ``OffsetBias`` already uses, such as ``rows``.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}

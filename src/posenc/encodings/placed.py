@@ -36,8 +36,8 @@ per key: before ``with_content``, for the keys in the cache; after ``with_conten
 
 
 class Stamp:
-    """A parameter and the value of its version counter in torch. A copied or unpickled stamp is empty, because the
-    copied parameter has a version counter of its own.
+    """A parameter and the value of its version counter in torch. A copied or unpickled stamp has no parameter,
+    because the copy of the parameter has a version counter of its own.
     """
 
     def __init__(self, parameter: Tensor | None = None) -> None:

@@ -47,8 +47,9 @@ def rerotate(
         to_positions: the new positions; by default ``positions``.
 
     Raises:
-        InvalidArgument: the two encodings rotate different channels, or one of them does not support this, because
-            its rotation cannot be undone or keys cannot be rotated without their queries; the message says which.
+        InvalidArgument: the two encodings rotate different channels; or keys of one of the encodings cannot be
+            moved, for example because its rotation cannot be undone or because it adds positions to the token
+            embeddings. The message states the reason.
 
     The result is computed in float64 (float32 on a device without float64) and rounded once, so moved keys have
     one more rounding error than keys that were rotated only once.

@@ -128,15 +128,17 @@ class PlacedTables(Placed):
             parts = map(form, made if isinstance(made, tuple | list) else (made,))
             raise InvalidArgument(
                 f"{type(self.encoding).__name__}.tables() must return cos and sin, both {self.dtype} on "
-                f"{positions.device}, of shape (T, pairs) = ({positions.shape[-1]}, at most "
-                f"{self.encoding.head_dim // self.channels}), (B, T, pairs) or (#B, groups, T, pairs); got "
+                f"{positions.device}, of shape (T, pairs), (B, T, pairs) or (#B, groups, T, pairs), with "
+                f"T={positions.shape[-1]} and at most {self.encoding.head_dim // self.channels} pairs; got "
                 f"{', '.join(parts)}"
             )
         cos, sin = made
         return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
 
     def _fit(self, made: Any, positions: Positions) -> bool:
-        """Return whether ``made`` is cos and sin for these positions, in a shape and dtype that kernels accept."""
+        """Return whether ``made`` consists of two tensors, cos and sin, whose shape, dtype and device fit these
+        positions and the kernels.
+        """
         cos, sin = made if isinstance(made, (tuple, list)) and len(made) == 2 else (None, None)
         batch = positions.shape[-2] if positions.dim() == (2 if self.axes == 1 else 3) else 1
         return (
@@ -230,7 +232,7 @@ class PlacedRotation(PlacedTables):
 
         DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys. Unrotated
         outputs depend on positions only through the offsets between queries and keys. Only the last 64 of the
-        model's 512 channels rotate, so pass ``y[..., -64:]``.
+        model's 512 channels rotate, so for outputs y, call ``unrotate(y[..., -64:])``.
 
         Raises:
             InvalidArgument: k does not fit the queries' positions.

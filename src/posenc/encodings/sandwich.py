@@ -1,4 +1,5 @@
-"""Sandwich computes a bias like ALiBi's from products of sinusoidal position vectors (Chi et al. 2023; 2212.10356).
+"""Sandwich adds a bias that resembles ALiBi's. The bias is computed from dot products of sinusoidal position
+vectors (Chi et al. 2023; 2212.10356).
 
     score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
 

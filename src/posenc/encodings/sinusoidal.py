@@ -57,7 +57,7 @@ class Sinusoidal(EmbeddingTable):
             widths, whether training succeeds depends on the size of the rows relative to the embeddings.
         order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
         spacing: ``"paper"``, θ_i = base^(−2i/C), or ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), as in the
-            authors' code, Whisper and M2M100. The longest wavelength of this table is exactly 2π·base.
+            authors' code, Whisper and M2M100. With ``"tensor2tensor"``, the longest wavelength is exactly 2π·base.
     """
 
     name: ClassVar[str] = "sinusoidal"

@@ -60,9 +60,9 @@ class T5(RelativeTable):
         heads: H, query heads.
         buckets: the number of buckets, both sides together; even, at least 4. 32 in T5.
         max_distance: M; all distances of at least M share the last bucket. 128 in T5.
-        two_sided: whether keys ahead have their own buckets, as in encoders. As in T5, the bucket with index
-            buckets/2 is then never used: it is for a distance of 0 ahead of the query, and the query's own position
-            counts as behind.
+        two_sided: whether keys ahead have their own buckets, as in encoders. The bucket with index buckets/2 is
+            then never used, as in T5: it would contain keys ahead at distance 0, but a key at distance 0 counts as
+            a key behind.
         shared: whether all layers share one table (T5), instead of one table per layer (UMT5).
         std: the table is initialised from N(0, std²).
         softmax_scale: the factor of q·k; 1/√D by default, 1 in T5's checkpoints.

@@ -53,7 +53,7 @@ def serving(
         - ``fingerprint``: the fingerprint of the resulting positional encoding; empty for llama.cpp.
         - ``overrides``: the config keys that the command passes.
         - ``files``: for each file, the keys to change, with their new values, or None for a key to remove.
-        - ``command``: the line to type; empty for a library, and if notes contain ``NOT_ASKED`` or ``REFUSED``.
+        - ``command``: the line to type; empty for a library or if notes contain ``NOT_ASKED`` or ``REFUSED``.
         - ``notes``: the program's assumptions; a note that begins with ``NOT_ASKED`` names the part of the program
           that was not checked. If the program cannot compute this positional encoding, the only note is ``REFUSED``
           followed by the reason.
