@@ -1,7 +1,7 @@
 """Extra channels of queries and keys, whose products add a bias to q·k.
 
 A score is summed channel by channel. The extra channels come first, and the terms of queries and keys alternate,
-so that large terms cancel before q·k is added. Each product of two extra channels is exact, also in 16-bit dtypes,
+so that large terms cancel before q·k is added. Each product of two extra channels is exact, even in 16-bit dtypes,
 because kernels sum in float32. After the cancellation, the sum is only as large as the bias. This method depends on
 the order in which a kernel sums, so ``exact`` tests it once per device and dtype.
 """
