@@ -48,7 +48,8 @@ MOST = 100
 
 
 class UnknownName(InvalidArgument):
-    """A name is unknown; the message suggests posenc's name for it, or the nearest known name.
+    """A name is unknown. The message suggests the known name that was probably meant: posenc's name for the same
+    thing, or the known name with the most similar spelling.
 
     With ``fix``, it instead lists the three nearest names, followed by ``fix``.
     """
@@ -66,8 +67,8 @@ class UnknownName(InvalidArgument):
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:
-    """Return the known name that this word means according to ``MEANT``, or else the known name that this word
-    resembles in spelling. The spelling of words in ``MEANT`` is compared too. Return None if nothing is close.
+    """Return the known name that this word means according to ``MEANT``. If the word is not in ``MEANT``, first
+    replace it with the most similar known name or word in ``MEANT``. Return None if nothing is similar.
     """
     near = [word] if word in MEANT else get_close_matches(word, [*known, *MEANT], n=1, cutoff=0.5)
     names = (meant for name in near for meant in (name, *MEANT.get(name, ())))
@@ -76,8 +77,8 @@ def _nearest(word: str, known: Collection[str]) -> str | None:
 
 def no_attribute(module: str, name: str, public: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have. The error suggests the nearest public name, without
-    regard to case. It suggests nothing for the name of a submodule, because ``from module import submodule`` looks
-    for an attribute with this name first, and imports the submodule after this error.
+    regard to case. The error suggests nothing if the name is a submodule's: for ``from module import submodule``,
+    Python first looks for an attribute with this name, and imports the submodule only after this error.
     """
     known = {word.lower(): word for word in public}
     near = None if find_spec(f"{module}.{name}") else _nearest(name.lower(), known)

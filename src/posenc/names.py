@@ -1,4 +1,6 @@
-"""Aliases, which posenc accepts as names, and other words for posenc's names, which error messages recognise."""
+"""Aliases and other synonyms of posenc's names. An alias is accepted in place of the name. Any other synonym is an
+error whose message suggests the name.
+"""
 
 ALIASES = {"rope": "rotary"}
 """Alternative names that are accepted, each with the name for which it stands."""

@@ -84,8 +84,8 @@ Structure = tuple[Any, ...]
 def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
     """Return the attributes that contain tensors, and the structure.
 
-    The structure consists of the class, the names of these attributes, the names of attributes that are the same
-    object as an earlier one, all other attributes, and the facts.
+    The structure consists of the class, the names of these attributes, all other attributes, and the facts. If two
+    names refer to the same object, only the first counts as an attribute, and the structure records both names.
     """
     state = tree.__getstate__()
     parts: dict[str, Any] = {}
@@ -128,7 +128,7 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
     """Slice a tensor. The n letters of ``axes`` name the tensor's last n axes. Every slice has a start and a stop.
-    Axes of size 1 are not sliced, except ``q`` (queries) and ``k`` (keys).
+    An axis of size 1 is not sliced unless its letter is ``q`` (queries) or ``k`` (keys).
     """
     for axis, name in enumerate(reversed(axes), 1):
         place = places.get(name)

@@ -92,14 +92,14 @@ def test_float16_is_refused() -> None:
     xpos, x = XPos(8, pairing="half"), torch.randn(1, 2, 4, 8)
     placed = xpos.at(arange(4))
     for here, q, k, message in (
-        (placed, x, x.half(), "k is torch.float16 and attention computes in torch.float16.*use torch.bfloat16"),
+        (placed, x, x.half(), "k is torch.float16 and attention runs in torch.float16.*use torch.bfloat16"),
         (posenc.Stack(xpos, posenc.ALiBi(2)).at(arange(4)), x.half(), None, "q is torch.float16"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             here.rotate(q, k)
     with (
         torch.autocast("cpu", torch.float16),
-        pytest.raises(InvalidArgument, match=r"q is torch.float32 and attention computes in torch.float16"),
+        pytest.raises(InvalidArgument, match=r"q is torch.float32 and attention runs in torch.float16"),
     ):
         placed.rotate(x, x)  # which attention would round
     with torch.autocast("cpu", torch.bfloat16):

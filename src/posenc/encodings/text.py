@@ -1,5 +1,5 @@
-"""The grammar of the strings that describe encodings in Python, on the command line, and in the files of studies.
-Strings are parsed, never evaluated.
+"""The grammar of the strings that describe encodings. Such strings are used in Python, on the command line, and in
+the TOML files of ``posenc study``. Strings are parsed, never evaluated.
 
 rotary(base=500000, rotary_dim=32)      the name of an encoding, with settings
 rotary(scaling=yarn(4, 4096))          values can be numbers, names, tuples, scalings, axis maps

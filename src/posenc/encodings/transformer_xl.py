@@ -33,9 +33,11 @@ Waves = tuple[Tensor, Tensor]
 
 
 class WaveBias(Bias):
-    """A bias computed from products of queries with sinusoids of the distance, for any positions. For pair c of
-    columns of W, with frequency θ, a is the product of a query with the column for the sine, and b is the query's
-    product with the column for the cosine:
+    """A bias computed from products of queries with sinusoids of the distance, for any positions.
+
+    The columns of W form pairs; pair c consists of a column for the sine and a column for the cosine of one
+    frequency θ. Let ``a`` be the product of a query with the sine's column, and let ``b`` be the product of the
+    same query with the cosine's column. For every query i and key j, the bias is
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 

@@ -57,13 +57,13 @@ class PlacedXPos(PlacedRotation):
         """Rotate and scale queries and keys, with the arguments of ``PlacedRotation.rotate``.
 
         Raises:
-            InvalidArgument: attention computes in float16, whose largest number is 65504, or ``out`` does not fit
+            InvalidArgument: attention runs in float16, whose largest number is 65504, or ``out`` does not fit
                 q and k.
         """
         for name, x in (("q", q), ("k", k)):
             if x is not None and attended_dtype(x) == torch.float16:
                 raise InvalidArgument(
-                    f"{name} is {x.dtype} and attention computes in torch.float16, whose largest number is 65504; "
+                    f"{name} is {x.dtype} and attention runs in torch.float16, whose largest number is 65504; "
                     f"xPos scales keys by up to e^{LARGEST:g}, so use torch.bfloat16, or torch.float32 without "
                     "autocast"
                 )

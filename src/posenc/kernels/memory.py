@@ -177,8 +177,8 @@ def _span(x: Tensor) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Return the number of available bytes on the device. Cached files count as available; on a Mac, return the
-    total memory.
+    """Return the number of available bytes on the device. On Linux, memory of cached files counts as available. On
+    a Mac, the result is the total memory, whether available or not.
     """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])

@@ -160,7 +160,7 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
 def tells_orders_apart(subject: Subject) -> None:
     """Without a causal mask, only an encoding without effects is permutation-equivariant, f(PX) = P f(X).
 
-    Use the positions in ``place``; declare ``acts_on = ()`` if the encoding uses no positions.
+    If the encoding uses positions, its ``place`` must read them; if not, declare ``acts_on = ()``.
     """
     if subject.declared.causal:
         return

@@ -69,7 +69,7 @@ class Layer:
     state: ContentState | None
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """Return the encoding placed at these tokens, after it has read the queries' tokens, and with the state of
+        """Return the encoding placed at these queries and keys, with the content of the queries and the state of
         the keys.
         """
         places = self.positions[..., queries], self.positions[..., keys]
@@ -100,8 +100,9 @@ def effects(
 ) -> dict[str, Tensor]:
     """Return all results of an encoding at these positions, layer by layer.
 
-    ``far`` is the attention output for a zero query at a distant position. It depends on differences between large
-    values of the bias, so it shows whether these were lost to 16-bit rounding.
+    ``far`` is the attention output for a zero query at a distant position, where the values of a bias are large.
+    The output depends on the differences between these values, so it shows whether 16-bit rounding of the values
+    has removed the differences.
     """
     x, q, k, v = inputs(subject, positions.shape[-1], dtype)
     placed = encoding.at(positions, dtype=dtype)

@@ -43,7 +43,7 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 
 @law()
 def paths_are_scores(subject: Subject) -> None:
-    """Every attention backend computes softmax(scores)·v, also with a cache, a mask, gradients or a logsumexp.
+    """Every backend computes softmax(scores)·v, with and without a cache, a mask, gradients and a logsumexp.
 
     ``rows`` and every shortcut of the bias must give the same values. If the bias has ``fall``, the bias at
     distance d must be at most −fall·d.

@@ -53,8 +53,9 @@ def divisions(length: int) -> dict[str, Sequence[Tensor]]:
 def sharded_is_whole(subject: Subject) -> None:
     """Queries sharded over ranks in any order, with gathered keys, give the outputs of the whole sequence.
 
-    Compute a bias from the ``q_positions`` and ``k_positions`` of its block. If the bias sums along the
-    sequence, override ``Bias.ordered`` and use ``q_order`` and ``k_order``.
+    Compute a bias from the positions of queries and keys (``q_positions`` and ``k_positions``), not from their
+    indices in the shard. If the bias sums along the sequence, override ``Bias.ordered`` and use ``q_order`` and
+    ``k_order``.
     """
     for layer, want in unsharded(subject):
         for division, shards in divisions(layer.q.shape[2]).items():

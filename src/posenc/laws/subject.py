@@ -116,7 +116,9 @@ class Subject:
 
     @property
     def rounded(self) -> bool:
-        """Whether the encoding uses the float32 angles of some checkpoints, whose errors grow with the position."""
+        """Whether the encoding computes angles in float32, as the code of some models does. The errors of such
+        angles grow with the position.
+        """
         return any(getattr(module, "phases", "exact") == "float32" for module in self.declared.modules())
 
     def longest(self, length: int) -> int:
@@ -128,8 +130,8 @@ class Subject:
         return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
-        """Return positions that are ``places`` on the first axis and, if the encoding has several axes, other
-        integers below 31 on the others.
+        """Return positions with ``places`` on the first axis, which is axis 0. If the encoding has several axes,
+        the positions on axis a ≥ 1 are (a + 2)·``places`` mod 31.
         """
         axes = range(1, self.declared.axes)
         if not axes:
@@ -158,8 +160,8 @@ def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Place
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:
-    """Return the integer setting with this name, such as ``heads``, of the encoding or of one of its parts, or
-    None.
+    """Search the encoding and its parts for an integer setting with this name, such as ``heads``. Return the first
+    that is found; None if there is none.
     """
     modules = () if encoding is None else encoding.modules()
     facts = (getattr(module, name, None) for module in modules)

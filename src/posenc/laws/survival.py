@@ -75,7 +75,7 @@ def survives_copies(subject: Subject) -> None:
 
 @law()
 def survives_meta(subject: Subject) -> None:
-    """to_empty and reset_parameters after a move to meta give the same result as reset_parameters in place.
+    """A move to meta, then to_empty and reset_parameters, gives the same result as reset_parameters alone.
 
     Fill parameters in ``reset_parameters``, and call ``self.reset_buffers()`` at its end if the module has
     buffers.

@@ -58,8 +58,9 @@ class Mask(Pytree, metaclass=MaskType):
         key_mask: bool ``(B, S)``, True for keys that may be seen, False for padding.
         document_lengths: for every row of segments, the lengths of its documents in order, such as ``((3, 5),)``.
         left_padding: for every row of the key mask, the number of hidden keys, all of which are at its start.
-        chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). Chunks start at the
-            first real token of a document or, with ``q_order``, at the multiples of ``chunk`` in this order.
+        chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). Without ``q_order``,
+            the first chunk of each document starts at its first real token. With ``q_order``, a chunk starts
+            wherever a token's index in its sequence is a multiple of ``chunk``.
         bidirectional_groups: the group of every key, in integers ``(S,)`` or ``(B, S)``; queries have the groups of
             the last T keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
             causality and window, like an image's tokens in PaliGemma and Gemma 3. Tokens without a group have −1.
@@ -150,7 +151,12 @@ class Mask(Pytree, metaclass=MaskType):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """Return the mask itself, or one built from ``causal`` and ``window``, which need mask=None."""
+        """Return ``mask`` or, if it is None, a mask built from ``causal`` and ``window``.
+
+        Raises:
+            InvalidArgument: ``mask`` is neither a Mask nor None, or ``causal`` or ``window`` is set as well as
+                ``mask``.
+        """
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -265,7 +271,8 @@ class Mask(Pytree, metaclass=MaskType):
 
     def allows(self, at: dict[str, Tensor]) -> Tensor | None:
         """Return the rule of a subclass: a boolean tensor, False for keys that the query does not see; None if the
-        rule hides no key. ``at`` is as in ``sees``, which combines the rule with all other conditions.
+        rule hides no key. ``sees`` calls this method with its own ``at``, and combines the rule with all other
+        conditions.
         """
         return None
 
@@ -330,8 +337,9 @@ class Mask(Pytree, metaclass=MaskType):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which of the keys ``start`` … ``keys`` − 1 each of the queries ``first`` … ``last`` − 1 sees; None
-        if every query sees all these keys. ``known`` contains the tensors of all blocks.
+        """For queries ``first`` to ``last`` − 1 and keys ``start`` to ``keys`` − 1, return which keys each query
+        sees. Return None if each of these queries sees all of these keys. ``known`` contains the tensors of all
+        blocks.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an axis of size 1 is sliced only if the range of keys is empty

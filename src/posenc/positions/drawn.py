@@ -44,7 +44,7 @@ def pose(
     PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the sequence is cut into chunks at random points, and chunk
     i is shifted by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Adjacent tokens within a chunk
     keep adjacent positions, and all distances below ``up_to`` occur. In the paper, the tokens of the chunks also
-    come from different places of a longer text.
+    come from different places in a longer text.
 
     The authors' code uses two chunks, of which the first is at most half of the sequence. Here all cut points are
     equally likely.

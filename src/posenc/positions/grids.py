@@ -46,9 +46,9 @@ def centred(*shape: int, device: Device = None) -> Int[Tensor, "A T"]:
 def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A T"]:
     """Return the midpoints of the cells of an image that spans −1 to 1, in units of 1/parts (DINOv3).
 
-    Cell i of n is at (2i + 1 − n)/n, so the result is (2i + 1 − n)·parts/n. The result is exact, so ``parts``
-    must be a multiple of the number of cells on every axis. For images of several sizes, use ``math.lcm`` of all
-    sizes. Set the encoding's ``units`` to 1/parts.
+    Cell i of n is at (2i + 1 − n)/n, so the result is (2i + 1 − n)·parts/n. To make the result an exact integer,
+    ``parts`` must be a multiple of the number of cells on every axis. For images of several sizes, use ``math.lcm``
+    of all sizes. Set the encoding's ``units`` to 1/parts.
     """
     parts = as_integer(parts, "parts")
     if any(n < 1 or parts % n for n in shape):

@@ -122,8 +122,8 @@ class Video(Span):
     def _seconds(self) -> Fraction:
         if self.seconds is None or not 0 < self.seconds < float("inf"):
             raise InvalidArgument(
-                f"{self} needs seconds above 0, the duration of one frame of its grid, because this family counts "
-                "time in seconds; pass temporal_patch_size / fps"
+                f"{self} needs the duration of one frame of its grid, because this family counts time in seconds; "
+                "pass seconds=temporal_patch_size / fps, a number above 0"
             )
         return Fraction(self.seconds).limit_denominator(FINEST)
 
@@ -144,9 +144,10 @@ def multimodal(
         start: the first position; to continue a conversation, pass the next position of the previous part.
 
     In families that count time in seconds, the time id of a frame is frame · seconds per frame · ids per second,
-    computed exactly and rounded down; the models' own code computes this product in float32. As in training, the
-    positions of text after a video start above the video's last time id. In transformers 5.23, they start above the
-    larger of the grid's rows and columns, so they overlap the time ids of a long video.
+    computed exactly and rounded down; the models' own code computes this product in float32. The positions of text
+    after a video start above the video's last time id, as they did when these models were trained. In transformers
+    5.23, these positions start above the grid's largest row or column id, so they overlap the time ids of a long
+    video.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]

@@ -85,9 +85,9 @@ class Remap(Encoding):
 
     @abstractmethod
     def longest(self, trained: int) -> float:
-        """Return the length of the longest sequence that uses no distance above ``trained`` − 1. The result is ∞ if
-        there is no limit, and ``trained`` if the distance ``trained`` is not remapped, because every longer
-        sequence contains this distance.
+        """Return the length of the longest sequence that uses no distance above ``trained`` − 1, or ∞ if there is
+        no limit. If tokens at distance ``trained`` keep this distance, the longest sequence has ``trained`` tokens,
+        because every longer sequence contains such tokens.
         """
 
     def cached(self, positions: Tensor) -> Tensor | None:

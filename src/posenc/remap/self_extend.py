@@ -22,8 +22,8 @@ class SelfExtend(Remap):
     """Leaves distances to near keys unchanged and divides other distances by G. A cache stores unrotated keys.
 
     The authors' code shifts by W − W/G, which is not a whole number unless G divides W. The authors' code does not
-    shift if all queries are before W, because such queries have no distant keys. Optionally, their code multiplies
-    queries by ln(p + 1)/ln(b), where p is the query's position and the user sets b; here, use
+    shift if the positions of all queries are below W, because all keys are then at distances below W. Optionally,
+    their code multiplies queries by ln(p + 1)/ln(b), where p is the query's position and the user sets b; here, use
     ``stack(self-extend(…), query-scale(…))`` for this factor.
 
     Args:

@@ -12,7 +12,7 @@ from posenc.errors import InvalidArgument
 
 
 class CheckedType(ArgumentType, ABCMeta):
-    """The type of scalings, some of whose methods are abstract."""
+    """The metaclass of scalings: ``ArgumentType`` for errors about arguments, ``ABCMeta`` for abstract methods."""
 
 
 class Checked(metaclass=CheckedType):

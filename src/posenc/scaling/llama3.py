@@ -61,7 +61,7 @@ class Llama3(Scaling):
 
     @exact
     def scaled(self, frequencies: Sequence[Decimal]) -> tuple[Decimal, ...]:
-        """Apply the ramp to ``frequencies``, which need not be the unscaled frequencies of a base."""
+        """Apply the ramp to ``frequencies``, whether they are unscaled or already scaled."""
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         width = high - low or Decimal("1e-9")
         keep = [(turns_within(f, self.original_length) - low) / width for f in frequencies]

@@ -2,9 +2,10 @@
 
     θ_i = b^(−2i/D) for i < ⌊p·D/2⌋, else 0
 
-The pairs that rotate have the same channels and frequencies as if the whole head rotated; with half pairing, pair i
-consists of channels i and i+D/2. Partial rotation is different: ``Rotary(rotary_dim=r)`` rotates the first r
-channels with the frequencies b^(−2i/r). Trained weights work only with the method that was used in training.
+The pairs that rotate keep the channels and frequencies that they have when the whole head rotates; with half
+pairing, pair i consists of channels i and i+D/2. Partial rotation is different: ``Rotary(rotary_dim=r)`` rotates
+the first r channels with the frequencies b^(−2i/r). Trained weights work only with the method that was used
+in training.
 """
 
 from dataclasses import dataclass

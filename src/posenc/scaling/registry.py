@@ -52,8 +52,9 @@ def method(
     Args:
         name: a name in ``METHODS``, or ``"default"``, which is another name for ``"none"`` (no scaling). LongRoPE
             is not in ``METHODS``, because its lists of factors are found by search.
-        factor: s, the longer length divided by the trained length. As in Hugging Face's configs, dynamic NTK
-            gets the same factor, so at s times the trained length, dynamic NTK equals NTK with factor s² − s + 1.
+        factor: s, the longer length divided by the trained length. As in Hugging Face's configs, s is also the
+            ``factor`` of dynamic NTK, so at s times the trained length, dynamic NTK equals NTK with factor
+            s² − s + 1.
         original_length: L, the trained length, if the method depends on it.
         beta_fast: YaRN's ``beta_fast``, if it is not 32.
     """

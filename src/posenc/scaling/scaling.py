@@ -41,7 +41,7 @@ class Scaling(Checked, ABC):
 
     @property
     def softmax_factor(self) -> float:
-        """A factor that multiplies attention's 1/√D, set by YaRN's ``mscale_all_dim``; 1 for all other scalings."""
+        """The factor by which attention's 1/√D is multiplied: 1, except for YaRN with ``mscale_all_dim``."""
         return 1.0
 
 
@@ -149,9 +149,9 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
     """Return base^(2i/d) in float32 for all pairs, or the first ``pairs`` pairs. These powers are the first step
     of every float32 recipe.
 
-    The last bit of a power depends on the length of the vector that is computed, because full SIMD registers and
-    the remainder are computed differently. To reproduce the bits of code that computes fewer pairs, compute a
-    vector of that length.
+    The last bit of a power depends on the length of the vector in which it is computed, because torch uses
+    different instructions for the elements that fill SIMD registers and for the elements that are left over. To
+    reproduce the bits of code that computes only n pairs, pass ``pairs=n``.
     """
     stop = rotary_dim if pairs is None else 2 * pairs
     exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
@@ -159,8 +159,8 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
 
 
 def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-    """Return the unscaled frequencies in float32, in the order of operations with which public checkpoints were
-    trained.
+    """Return the unscaled frequencies in float32. The operations and their order are those with which public
+    checkpoints were trained.
     """
     return 1.0 / powers_float32(rotary_dim, base)
 

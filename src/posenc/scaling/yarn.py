@@ -61,12 +61,12 @@ class YaRN(Scaling):
     Args:
         factor: s ≥ 1, the target length divided by the trained length.
         original_length: L, the trained context length in tokens.
-        beta_fast: pairs that complete more turns within L are kept; 32 in the paper. If L is small, this number can
-            exceed L/2π, the turns of the fastest pair, so that every pair is scaled. In that case, pass a smaller
-            number.
-        beta_slow: pairs that complete fewer turns within L are fully interpolated; 1 in the paper. With
-            ``ramp="dimension"`` it may equal ``beta_fast``, as in Kimi K2, where both are 1; the ramp is then one
-            pair wide.
+        beta_fast: a number of turns within L; pairs that complete more turns are kept; 32 in the paper. If L is
+            small, this number can exceed L/2π, the turns of the fastest pair, so that every pair is scaled. In that
+            case, pass a smaller number.
+        beta_slow: a number of turns within L; pairs that complete fewer turns are fully interpolated; 1 in the
+            paper. With ``ramp="dimension"`` it may equal ``beta_fast``, as in Kimi K2, where both are 1; the
+            ramp is then one pair wide.
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; False in GPT-OSS.
         attention_factor: a; by default 0.1·ln s + 1, or the ratio from ``mscale`` and ``mscale_all_dim``.
@@ -118,7 +118,7 @@ class YaRN(Scaling):
 
     @property
     def softmax_factor(self) -> float:
-        """A factor that multiplies attention's 1/√D, set by DeepSeek's ``mscale_all_dim``; 1 if that is None."""
+        """The factor by which attention's 1/√D is multiplied: 1, except with DeepSeek's ``mscale_all_dim``."""
         return 1.0 if self.mscale_all_dim is None else sharpening(self.factor, self.mscale_all_dim) ** 2
 
     @exact

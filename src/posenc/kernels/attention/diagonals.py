@@ -2,8 +2,8 @@
 
 The bias has one value per offset, and these values form a line. Rows are reversed, as in attend/blocks.py, so that
 row r and key s read the line at r + s. Each row of the scores' gradients is padded with as many zeros as there are
-rows. If the padded memory is read with rows that are one element shorter, each diagonal becomes a column. Matrix
-products are computed in float32 or wider, in memory that all blocks share.
+rows. The same memory is then viewed as a matrix whose rows have one element fewer than a padded row, so that each
+diagonal becomes a column. Matrix products are computed in float32 or wider, in memory that all blocks share.
 """
 
 import torch

@@ -60,7 +60,8 @@ def block_mask_of(
 ) -> Any:
     """Return which blocks contain visible scores. All layers whose masks have the same tensors share one result.
 
-    Tensors are the same if they are the same objects and have not been modified since.
+    Tensors count as the same if they are the same objects and have not been modified since the shared result was
+    computed.
     """
     tensors = [x for x in made_of if isinstance(x, Tensor)]
     if not is_concrete(*tensors):
@@ -162,7 +163,9 @@ def as_tensor(number: float, device: torch.device) -> Tensor:
 
 
 def picked(x: Tensor, *index: Tensor) -> Tensor:
-    """Return the value at these indices of the last axes, with index 0 on axes of size 1."""
+    """Return the value of x at these indices of its last axes. On an axis of size 1, index 0 replaces the given
+    index, so that x broadcasts.
+    """
     # i * 0, because torch 2.8 refuses a mixture of tensors and ints
     at = tuple([i if n > 1 else i * 0 for i, n in zip(index[len(index) - x.dim() :], x.shape, strict=True)])
     return x[at] if at else x

@@ -1,8 +1,9 @@
-"""Extra channels of queries and keys, which add a bias to q·k with products that are exact in the dtype.
+"""Extra channels of queries and keys, whose products add a bias to q·k.
 
 A score is summed channel by channel. The extra channels come first, and the terms of queries and keys alternate,
-so that large terms cancel before q·k is added. Products are exact, and the remaining sum is only as large as the
-bias. This method depends on the order in which a kernel sums, so ``exact`` tests it once per device and dtype.
+so that large terms cancel before q·k is added. Each product of two extra channels is exact, even in 16-bit dtypes,
+because kernels sum in float32. After the cancellation, the sum is only as large as the bias. This method depends on
+the order in which a kernel sums, so ``exact`` tests it once per device and dtype.
 """
 
 from functools import lru_cache
@@ -132,7 +133,9 @@ exact._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 @lru_cache
 def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> bool:
-    """Test a steep and a shallow slope far from the first key, because inexact sums lose most digits there."""
+    """Return whether the error of attention with a steep and a shallow slope is within ``TOLERANCE``. The test
+    includes positions far from the first key, where inexact sums lose the most digits.
+    """
     if dtype not in (torch.float32, torch.bfloat16, torch.float16) or device.split(":")[0] not in ("cpu", "cuda"):
         return False
     unrounded = torch.autocast(device.split(":")[0], enabled=False)

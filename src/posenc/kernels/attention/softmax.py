@@ -97,8 +97,8 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
     """Return exp(scores − lse) divided by its sum along the row. A row that sees no key is zero.
 
-    Before the division, this sum is 1 up to the rounding error of lse, which can be large: far from all keys, the
-    magnitude of ALiBi's lse is in the thousands.
+    Without rounding, this sum would already be 1 before the division. The rounding error of lse can be large,
+    because the magnitude of ALiBi's lse is in the thousands far from all keys.
     """
     weights = (scores - finite(lse)[..., None]).exp()
     total = weights.sum(-1, keepdim=True)

@@ -67,8 +67,8 @@ class Step:
         self.run = native.load().posenc_rotate_both
 
     def __call__(self, q: Tensor, k: Tensor) -> tuple[Any, Any] | None:
-        """Rotate q and k into new tensors. Return None if the step was not prepared for tensors like q and k, or
-        if they are recorded or traced.
+        """Rotate q and k into new tensors. Return None if q or k differs in dtype, shape or strides from the
+        tensors for which the step was prepared, or if ``_is_seen`` rules out the kernel.
         """
         if _kind(q, k) != self.kind or _is_seen(q, k):
             return None
@@ -113,8 +113,9 @@ def _jobs(
 
 
 def _is_seen(q: Tensor, k: Tensor) -> bool:
-    """Return whether the kernel must not be used, because autograd, a function transform, a tracer or a dispatch
-    mode must see the rotation, or because q or k is negated only by a flag and not in memory.
+    """Return whether the kernel must not be used. This is so in two cases: autograd, a function transform, a tracer
+    or a dispatch mode must see the rotation; or torch has only flagged q or k as negated (``is_neg``), so that its
+    memory contains the values before the negation.
     """
     return bool(
         q.is_neg()
@@ -132,13 +133,11 @@ def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Return whether the kernel can read these tables directly, for x of this dtype, and need not differentiate
-    them.
-    """
+    """Return whether the kernel can read x and these tables directly, and the tables do not require gradients."""
     return (
         {type(x), type(cos), type(sin)} <= PLAIN
         and not (cos.requires_grad or sin.requires_grad)
-        and not (x.is_neg() or cos.is_neg() or sin.is_neg())  # their sign is a flag, not in memory
+        and not (x.is_neg() or cos.is_neg() or sin.is_neg())  # memory has the values before the negation
         and x.is_cpu
         and cos.is_cpu
         and sin.is_cpu

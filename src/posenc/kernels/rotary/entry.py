@@ -148,7 +148,9 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-    """Return whether each result can be written directly, over its own input or over memory that no input uses."""
+    """Return whether each result can be written to its ``out`` without a temporary tensor. This needs an ``out``
+    that shares no memory with any input, except that it may be its own input.
+    """
     return is_concrete(*xs, *out) and all(
         (i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs)
     )

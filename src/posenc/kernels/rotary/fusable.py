@@ -1,7 +1,7 @@
 """Rotation under compilers: the specification, which compilers fuse with neighbouring operators.
 
-Like every engine, ``fusable`` is called through ``Rotate``, whose backward pass is the inverse rotation. A backward
-pass derived by the compiler takes 1.6 to 3.5 times as long.
+Like all implementations of the rotation (called engines), ``fusable`` is called through ``Rotate``, whose backward
+pass is the inverse rotation. A backward pass derived by the compiler takes 1.6 to 3.5 times as long.
 """
 
 from typing import cast

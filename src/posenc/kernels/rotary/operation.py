@@ -1,4 +1,4 @@
-"""Rotation as one differentiable operation that any engine can compute.
+"""Rotation as one differentiable operation that any engine (implementation of the rotation) can compute.
 
 A rotation is linear in x, and its transpose is the inverse rotation. An engine therefore only needs to rotate: by φ
 in the forward pass and by −φ in the backward pass; second derivatives are rotations too. The tables are constants.

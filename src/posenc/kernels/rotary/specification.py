@@ -19,7 +19,8 @@ def rotate(
 ) -> Float[Tensor, "*batch T D"]:
     """Rotate the first ``2 × pairs`` channels of x. The other channels are unchanged.
 
-    ``cos`` and ``sin`` broadcast against x without its channels: ``(T, pairs)`` or ``(B, 1, T, pairs)``.
+    Except for the last axis, the axes of ``cos`` and ``sin`` broadcast against those of x: for x ``(B, H, T, D)``,
+    the tables can be ``(T, pairs)`` or ``(B, 1, T, pairs)``.
     The result is computed in the wider of the dtypes of x and the tables, and rounded once to x's dtype. Negate
     ``sin`` to rotate back.
     """
