@@ -54,7 +54,8 @@ class Request:
         seed: seed of the windows of a fine-tune and of drawn positions.
 
     Raises:
-        InvalidArgument: a value is out of range for every model.
+        InvalidArgument: a setting is invalid for all models. ``measure`` raises this error if a setting is invalid
+            for the model that it measures.
     """
 
     length: int
@@ -98,8 +99,10 @@ def measure(
     total number of tokens; then ``read`` is called repeatedly with the number of tokens just read.
 
     Raises:
-        StudyError: the text is too short for one document, or there is too little memory for its length.
-        InvalidArgument: the length is not above the trained length.
+        StudyError: the text is too short for one document, or the memory is too small for a document of this
+            length.
+        InvalidArgument: the length is not above the trained length, a setting needs a fine-tune, or the evaluator
+            cannot pick key tokens for this model.
     """
     width = max(1, model.original_length // QUARTERS)
     length = request.length // width * width
@@ -209,8 +212,8 @@ class _Grid:
     by_token: bool
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """Create the candidate of a method. ``cells`` has a cell of losses for each full document and then, if
-        measured, one for each truncated document."""
+        """Create the candidate of a method. ``cells`` has one cell per document, with the losses on the full
+        document. If losses on truncated documents were measured too, another cell per document follows."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]

@@ -95,9 +95,10 @@ class ScoringJob(Job):
     """A scoring plan with its model and the function that computes the values to store.
 
     Args:
-        rows: a function of the model and a progress callback. The function returns rows of losses, or of 1 for key
-            tokens and 0 for others: one row per document for the first of the plan's ``contexts``, then one row per
-            document for the second context, if any.
+        rows: a function of the model and a progress callback. The function returns one row of numbers per document
+            for the first of the plan's ``contexts``, then one row per document for the second context, if any. The
+            numbers are losses. In a job that picks key tokens, they are instead 1 for each key token and 0 for each
+            other token.
         practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
             ``folder/<plan id>.safetensors``.
     """
