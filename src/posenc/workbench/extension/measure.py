@@ -254,14 +254,14 @@ class _Grid:
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)
 
     def cut(self, document: int) -> ScoringJob:
-        """Create the job that scores the last targets with only the trained length of context."""
+        """Create the job that scores the last targets with only as much context as in training."""
         unchanged = Method("cut", "cut", self.model.scaling)
         windows = self.last(self.documents[document])
         return self._job(replace(self.plan(unchanged, (document,)), buckets=len(windows)), unchanged, [windows])
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
-        """Return one window for each of the last buckets, with the trained length of context before its last
-        target.
+        """Return one window for each of the last buckets: the bucket's last target and the ``original_length``
+        tokens before it.
         """
         context, buckets = self.model.original_length, self.length // self.width
         far = min(context // self.width, buckets - context // self.width)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the module needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
-"""A callback that receives the share of a document's work done since its last call."""
+"""A callback that receives a share of the work on a document: the share done since the previous call."""
 
 
 def part_of(tick: Tick, share: float) -> Tick:

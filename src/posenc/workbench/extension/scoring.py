@@ -115,8 +115,8 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score the documents in this process. The run has a cell with losses for every context length and
-        document.
+        """Score the documents in this process. The run has one cell per context length and document, with the
+        values of ``rows`` in ``detail``.
         """
         started, plan = time.perf_counter(), self.plan
 
