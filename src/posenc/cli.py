@@ -48,8 +48,8 @@ def main() -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Record every Ctrl-C signal. Some libraries, if interrupted during their import, raise another exception than
-    KeyboardInterrupt.
+    """Record every Ctrl-C signal, because some libraries raise an exception other than KeyboardInterrupt when they
+    are interrupted during their import.
     """
     signals: list[int] = []
 

@@ -22,8 +22,8 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("show --set width=64", "--set 'width=64' is given without the name of a figure; add its name"),
-        ("show -o names.txt", "--output 'names.txt' is given without the name of a figure; add its name"),
+        ("show --set width=64", "--set 'width=64' is given without the name of a figure; add the figure's name"),
+        ("show -o names.txt", "--output 'names.txt' is given without the name of a figure; add the figure's name"),
         ("show lesson --set d_model=64", "unknown setting of lesson 'd_model'; did you mean 'width'"),
         ("show lesson --set length=0", "length=0 must be between"),
         ("show all", "unknown figure 'all'"),

@@ -118,7 +118,7 @@ def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeyp
         return stretches
 
     monkeypatch.setattr(text_module, "spooled", spooled)
-    with pytest.raises(StudyError, match=r"rows.jsonl' changed while it was read; run the command again"):
+    with pytest.raises(StudyError, match=r"rows.jsonl' changed while it was being read; run the command again"):
         load(path)
     assert not list((tmp_path / "cache" / "texts").glob("*/sha256"))
 

@@ -89,8 +89,8 @@ def _for_programs(
     if fingerprint:
         if (scaling, base, max_length) != (None, None, None):
             raise InvalidArgument(
-                "--scaling, --base and --max-length cannot be combined with --for and --fingerprint; use --json "
-                "instead of --fingerprint: its output includes the fingerprint"
+                "--scaling, --base and --max-length cannot be combined with --fingerprint if --for is given; "
+                "replace --fingerprint with --json, whose output includes the fingerprint"
             )
         typer.echo("\n".join(mark(table(f"{name}:{path}")) for name in names))
         return

@@ -30,8 +30,8 @@ def show(
         given = [f"--set {setting!r}" for setting in settings or ()] + [f"--output '{output}'"] * bool(output)
         if given:
             raise InvalidArgument(
-                f"{given[0]} is given without the name of a figure; add its name, as in: posenc show heatmap "
-                "--set width=32 --output heatmap.svg"
+                f"{given[0]} is given without the name of a figure; add the figure's name, as in: posenc show "
+                "heatmap --set width=32 --output heatmap.svg"
             )
         for known, view in VIEWS.items():
             console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")

@@ -94,8 +94,8 @@ def extend(
 
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
-        to: the target length, as a number of tokens or, such as ``"4x"``, as a multiple of the trained length; by
-            default ``"8x"`` for a study, else ``"2x"``.
+        to: the target length. It is either a number of tokens, such as ``16384``, or a multiple of the trained
+            length, such as ``"4x"``. The default is ``"8x"`` for a study, else ``"2x"``.
         replace_scaling: replace the scaling in the model's config; if False, a config with a scaling is refused.
         text: a file to read instead of the default text. A study's model reads only the text it was trained on.
         methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
@@ -163,8 +163,8 @@ def _begun(
 def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
     """Return the number of tokens given as ``"4x"`` or ``"16384"``.
 
-    If the config has a scaling, the model was tuned with that scaling, so a larger length than the scaling's own is
-    refused unless ``replace_scaling`` is True.
+    If the config has a scaling, the model was tuned with that scaling up to ``model.original_length`` tokens. A
+    greater length is then refused unless ``replace_scaling`` is True.
     """
     ours = isinstance(model, StudyModel)
     to = to or ("8x" if ours else "2x")

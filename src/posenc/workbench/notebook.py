@@ -81,7 +81,11 @@ class Opened:
         return Drawing(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawing":
-        """Draw the losses and the gradient norm of every encoding by step, at its best values of the axes."""
+        """Draw the losses and the gradient norm of every encoding by step.
+
+        If other settings vary too (axes), each encoding is drawn only with the values of these settings that are
+        best for it at the trained length.
+        """
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_steps
 

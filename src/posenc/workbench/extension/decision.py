@@ -1,6 +1,6 @@
 """The result of an extension: the losses of every candidate at every position, and the decision.
 
-The candidates are the unchanged model, the unchanged model on truncated text, and several changes of the model. All
+The candidates are the unchanged model, the unchanged model on truncated text, and several changes to the model. All
 candidates are scored on the same targets, which are the last positions of the same documents, so their differences
 are paired. A change is chosen only if it is significantly better than three candidates: the unchanged model, the
 unchanged model on truncated text, and the candidate chosen among cheaper changes. A tuned method must also be
@@ -87,8 +87,8 @@ class Extension:
     Args:
         width: positions per bucket; bucket i has the positions i·width … (i+1)·width − 1.
         curves: zero-shot candidates, then fine-tuned ones, in the order of the methods.
-        window: the unchanged model's losses on the targets of the last ``far`` buckets, where each bucket has only
-            one trained length of context.
+        window: the unchanged model's losses in the last ``far`` buckets on truncated text. For each bucket, the
+            model reads only the ``original_length`` tokens before the bucket's last target.
         identity: hash of the model's weights, or the id of the study's run.
         finetune: training steps of each fine-tune.
         runs: the runs that measured the losses.
@@ -130,8 +130,8 @@ class Extension:
 
     @property
     def far(self) -> int:
-        """How many of the last buckets are compared: as many as there are within the trained length, or all buckets
-        past the trained length if they are fewer."""
+        """The number of buckets, counted from the end of the text, in which candidates are compared. It is the
+        number of buckets within the trained length or the number past the trained length, whichever is smaller."""
         return min(self.inside, self.length // self.width - self.inside)
 
     @property
@@ -167,8 +167,8 @@ class Extension:
     def by_length(self) -> dict[Candidate, list[list[float]]]:
         """For each candidate, one list per length in ``lengths``, with one loss per document.
 
-        For a length n, each loss is a mean over the last ``inside`` buckets up to n or, in the last list, over the
-        last ``far`` buckets.
+        The losses at the whole length, in the last list, are means over the last ``far`` buckets. At every shorter
+        length n, they are means over the last ``inside`` buckets up to n.
         """
         table = {}
         for candidate in (*self.curves, *self.cuts.values()):
@@ -223,8 +223,9 @@ class Extension:
     def decided(self) -> bool:
         """Whether the documents suffice for the decision, and the chosen candidate's loss is finite.
 
-        A change that reads the whole text is chosen only if it is significantly better, so the documents suffice.
-        If the unchanged model or a candidate on truncated text is chosen, they suffice only if ``open`` is empty.
+        If the chosen candidate is a change that reads the whole text, the documents suffice, because such a change
+        is chosen only if it is significantly better. If the unchanged model or a candidate on truncated text is
+        chosen, the documents suffice only if ``open`` is empty.
         """
         return self.finite(self.chosen) and (
             not self.open or not (self.chosen is self.unchanged or self.chosen.cut)

@@ -9,9 +9,9 @@ a key token if
 The LongPPL of a model is exp(mean loss of the model on key tokens). The short context of a block of ``stride``
 tokens begins ``short`` tokens before the block. The long context is the whole text before the token. The windows
 differ from those of the authors' code in two cases. If a document is longer than the evaluator's trained length,
-the evaluator reads windows of that length, and the long context of a later token has at least three quarters of the
-trained length. If the trained length is less than four times the authors' short context, ``short`` is a quarter of
-the trained length.
+the evaluator reads the document in windows of that length. Then the long context of a token after the first window
+is not the whole text before it, but at least three quarters of the trained length. If the trained length is less
+than four times the authors' short context, ``short`` is a quarter of the trained length.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ class Evaluator:
         return (short - long > GAIN) & (-long > LIKELY)  # False if a loss was not measured
 
     def as_json(self) -> dict[str, Any]:
-        """Return the model's name and identity and the rule, as JSON."""
+        """Return ``rule`` for JSON, with the name and the identity of the evaluator's model."""
         return {"model": self.model.name, "identity": self.model.identity, **self.rule}
 
 

@@ -54,7 +54,8 @@ class Request:
         seed: seed of the windows of a fine-tune and of drawn positions.
 
     Raises:
-        InvalidArgument: a value is out of range for every model.
+        InvalidArgument: a setting is invalid for all models. ``measure`` raises this error if a setting is invalid
+            for the model that it measures.
     """
 
     length: int
@@ -98,8 +99,10 @@ def measure(
     total number of tokens; then ``read`` is called repeatedly with the number of tokens just read.
 
     Raises:
-        StudyError: the text is too short for one document, or there is too little memory for its length.
-        InvalidArgument: the length is not above the trained length.
+        StudyError: the text is too short for one document, or the memory is too small for a document of this
+            length.
+        InvalidArgument: the length is not above the trained length, a setting needs a fine-tune, or the evaluator
+            cannot pick key tokens for this model.
     """
     width = max(1, model.original_length // QUARTERS)
     length = request.length // width * width
@@ -209,8 +212,8 @@ class _Grid:
     by_token: bool
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """Create the candidate of a method. ``cells`` has a cell of losses for each full document and then, if
-        measured, one for each truncated document."""
+        """Create the candidate of a method. ``cells`` has one cell per document, with the losses on the full
+        document. If losses on truncated documents were measured too, another cell per document follows."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]
@@ -251,14 +254,14 @@ class _Grid:
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)
 
     def cut(self, document: int) -> ScoringJob:
-        """Create the job that scores the last targets with only the trained length of context."""
+        """Create the job that scores the last targets with only as much context as in training."""
         unchanged = Method("cut", "cut", self.model.scaling)
         windows = self.last(self.documents[document])
         return self._job(replace(self.plan(unchanged, (document,)), buckets=len(windows)), unchanged, [windows])
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
-        """Return one window for each of the last buckets, with the trained length of context before its last
-        target.
+        """Return one window for each of the last buckets: the bucket's last target and the ``original_length``
+        tokens before it.
         """
         context, buckets = self.model.original_length, self.length // self.width
         far = min(context // self.width, buckets - context // self.width)

@@ -119,11 +119,13 @@ def methods(
 def remappings(trained: int, length: int) -> dict[str, str]:
     """Return every remapping by name, as a string with its settings for a text of ``length`` tokens.
 
-    The settings keep all distances in this text within the trained length. STRING can do so only if the text is
-    shorter than two trained lengths; for a longer text, it gets its largest shift.
+    The settings keep all distances in this text within the trained length. Only STRING has a limit: its largest
+    shift is ``trained``, with which it reaches 2 · ``trained`` − W tokens, where W is its window. Longer texts get
+    this shift too.
 
-    The window is a quarter of the trained length for Self-Extend and half of it for ReRoPE. DCA's chunks and
-    STRING's window have the values that their authors use.
+    The window is a quarter of the trained length for Self-Extend and half of it for ReRoPE. DCA's chunks have the
+    length that its authors use. STRING's window is 128, as its authors use, or an eighth of the trained length if
+    that is smaller.
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
     fewest = max(1, (length - quarter) // max(1, trained - quarter))  # a smaller group cannot reach the length

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the module needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
-"""A callback that receives the share of a document's work done since its last call."""
+"""A callback that receives a share of the work on a document: the share done since the previous call."""
 
 
 def part_of(tick: Tick, share: float) -> Tick:
@@ -117,8 +117,8 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     seed.
 
     Raises:
-        StudyError: the study has no run with a rotary encoding and text read as bytes, the run's weights are
-            missing, or it was trained on another text.
+        StudyError: the study has no rotary run that read its text as bytes, or the weights of this run are missing,
+            or this run was trained on another text.
     """
     known = [p for p in plans_of(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
@@ -130,8 +130,8 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
             return StudyModel(model, plan.id, plan.train_length, f"{plan.name} of {study}", rate)
     if len(read) < len(known):
         raise StudyError(
-            f"the study {str(study)!r} was trained with a tokenizer, but extend needs one trained on bytes; "
-            f"create it with: posenc compare --tokenizer bytes --output {study}"
+            f"the study {str(study)!r} was trained with a tokenizer, but extend needs a study that was trained on "
+            f"bytes; create one with: posenc compare --tokenizer bytes --output {study}"
         )
     raise StudyError(
         f"{str(study)!r} has no run of rotary on the task 'language'; create it with: posenc compare --output "
@@ -155,7 +155,8 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
 def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study of posenc compare") -> "Pretrained":
     """Open the model in a Hugging Face folder or a .gguf file.
 
-    ``other`` is what else the caller accepts; the error for an unusable path lists it first.
+    ``other`` names another input that the caller accepts. If there is no model at ``path``, the error lists
+    ``other`` before the folder and the file.
     """
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(

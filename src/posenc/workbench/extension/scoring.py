@@ -95,9 +95,10 @@ class ScoringJob(Job):
     """A scoring plan with its model and the function that computes the values to store.
 
     Args:
-        rows: a function of the model and a progress callback. The function returns rows of losses, or of 1 for key
-            tokens and 0 for others: one row per document for the first of the plan's ``contexts``, then one row per
-            document for the second context, if any.
+        rows: a function of the model and a progress callback. The function returns one row of numbers per document
+            for the first of the plan's ``contexts``, then one row per document for the second context, if any. The
+            numbers are losses. In a job that picks key tokens, they are instead 1 for each key token and 0 for each
+            other token.
         practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
             ``folder/<plan id>.safetensors``.
     """
@@ -114,8 +115,8 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score the documents in this process. The run has a cell with losses for every context length and
-        document.
+        """Score the documents in this process. The run has one cell per context length and document, with the
+        values of ``rows`` in ``detail``.
         """
         started, plan = time.perf_counter(), self.plan
 

@@ -40,7 +40,8 @@ class Local:
         self.requirements = requirements
         if workers is not None and workers < 1:
             raise InvalidArgument(
-                f"workers={workers} must be at least 1; omit it for as many as the cores or accelerators allow"
+                f"workers={workers} must be at least 1; omit workers to run as many processes as the cores or "
+                "accelerators allow"
             )
         on_cpu = [""] * (workers or max(1, cores() // requirements.cpus))
         self.devices = _shares(requirements.gpus)[:workers] if requirements.gpus else on_cpu

@@ -38,8 +38,8 @@ def answer(extension: Extension) -> str:
 
 
 def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
-    """Return the three values of a method under the headings of ``heads``, each with its interval as text. Only the
-    difference from the unchanged model has an interval."""
+    """Return a method's three values, one for each heading of ``heads``, as pairs of texts: the value and its
+    interval. The interval is empty except for the difference from the unchanged model."""
     gap = each.to_unchanged
     change = "–" if math.isnan(gap.mean) else signed(gap.mean)
     return (fixed(each.value), ""), (fixed(each.beyond), ""), (change, ends(gap))

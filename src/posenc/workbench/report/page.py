@@ -1,4 +1,4 @@
-"""Renders a template as a self-contained page for screens, phones and A4 paper."""
+"""Renders a template as a self-contained page with layouts for large screens, for phones and for A4 paper."""
 
 import json
 import re

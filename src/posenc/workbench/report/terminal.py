@@ -31,7 +31,7 @@ SILENT = Console(quiet=True)
 
 
 class Rate(ProgressColumn):
-    """A column with the speed, in the task's field ``unit`` per second."""
+    """A column with the speed, such as ``120 steps/s``. The progress bar's field ``unit`` names the unit."""
 
     def render(self, task: Bar) -> Text:
         return Text(f"{task.speed:.0f} {task.fields['unit']}/s" if task.speed else f"– {task.fields['unit']}/s")

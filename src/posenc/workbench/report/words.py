@@ -201,8 +201,8 @@ def _reads_well(result: TaskResult, row: Row) -> bool:
 
 
 def _nearest(result: TaskResult) -> str:
-    """Name the encoding that, at the trained length, comes nearest to the task's gate, and state the gate and, for
-    an accuracy, the chance level; see ``Criteria``."""
+    """Name the encoding with the best measure at the trained length, and state the gate: the measure at which the
+    task counts as learned. For an accuracy, also state the chance level. See ``Criteria``."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:

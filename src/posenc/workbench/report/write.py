@@ -144,9 +144,9 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterato
 def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
     """Yield one row for each task, encoding and combination of axis values, with losses in nats.
 
-    ``at_best_values`` is True for the one row of each encoding that the page compares with other encodings: the row
-    with the axis values that are best at the trained length. ``change`` maps every longer length to the amount by
-    which the measure is worse there than at the trained length.
+    For each encoding, ``at_best_values`` is True only in the row with the axis values that are best at the trained
+    length; the page compares this row with those of other encodings. ``change`` maps every longer length to the
+    amount by which the measure is worse there than at the trained length.
     """
     for result in results:
         for row in result.grid or result.rows:

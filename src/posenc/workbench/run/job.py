@@ -74,10 +74,11 @@ class Failure:
 
     @classmethod
     def of(cls, job: Job, error: BaseException) -> "Failure":
-        """Create the failure of the plan of ``job``, which ``error`` caused.
+        """Describe a job that failed because of ``error``.
 
-        The reason is the error's message. Unless the error is a ``PosencError``, the name of its class comes first,
-        and the line of a custom class that caused it comes last.
+        The reason is the message of the error. Unless the error is a ``PosencError``, the reason also begins with
+        the name of the error's class, and it ends with a line and a file if code of a custom class raised the
+        error.
         """
         ours = isinstance(error, PosencError)
         return cls(job.plan, " ".join(str(error).split()) if ours else located(error, job.modules))

@@ -20,7 +20,8 @@ changes."""
 
 @dataclass(frozen=True, kw_only=True)
 class Identified(ABC):
-    """The base class of plans. It computes a plan's id, which is a hash of its values, and its JSON for ledgers."""
+    """The base class of plans. It computes a plan's id, a hash of the plan's values. It also writes the plan as
+    JSON for ledgers."""
 
     kind: ClassVar[str]
     numerics: int = NUMERICS
@@ -122,17 +123,24 @@ class Cell:
     """One measured value of a run: one measure at one test length.
 
     Args:
-        measure: ``"loss"`` (nats per target, on the targets that tests of all lengths share), ``"window_loss"``
-            (nats per target, on all targets of the test windows), ``"loss_by_position"`` (nats per target, in the
-            last 64 positions), ``"accuracy"`` (share of right answers), ``"accuracy_by_depth"`` (the accuracy
-            again, with other values in ``detail``), ``"exact_match"`` (share of sequences with only right answers),
-            ``"refused"`` (the encoding does not support this length; ``note`` has the reason), or ``"chance"`` or
-            ``"gate"`` (these fields of the task's ``Criteria``, stored at the trained length). For a document that
-            ``posenc extend`` scores, the measure is its number, as in ``"document 3"``.
+        measure: the name of the measure. Losses are in nats per target.
+
+            - ``"loss"``: the loss on the targets that tests of all lengths share.
+            - ``"window_loss"``: the loss on all targets of the test windows.
+            - ``"loss_by_position"``: the loss on the last 64 positions.
+            - ``"accuracy"``: the share of right answers.
+            - ``"accuracy_by_depth"``: the same value as ``"accuracy"``, with other values in ``detail``.
+            - ``"exact_match"``: the share of sequences with only right answers.
+            - ``"refused"``: the encoding does not support this length; ``note`` has the reason.
+            - ``"chance"``, ``"gate"``: the task's chance level and gate (see ``Criteria``). A run has one cell for
+              each, at the trained length.
+            - ``"document 3"`` or another number: the loss on this document of ``posenc extend``, or the share of
+              key tokens in it.
         value: the measured value; NaN for ``"refused"``.
         count: the number of targets or answers from which the value was computed.
-        detail: finer values of the same measure, such as the loss of each test window or in each 64 positions, or
-            the share of right answers in each sequence or for answers in each tenth of the sequence.
+        detail: finer values of the same measure. Losses are stored for each test window, or for each block of
+            positions. Shares of right answers are stored for each sequence, or for the answers in each tenth of the
+            sequence.
     """
 
     length: int

@@ -159,8 +159,8 @@ def _loss(model: nn.Module, batch: Batch) -> Tensor:
 def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
     """Test the model at every length, and return the cells.
 
-    If the encoding refuses a length, the cell for that length contains the reason. For a test on a larger grid than
-    in training, learned position tables are resized if the encoding has a way to resize them.
+    If the encoding refuses a length, the cell for that length contains the reason. If a test's grid is larger than
+    the training grid and the encoding has a way to resize its learned position tables, the tables are resized.
     """
     test = _loss_cells if task.measure == "loss" else _accuracy_cells
     cells: list[Cell] = []

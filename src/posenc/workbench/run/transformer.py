@@ -20,7 +20,8 @@ from posenc.workbench.run.settings import Model
 
 
 class Attention(nn.Module):
-    """An attention layer with projections to q, k and v, the encoding, attention, and an output projection."""
+    """An attention layer. It projects the input to q, k and v, applies the encoding, computes attention, and
+    projects the output."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()

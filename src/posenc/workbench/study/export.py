@@ -49,7 +49,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     if len(chosen) > 1:
         raise StudyError(
             f"{str(study)!r} has {len(chosen)} runs of {encoding} with seed {seed} on the task 'language', with "
-            "different settings; train the run to export in a separate study"
+            "different settings; to export one of them, train it alone in a new study"
         )
     (plan,) = chosen
     text = source_of(study).load()
@@ -88,7 +88,7 @@ def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str
     else:
         why = f"its settings norm={plan.norm}, activation={plan.activation} and kv_heads={plan.kv_heads}"
     raise StudyError(
-        f"{plan.name} cannot be a transformers model because of {why}; export a run of rotary with "
+        f"{plan.name} cannot be exported to transformers because of {why}; export a run of rotary with "
         "either norm=rms and activation=swiglu or norm=layer and activation=gelu"
     )
 

@@ -139,9 +139,11 @@ class TaskResult:
         return "worse" if change.low > self.limit(row) else "undecided"
 
     def limit(self, row: Row) -> float:
-        """Return by how much the measure of a row may worsen past the trained length for the row to hold.
+        """Return the limit for the verdict "holds": by how much the row's measure at longer lengths may be worse
+        than at the trained length.
 
-        The limit is in nats for losses, and a share of right answers for accuracies.
+        For a loss, the limit is a difference in nats. For an accuracy, it is a difference between two shares of
+        right answers.
         """
         return math.log1p(LOST) if self.task.measure == "loss" else LOST * row.values[self.lengths[0]].mean
 

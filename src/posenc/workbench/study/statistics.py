@@ -140,10 +140,11 @@ class EffectiveLength:
         low: the length computed in the same way from the upper ends of the intervals, so that at all lengths up to
             ``low``, the whole interval is within the limit.
         high: the longest measured length at which the lower end of the interval is within the limit. The true
-            effective length lies between ``low`` and ``high`` with 95% confidence, because each end is wrong in at
-            most 2.5% of cases. If ``low`` is too large, then the interval lies below the true value at the first
-            length past the true effective length. If ``high`` is too small, then the interval lies above the true
-            value at the true effective length.
+            effective length L lies between ``low`` and ``high`` with 95% confidence, because each end is wrong in
+            at most 2.5% of cases. If ``low`` is above L, then at the first measured length past L, the whole
+            interval is within the limit, but the true measure is not. If ``high`` is below L, then at L, the true
+            measure is within the limit, but no part of the interval is. A 95% interval misses the true measure on a
+            given side in 2.5% of cases.
         at_least: whether the measure stays within the limit up to the longest measured length.
         undecided: whether there are fewer than ``FEW`` documents.
     """

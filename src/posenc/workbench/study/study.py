@@ -255,7 +255,8 @@ def as_toml(study: Study, folder: Path) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML, which differs from JSON only in its tables."""
+    """Return a setting's value as TOML. A dict becomes a table. All other values are written as JSON, which is
+    also valid TOML for these values."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_value(key)} = {_value(each)}" for key, each in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False, default=Path.as_posix)

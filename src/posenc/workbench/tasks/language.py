@@ -1,10 +1,12 @@
-"""The task ``language``: predict the next byte of real text, with the same targets after more and more context.
+"""The task ``language``: predict the next byte of real text. Tests of every length score the same bytes, and longer
+tests give the model more context before these bytes.
 
 Test windows of every length end at the same positions in the validation text, and their last ``TARGETS`` bytes
-(fewer if the trained length is shorter) are the fixed targets. Since all lengths have the same targets, a change of
-their loss with the length comes from the model and not from the text. Papers report the mean loss over all targets
-of a window instead. This loss falls with the length even if the model does not use distant context, because a
-smaller share of the targets has little context.
+(fewer if the trained length is shorter) are the fixed targets. Since all lengths have the same targets, any
+difference between their losses at two lengths comes from the model and not from the text. Papers report the mean
+loss over all targets of a window instead. This mean is lower for longer windows even if the model does not use
+distant context: the targets near the start of a window have little context, so their losses are high, and in a
+longer window they are a smaller share of all targets.
 """
 
 from collections.abc import Iterator

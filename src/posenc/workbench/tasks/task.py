@@ -34,9 +34,9 @@ class Batch:
     def on_axes(self, axes: int) -> "Batch":
         """Return the batch for an encoding with this many axes.
 
-        A token of a sequence has the same position on every axis. A cell of a grid uses the encoding's last axes,
-        and its position on earlier axes, such as time, is 0. If the encoding has one axis, the cells of a grid
-        are numbered row by row.
+        A token of a sequence has the same position on every axis. If the encoding has more axes than a grid, the
+        positions of the grid's cells are on the encoding's last axes, and are 0 on its first axes, such as time. If
+        the encoding has one axis, the cells of a grid are numbered row by row.
         """
         if self.positions is None or axes == len(self.positions) > 1:
             return self

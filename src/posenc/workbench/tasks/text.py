@@ -88,7 +88,7 @@ class Source(TextSettings):
                 say(f"tokenizing {name} ({size / 1e6:.1f} MB); the tokens are cached for later runs")
             self._cut(path, folder)
             if self._stamps(path) != stamps:
-                raise StudyError(f"text {str(path)!r} changed while it was read; run the command again")
+                raise StudyError(f"text {str(path)!r} changed while it was being read; run the command again")
 
         return _opened(cached(json.dumps([*map(str, astuple(self)), *stamps]), cut), name)
 

@@ -12,9 +12,9 @@ from posenc.workbench.tasks.text import load
 def documents(task: str, pretrained: str, length: int = 4096, texts: int = 9, **_: Any) -> dict[str, Any]:
     """Return all questions about a number of texts.
 
-    A text with its longest question and answer has ``length`` tokens by the tokenizer of the model ``pretrained``.
-    The harness passes ``pretrained`` from the arguments of its model, and ``length`` and ``texts`` from
-    ``--metadata``.
+    A text, the longest question about it and the answer to this question have ``length`` tokens in total, counted
+    with the tokenizer of the model ``pretrained``. The harness passes ``pretrained`` from the arguments of its
+    model, and ``length`` and ``texts`` from ``--metadata``.
     """
     from datasets import Dataset
 
