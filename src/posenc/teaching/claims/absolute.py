@@ -59,8 +59,8 @@ def two_ways_past_the_end() -> Evidence:
 @claim(
     statement="A learned table has parameters; a sinusoidal code has none.",
     precise="A 512 × 768 table has 393 216 parameters. Of the other encodings, only Inkling, Transformer-XL, "
-    "DeBERTa, learned grids and window tables have at least a tenth as many. A sinusoidal code, RoPE, ALiBi and NoPE "
-    "have none.",
+    "DeBERTa, learned grids and window tables have at least a tenth as many. A sinusoidal code, RoPE, ALiBi and "
+    "NoPE have none.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
 )
