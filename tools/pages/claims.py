@@ -10,8 +10,8 @@ from posenc.teaching.lessons.facts import LESSONS, of_section
 HEAD = """# Claims
 
 This page lists statements about positional encodings, most from [lessons](lessons.md), with verdicts.
-`posenc verify` tests them and exits with status 1 if a verdict changes; `--only NAME` tests one statement, and
-`--slow` adds those that train a model.
+`posenc verify` tests them and exits with status 1 if a verdict changes. `--only NAME` tests one statement; `--slow`
+also runs tests that train a model.
 *Holds conditionally*: true only under the conditions given.
 `make pages` writes this page.
 """

@@ -9,12 +9,12 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 INDEX = """# By lesson
 
 Entries link to pages, claims, stages of the lab (`posenc lab`) and exercises. *Disputed*
-marks errors and statements on which lessons disagree.
+marks statements that are wrong or on which lessons disagree.
 """
 
 QUESTIONS = """# Questions
 
-Questions from lessons and interviews, from ★, easy, to ★★★, hard. The claims in parentheses check the answers.
+Questions from lessons and interviews; ★ is easy, ★★★ is hard. The claims in parentheses check the answers.
 The lab explains each wrong choice.
 """
 

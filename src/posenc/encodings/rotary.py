@@ -47,7 +47,7 @@ class Rotary(Rotation):
     Args:
         head_dim: D, channels of one head.
         pairing: ``"half"`` or ``"interleaved"``. This class has no default, because a checkpoint needs the pairing
-            with which it was trained, and the other pairing gives wrong outputs without an error.
+            with which it was trained, and the other pairing gives wrong outputs but raises no error.
             ``posenc.encoding`` builds encodings for new models, and its default is half.
         base: 10000 in the paper; 500 000 in Llama 3. For a checkpoint, read it from the config.
         rotary_dim: the number of channels that rotate, even and at most head_dim; the rest pass through unchanged.

@@ -17,7 +17,7 @@ def style(own: Path) -> str:
 def bundle(entry: Path) -> str:
     """Return the modules of a page as one classic script, without imports, exports or comments.
 
-    Modules are in the folder of ``entry`` or in ``STATIC``, at their import paths.
+    Import paths are resolved like URLs, first in the folder of ``entry`` and then in ``STATIC``.
     """
     texts: dict[str, str] = {}
 

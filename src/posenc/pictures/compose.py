@@ -23,8 +23,8 @@ ENOUGH, MOST = 4, 7
 
 
 def compose(answer: View) -> tuple[Map | Chart | Disc, ...]:
-    """Return the panels of a view with all drawing decisions made. Heatmaps with the same colour scale and unit are
-    compared and share a bar.
+    """Return the panels of a view with all drawing decisions made. Heatmaps with the same type of colour scale and
+    the same unit share one colour bar.
     """
     heatmaps = [panel for panel in answer.panels if isinstance(panel, Heatmap)]
     kinds = {(panel.scale, panel.unit) for panel in heatmaps}
@@ -152,8 +152,8 @@ def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
 
 
 def _curve(panel: Lines, index: int) -> Curve:
-    """Return a line with the colour, dash and marker of its encoding, or with those for its index if it shows no
-    encoding.
+    """Return a line with a colour, a dash and a marker. They depend on the line's encoding or, if the line shows no
+    encoding, on ``index``.
     """
     line = panel.lines[index]
     if not line.encoding:

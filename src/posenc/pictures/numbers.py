@@ -26,8 +26,8 @@ def plain(value: float, digits: int) -> str:
 
 
 def readout(value: float | str) -> str:
-    """Format a value of a readout: strings are unchanged, integers have no decimals, and other numbers have 3
-    digits."""
+    """Format a value of a readout. Strings are unchanged, integers have no decimals, and other numbers have 3
+    decimals, or more if their absolute value is at least 0.0005 and below 0.1."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):

@@ -20,7 +20,7 @@ class Style:
     label: str
     colour: str
     dash: tuple[float, ...]
-    """The lengths of dashes and gaps, in line widths; empty for a solid line."""
+    """The lengths of dashes and gaps, as multiples of the line width; empty for a solid line."""
     marker: str
     """The matplotlib marker of points."""
 
@@ -103,7 +103,8 @@ SERIES = ("#44546A", "#E4719A", "#228833", "#B79F00", "#3399BB", "#994455", "#8C
 DASHES: tuple[tuple[float, ...], ...] = (
     *((), (3, 1.4), (1, 1.4), (5, 1.4, 1, 1.4), (2, 1), (6, 2), (0.6, 1), (3, 1, 1, 1)),
 )
-"""The dashes, in line widths, of lines that show no encoding, so that the lines differ in black-and-white print."""
+"""The dashes of lines that show no encoding, as multiples of the line width; they make the lines differ in
+black-and-white print."""
 
 
 LABELS = {"learned(past_end=clamp)": "learned (clamped)"}

@@ -57,7 +57,7 @@ class Map:
     """A matrix with its axes and its colour scale.
 
     Args:
-        painted: what is drawn: the values, or a picture instead of the cells.
+        painted: the matrix that is drawn, which is the picture if the heatmap has one, and its values if not.
         texts: the number in every cell; empty if there are too many cells to show numbers.
         keys: the names of the rows, shown next to the numbers in ``texts``.
     """
@@ -77,7 +77,7 @@ class Curve:
 
     Args:
         colour: a name in ``colours.LINES``, which has a line colour and a text colour for each theme.
-        dash: the lengths of dashes and gaps in line widths; empty for a solid line.
+        dash: the lengths of dashes and gaps, as multiples of the line width; empty for a solid line.
         marker: a matplotlib marker.
     """
 

@@ -1,1 +1,1 @@
-"""The lab, the lessons and the claims, which explain what the library and the workbench do, and test it."""
+"""The lab, the lessons and the claims, which explain the library and the workbench and test these explanations."""

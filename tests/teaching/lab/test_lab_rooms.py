@@ -135,7 +135,7 @@ FORMULA = re.compile(r"Math\.(sin|cos|tan|atan2?|exp|expm1|log\w*|pow|sqrt|hypot
 def test_a_stage_says_which_questions_of_the_lessons_it_answers() -> None:
     html = page.room_page(rooms.BY_NAME["rotation"], {})
     for words in (
-        "Shifting both positions with RoPE keeps the score, 1.700 or −1.100",
+        "With RoPE, shifting both positions keeps the score: 1.700 at offset 0, −1.100 at offset 2",
         'href="/check?card=shift"',
         "posenc verify --only shift-by-five --only widget-numbers",
         '<a href="/lessons#lesson-0-7">Position, three ways, Shift widget</a>',

@@ -58,9 +58,9 @@ def two_ways_past_the_end() -> Evidence:
 
 @claim(
     statement="A learned table has parameters; a sinusoidal code has none.",
-    precise="A 512 × 768 table has 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of "
-    "the other encodings, only Inkling, Transformer-XL, DeBERTa, learned grids and window tables have at least a "
-    "tenth as many parameters.",
+    precise="A 512 × 768 table has 393 216 parameters. Of the other encodings, only Inkling, Transformer-XL, "
+    "DeBERTa, learned grids and window tables have at least a tenth as many. A sinusoidal code, RoPE, ALiBi and "
+    "NoPE have none.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
 )
@@ -79,8 +79,8 @@ def parameters() -> Evidence:
 
 @claim(
     statement="Positional encodings are added to the token embeddings, not concatenated.",
-    precise="Inputs keep their shapes: (128, 512) and (512, 128) with sinusoidal codes, (2, 128, 128) with "
-    "learned positions, and (1, 1, 8, 64) with rotation.",
+    precise="Tested inputs keep their shapes: (2, 128, 128) with learned positions, (1, 1, 8, 64) with rotation. "
+    "Sinusoidal tables have the shape (positions, channels), here (128, 512) and (512, 128).",
     verdict=Verdict.HOLDS,
     source="Vaswani et al. 2017, section 3.5",
 )

@@ -18,7 +18,7 @@ CODE = "Press et al. 2022, authors' code"
     precise="This is true for 8 heads. With n = 2^k heads, the slopes are 2^(−8h/n); other head counts use two "
     "series.",
     verdict=Verdict.WHEN,
-    source=f"{PRESS}; {CODE}",
+    source=f"{PRESS} and authors' code",
 )
 def slopes_by_head_count() -> Evidence:
     known = {

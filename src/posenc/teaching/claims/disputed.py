@@ -59,8 +59,8 @@ def apart(ours: Tensor, theirs: Tensor) -> Interval:
     precise="From the trained 128 bytes to 1024, loss in nats per byte rises by 2.14 with RoPE, 1.45 with "
     "sinusoidal codes, 0.20 with a table that repeats its last row, and 0.00 with ALiBi. The rise with "
     "RoPE is 0.70 (0.49 … 0.91) larger than with sinusoidal codes and 1.95 (1.81 … 2.08) larger than with the "
-    "table. At 128 bytes, RoPE has the lowest loss of these three encodings; at 1024 bytes, its loss is 0.35 (0.10 "
-    "… 0.61) above that of sinusoidal codes.",
+    "table. Of RoPE, sinusoidal codes and the table, RoPE has the lowest loss at 128 bytes; at 1024 bytes, its "
+    "loss is 0.35 (0.10 … 0.61) above that of sinusoidal codes.",
     verdict=Verdict.FAILS,
     source=SOURCE,
     slow=True,

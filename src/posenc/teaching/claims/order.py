@@ -79,7 +79,7 @@ def nope_leaks_order() -> Evidence:
 
 def acts_near(encoding: posenc.Encoding) -> bool:
     """Return whether the encoding has an effect at the first ``LENGTH`` positions. An encoding that only multiplies
-    scores by factors has none if its factors are 1 at all these positions.
+    scores by factors has no effect if all factors at these positions are 1.
     """
     if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
         return True

@@ -79,10 +79,10 @@ TAUGHT = {
 
 
 @claim(
-    statement="A good encoding is unique, bounded, aware of distance, and extrapolates.",
-    precise="Of the whole catalogue, only Sandwich has all four properties before training. RoPE and sinusoidal "
-    "codes attend to unseen distances, ALiBi excludes unseen distances with an unbounded penalty, and an untrained "
-    "table says nothing about distances.",
+    statement="A good encoding is unique, bounded and aware of distance, and it extrapolates.",
+    precise="Of the whole catalogue, only Sandwich has all four properties before training. With RoPE and "
+    "sinusoidal codes, much attention falls on unseen distances; ALiBi's penalty prevents this but is unbounded; "
+    "an untrained table says nothing about distances.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
 )

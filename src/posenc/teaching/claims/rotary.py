@@ -11,7 +11,7 @@ from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim,
 from posenc.teaching.views.rotation import K, Q, rotate_pair
 from posenc.teaching.views.scores import contents, scores
 
-SU = "Su et al. 2021, RoFormer, section 3.2"
+SU = "Su et al. 2021, section 3.2"
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

@@ -49,7 +49,7 @@ def interpolation_loses_resolution() -> Evidence:
 @claim(
     statement="NTK-aware scaling interpolates slow pairs, so that they stay inside the trained range.",
     precise="Only the last pair does. Of the 18 pairs that complete no turn in 4096 tokens, 17 exceed their "
-    "trained range at factor 8, by a factor of up to 1.75.",
+    "trained range at 8 times that length, by up to 75%.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.1, against direct calculation",
 )

@@ -52,8 +52,8 @@ def one_seed_is_no_verdict() -> Evidence:
 
 @claim(
     statement="The patches of an image can be numbered in reading order.",
-    precise="If grids vary in width, a model whose positions number the cells in sequence cannot find neighbours "
-    "among eight times as many cells. If positions are row and column, it can.",
+    precise="With positions in reading order, a model trained on grids of varying width cannot find neighbours in "
+    "grids with eight times as many cells. With row and column as positions, it can.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 500 steps on grids of up to 8×8 cells, tested on 22×23, three seeds",
     slow=True,

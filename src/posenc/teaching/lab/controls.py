@@ -22,7 +22,7 @@ class Control:
 
     Args:
         label, argument: the text beside the control, and the argument of the view that the control sets. In the
-            files of rooms, both are the name by default.
+            files of rooms, both default to ``name``.
         rest: whether the control is under *More settings*.
         stops: for a number, the stops of the slider, or a range such as ``"0..16"``; other values can be typed.
         below: for a number, the name of a control; the number is kept below that control's value.

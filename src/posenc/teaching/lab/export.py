@@ -130,8 +130,9 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """Return the stops of a control. If it must stay below another control, return only the stops below the largest
-    value that the other control has in the first state and the suggested states.
+    """Return the stops of a control. If ``below`` names another control, omit the stops that are not below that
+    control's largest value. Its values are those in the first state and in the suggested states that set
+    ``control``.
     """
     if not control.below:
         return control.settable
@@ -167,7 +168,9 @@ def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
 
 
 def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
-    """Return a stage's answer for a state, with the pointer's texts, or None if the library raises an error."""
+    """Return a stage's answer for a state, including the texts that appear at the pointer, or None if the library
+    raises an error.
+    """
     try:
         return wire.alone(stage.answer(dict(state)))
     except PosencError:

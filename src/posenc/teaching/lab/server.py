@@ -1,7 +1,7 @@
 """The server of the lab, which computes one answer at a time, newest request first.
 
 Pages do not need torch. After the first page is served, a background task imports what is needed to compute
-answers. Requests with another host, origin or method than the page's own are refused.
+answers. Requests that name another host, come from another site's page or use an unsupported method are refused.
 """
 
 import asyncio
@@ -196,8 +196,8 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
     """Serve the lab until the process is interrupted; ``port=0`` uses any free port.
 
     Raises:
-        InvalidArgument: the port is in use, the host is not an address of this computer, or the host is a wildcard,
-            so that the host named in a request could not be checked.
+        InvalidArgument: the port is in use, the host is not an address of this computer, or the host is a wildcard.
+            With a wildcard, the lab could not check which host a request names.
     """
     if host in ("0.0.0.0", "::", ""):
         raise InvalidArgument(f"host={host!r} means every address; pass a single address, such as 127.0.0.1")

@@ -47,7 +47,9 @@ class Fact:
 
     @property
     def errs(self) -> bool:
-        """Whether a lesson is wrong or lessons disagree: in rows b1, b2 …, ``other-free`` and ``other-softer``."""
+        """Whether a lesson is wrong or lessons disagree about this fact, as in the rows ``b1``, ``b2`` …,
+        ``other-free`` and ``other-softer`` of ``lessons.toml``.
+        """
         return self.row.removeprefix("b").isdecimal() or self.row in ("other-free", "other-softer")
 
 

@@ -27,7 +27,9 @@ def words() -> Float[Tensor, "2 C"]:
 
 @bounded
 def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
-    """Show why a way of numbering words fails: by position, by share of the text, or by binary digits."""
+    """Show why a simple code for positions fails: the position itself, its share of the text, or its binary
+    digits.
+    """
     return {"number": _numbers, "share": _shares, "bits": _bits}[way](length)
 
 
@@ -53,7 +55,9 @@ def _numbers(length: int) -> View:
 
 
 def _shares(length: int) -> View:
-    """Show the position as a share of the text from 0 to 1, whose step depends on the length of the text."""
+    """Show positions scaled to the range from 0 to 1; the step between adjacent words depends on the length of the
+    text.
+    """
     texts, points = (11, length), max(11, length)
     codes = [torch.linspace(0, 1, n, dtype=torch.float64) for n in texts]
     lines = (

@@ -25,12 +25,13 @@ class Four:
     position. There are 4 heads of 64 channels and four random words, and q = k = the embedded word.
 
     Args:
-        closest: the smallest distance between two keys within the trained length, each described by its scores for
-            all heads and words.
-        growth: a ratio. The dividend is the largest effect of positions on scores if the last token is at position
-            10⁹ or the row is 8 times as long; the divisor is the largest effect in a row of the trained length. The
-            ratio is ``inf`` if only the divisor is 0, and 1 if both are 0. Tables are measured up to their last
-            row.
+        closest: the smallest difference between two keys in a row of the trained length: the Euclidean distance
+            between the vectors of their scores for all heads and words.
+        growth: how much larger the effect of positions on scores becomes past the trained length. An effect is the
+            largest difference from the scores without positional encoding. It is measured in a row 8 times as long
+            and in a row whose last token is at position 10⁹. The larger of these two effects is divided by the
+            effect in a row of the trained length. The ratio is ``inf`` if only the divisor is 0, and 1 if all
+            effects are 0. Tables are measured up to their last row.
         trend: Spearman's rank correlation of distance and the mean score; 0 if all mean scores are equal.
         unseen: the share of attention at untrained distances in a row 8 times as long; 1 if a table is too short.
     """

@@ -48,8 +48,8 @@ def distances(
     """Show the distance at which attention sees each key, measured from scores; untrained distances are blank.
 
     Vectors have one slow pair and are equal before rotation, so their score is the cosine of distance · frequency.
-    Self-Extend groups four keys. DCA has chunks of ``trained`` − ``window`` tokens. STRING's shift is ``trained`` −
-    ``window`` too, and its window is ``window``/4.
+    Self-Extend groups four keys. DCA's chunk size and STRING's shift are ``trained`` − ``window`` tokens. STRING
+    uses only a quarter of ``window``.
     """
     one_of("method", method, METHODS)
     remap = METHODS[method](trained, window)

@@ -196,7 +196,7 @@ def shift(
 ) -> View:
     """Show R(k), the matrix that maps every PE(p) to PE(p+k), and one code before and after.
 
-    A matrix that is fitted by least squares to map codes to the codes k positions later is equal to R(k).
+    Solving for the matrix by least squares, from pairs of PE(p) and PE(p+k), gives R(k) too.
     """
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to solve for it.
