@@ -63,8 +63,8 @@ def merge(
     parts. A sink is a logit per head, which acts like one more key with a zero value and is included in the
     logsumexp.
     """
-    pairs = isinstance(parts, list | tuple) and [
-        isinstance(part, list | tuple) and len(part) == 2 for part in parts
+    pairs = isinstance(parts, (list, tuple)) and [  # torch 2.8 compiles no union of types
+        isinstance(part, (list, tuple)) and len(part) == 2 for part in parts
     ]
     if not pairs or not all(pairs):
         raise InvalidArgument("parts must be a list of one or more pairs: [attention(…, return_logsumexp=True), …]")
