@@ -68,7 +68,10 @@ def _halves(form: str, pairing: str) -> Callable[[int], str]:
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """Return a function that takes head_dim and returns the text form of an encoding. Axis i gets shares[i]/64 of the channels."""
+    """Return a function that takes head_dim and returns the text form of an encoding.
+
+    Axis i gets shares[i]/64 of the channels.
+    """
     return lambda D: (
         f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
         f"base={base}{extra})"
