@@ -37,11 +37,16 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Do releases compute what published configs specify? *equal*: yes (lengths are not compared). *cos …*: no; the number
-is the largest error of cos (times the attention factor) up to four times the trained length. *window* or another
-field: this field differs. *refused*: the release does not run it. *not read*: posenc has no rules for it. *not
-asked*: the program's model file was not run. `python -m tools.matrix` writes this page ([how releases are
-tested](one-config.md#programs)).
+Do these releases of programs compute what published configs specify? *equal*: yes (lengths are not compared).
+*cos …*: no; the number is the largest error of cos (times the attention factor) up to four times the trained
+length. *window* or another field: this field differs. *refused*: the release does not run it. *not read*: posenc
+has no rules for it. *not asked*: unknown, because posenc did not run the program's model file.
+`python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
+
+"""
+DIFFERS = """## What differs, and in which config { #differs }
+
+*In the config* means as transformers reads the config; for MiMo, it adds 1 to `sliding_window`.
 
 """
 
@@ -62,7 +67,7 @@ def page() -> str:
         columns |= {f"{program.title} {version}": cells for version, cells in by_release.items()}
     titles = list(columns)
     lines = [f"| config | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
-    notes = ["## What differs, and in which config { #differs }", ""]
+    notes = DIFFERS.splitlines()
     equal: dict[tuple[str, ...], list[str]] = {}
     for name, *row in zip(CHECKPOINTS.split(), *columns.values(), strict=True):
         cells, by_text = [short for short, _ in row], {}
@@ -159,7 +164,9 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
         sentence = re.sub(": base [^;]*longrope.*;", ";", sentence)
         layer_types.setdefault(sentence, []).extend([each.layer_type] if each.layer_type else [])
     sentences = [
-        f"{text}; only in {' and '.join(types)} layers" if 0 < len(types) < len(ours.layers) else text
+        f"in {re.sub(r'all within [0-9]+', 'windowed', ' and '.join(types))} layers, {text}"
+        if 0 < len(types) < len(ours.layers)
+        else text
         for text, types in layer_types.items()
     ]
     return f"cos {worst:.2g}" if worst else fields, sentences

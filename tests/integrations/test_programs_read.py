@@ -23,7 +23,7 @@ from posenc.integrations.program_tables import defaults
 from posenc.integrations.programs import exllamav3, llama_cpp, mlx, sglang, transformers, vllm
 from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
 from posenc.integrations.words import has_windows
-from posenc.scaling import LongRoPE
+from posenc.scaling import LongRoPE, Proportional
 from support.files import finish
 from support.places import CONFIGS, ROOT
 from support.processes import python
@@ -320,6 +320,14 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
     assert by_name(transformers.read(config, "5.23.0"), config) == []
     older = config_json(read(config), spelling="v4")
     assert by_name(transformers.read(older, "4.57.6"), older) == []
+
+
+def test_transformers_4_has_no_proportional_scaling() -> None:
+    """``ROPE_INIT_FUNCTIONS`` of 4.57.6 has no such type, so a model fails with a KeyError."""
+    model = read(rope(rope_type="default"))
+    with pytest.raises(InvalidArgument, match=r"^transformers 4\.57\.6 has no rope_type 'proportional'"):
+        transformers.write(model, Proportional(0.25), version="4.57.6")
+    assert transformers.write(model, Proportional(0.25), version="5.23.0")
 
 
 PHI3 = {**PLAIN, "model_type": "phi3", "pad_token_id": 0, ORIGINAL: LENGTH, "max_position_embeddings": 4 * LENGTH}

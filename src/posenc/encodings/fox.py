@@ -60,7 +60,7 @@ class ForgetBias(Bias):
         T = q_order.shape[-1]
         upto = torch.searchsorted(by_order, q_order.expand(B, T).contiguous(), right=True)
         padded = torch.cat((sums.new_zeros(B, H, 1), sums), dim=-1)
-        bias = ForgetBias(self.gates)  # not ``changed``, which the compiler of torch 2.8 cannot trace
+        bias = type(self)(self.gates)  # not ``changed``, which the compiler of torch 2.8 cannot trace
         bias.q_sums, bias.k_sums = padded.gather(-1, upto[:, None].expand(B, H, T)), k_sums
         return bias
 

@@ -72,7 +72,8 @@ class Mask(Pytree, metaclass=MaskType):
 
     ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
     separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
-    devices, pass the lengths, because reading would synchronise. After ``tree_map``, they are read again.
+    devices, pass the lengths, because reading them would make the CPU wait for the device. After ``tree_map``, the
+    lengths are read again.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")

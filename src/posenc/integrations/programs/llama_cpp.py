@@ -36,13 +36,13 @@ SORTED = (
 )
 """Architectures that rotate adjacent channels and whose converter reorders rows of checkpoints with half pairs."""
 NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
-"""Architectures that have a rope type in llama.cpp, but that llama.cpp does not load or does not rotate."""
+"""Architectures that have a rope type in llama.cpp, but that llama.cpp does not load or runs without rotation."""
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have half pairs."""
 SCALING_TYPES = ("none", "linear", "yarn", "longrope")
 """The types of scaling with which llama.cpp loads a file."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
-"""Architectures that llama.cpp does not rotate, even if the file has fields for a rotation."""
+"""Architectures that llama.cpp runs without rotation, even if the file has fields for a rotation."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ def positions_of(file: Fields) -> ModelPositions:
     pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
 
     Raises:
-        InvalidArgument: llama.cpp does not rotate queries and keys in this architecture, a field is missing, or a
-            field is unsupported: per-layer windows, sections, or yarn_log_multiplier.
+        InvalidArgument: llama.cpp runs this architecture without rotation, or a field is missing or unsupported:
+            per-layer windows, sections, or yarn_log_multiplier.
     """
     architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
