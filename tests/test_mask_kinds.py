@@ -112,5 +112,7 @@ def test_a_layer_without_a_window_breaks_no_graph(window: int | None) -> None:
 def test_groups_of_a_shard_are_refused() -> None:
     q, k, v = torch.randn(3, 1, 2, 4, 8)
     mask = Mask(causal=True, q_order=arange(2), k_order=arange(4), bidirectional_groups=torch.zeros(4).long())
-    with pytest.raises(InvalidArgument, match="for 2 queries and 4 keys, because the groups of the queries are unknown"):
+    with pytest.raises(
+        InvalidArgument, match="for 2 queries and 4 keys, because the groups of the queries are unknown"
+    ):
         attention(q[:, :, :2], k, v, NoPE().at(arange(2), arange(4)), mask)

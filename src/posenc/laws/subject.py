@@ -99,7 +99,7 @@ class Subject:
 
     @cached_property
     def declared(self) -> Encoding:
-        """An instance of the encoding, from which laws read its declarations."""
+        """An instance of the encoding, from which laws read what its class declares, such as ``relative``."""
         return self.build()
 
     @property

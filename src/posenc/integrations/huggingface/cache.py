@@ -125,8 +125,8 @@ class RingCache(Cache):
 
     Pass the cache as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Beams, gradients
     and padding are not supported; a cache cannot see which tokens are padding. If the cache is full, a forward pass
-    of T tokens drops T keys before attention, so its first query sees ``slots − T`` keys and its own key. A
-    pass of more than ``slots − sinks`` tokens drops no keys before attention, so its queries may see more
+    of T tokens drops T keys before attention, so its first query sees ``slots − T`` keys and its own key. If T
+    is more than ``slots − sinks``, however, the pass drops no keys before attention, so its queries may see more
     than ``slots`` keys; pass long texts in shorter chunks.
 
     Args:

@@ -118,7 +118,7 @@ class Extension:
 
     @property
     def tuning(self) -> str:
-        """The number of fine-tuning steps and the way of drawing positions, in words."""
+        """The number of fine-tuning steps and how positions are drawn, in words."""
         return f"{self.finetune} step{'s' if self.finetune > 1 else ''} of tuning" + (
             ", positions drawn by PoSE" if self.positions == "pose" else ""
         )

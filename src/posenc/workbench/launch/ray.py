@@ -132,7 +132,7 @@ def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, b
 
 
 def _received(job: Job, reply: Any) -> Run | Failure:
-    """Write the files of a finished run on this machine, and return the run's result."""
+    """Write a finished run's files to this machine's disk, and return the run's result."""
     import ray
 
     try:

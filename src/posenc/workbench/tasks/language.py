@@ -3,7 +3,7 @@ tests give the model more context before these bytes.
 
 Test windows of every length end at the same positions in the validation text, and their last ``TARGETS`` bytes
 (fewer if the trained length is shorter) are the fixed targets. Since all lengths have the same targets, any
-difference between their losses at two lengths comes from the model and not from the text. Papers report the mean
+difference in loss between two lengths comes from the model and not from the text. Papers report the mean
 loss over all targets of a window instead. This mean is lower for longer windows even if the model does not use
 distant context: the targets near the start of a window have little context, so their losses are high, and in a
 longer window they are a smaller share of all targets.
