@@ -1,4 +1,4 @@
-"""A rotation as a port computes it: a description with one field per decision."""
+"""A rotation as a port computes it: one field for each choice of a port, such as the pairing or the base."""
 
 import math
 from collections.abc import Mapping

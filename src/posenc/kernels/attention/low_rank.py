@@ -52,8 +52,8 @@ def linear(
     dtype: torch.dtype,
     scale: float,
 ) -> Channels:
-    """Return channels for m_h·(p_k − p_q)/scale, for positions less than ``SPAN`` from the first position of their
-    row.
+    """Return extra channels of q and k whose dot product is m_h·(p_k − p_q)/scale, for positions less than ``SPAN``
+    from the first position of their row.
 
     Slopes are split into three pieces of 8 bits. A position is one number in float32 and two base-256 digits in
     16-bit dtypes. The query's term m·p_q is constant along a row, so rounding does not change attention; the only

@@ -98,7 +98,7 @@ def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"])
     """Return exp(scores − lse) divided by its sum along the row. A row that sees no key is zero.
 
     Without rounding, this sum would already be 1 before the division. The rounding error of lse can be large,
-    because the magnitude of ALiBi's lse is in the thousands far from all keys.
+    because with ALiBi, the magnitude of lse is in the thousands for a query far from all keys.
     """
     weights = (scores - finite(lse)[..., None]).exp()
     total = weights.sum(-1, keepdim=True)

@@ -29,7 +29,7 @@ def _remembered(question: str, texts: tuple[tuple[str, str], ...]) -> View:
 
 
 def value(question: str, texts: dict[str, str]) -> dict[str, str]:
-    """Describe the value at one cell of a stage's picture."""
+    """Describe the value of one cell in a picture of the lab."""
     place = [texts.pop(name, "0") for name in ("panel", "row", "column")]
     for text in place:
         if not text.isdecimal() or len(text) > 6:
