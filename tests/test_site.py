@@ -157,9 +157,9 @@ def test_every_page_can_be_read(site: Path, browser: Any, paper: str) -> None:
     ("clicks", "end", "answer"),
     [
         (["Is a loaded model right?"], "extending.html#check", "positions that count padding"),
-        (["Configs and programs", "Refused scalings, and why"], "one-config.html#refused", "YaRN past factor"),
+        (["Configs and programs", "Refused scalings, and why"], "one-config.html#refused", "YaRN beyond factor"),
         (["Day 13", "13.5 ALiBi", "slopes-by-head-count"], "claims.html#slopes-by-head-count", "12 heads"),
-        (["Day 13", "13.5 ALiBi", "alibi"], "encodings/alibi.html", "4 heads have slopes 1/4, 1/16"),
+        (["Day 13", "13.5 ALiBi", "alibi"], "encodings/alibi.html", "the slopes of 4 heads are 1/4, 1/16"),
         (["Error messages"], "errors.html", "key_mask is … expected bool"),
         (["Supported models"], "models.html", "gpt_neox_japanese"),
     ],
