@@ -142,9 +142,10 @@ def compared(
     if state is not None:
         here = here.with_state(Gather.apply(state, 2))
     mask = Mask(causal=True, q_order=own, k_order=everyone, **sharded_kind(kind, own, everyone))
+    weight = weight[:, :, own]
     with watched:
         y = attend(*rotated, local[3], here, mask, **settings)
-        got = _gradients((y * weight[:, :, own]).sum(), local, encoding, settings)
+        got = _gradients((y * weight).sum(), local, encoding, settings)
     want, gradients = whole(name, kind)
     _near(y, want[:, :, own])
     _compare(got, gradients, own)
