@@ -54,7 +54,9 @@ def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
         table.add_row("", outcome.claim.precise, style="dim")
     console.print(table)
     for outcome in (outcome for outcome in outcomes if not outcome.stands):
-        console.print(f"\n{outcome.claim.name} does not hold {outcome.error}")
+        console.print(
+            ": ".join(filter(None, (f"\nThe verdict of {outcome.claim.name} does not hold", outcome.error)))
+        )
         for finding in outcome.findings:
             if not finding.ok:
                 console.print(f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}")

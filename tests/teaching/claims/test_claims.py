@@ -198,7 +198,7 @@ def test_verify_leaves_with_1_when_the_library_breaks_a_verdict(
     out = capsys.readouterr().out
     for words in (
         "BROKEN",
-        "sign-of-the-bias does not hold",
+        "The verdict of sign-of-the-bias does not hold",
         "bias of head 1, query 0, key 7: 0, expected -1.75",
     ):
         assert words in out
