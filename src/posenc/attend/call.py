@@ -28,9 +28,7 @@ class Settings:
     """The settings of an attention call that do not change its mask, bias or scale."""
 
     needs_logsumexp: bool
-    """Whether the logsumexp is requested. A constant that is added to a whole row of scores changes the logsumexp,
-    but not the output.
-    """
+    """Whether the logsumexp is requested. A constant added to a row of scores changes it, but not the output."""
     softcap: float | None
     """The number to which the absolute values of scores are limited before the bias is added."""
     dropout: float
@@ -110,9 +108,7 @@ class AttentionCall(Settings):
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Return whether q, k, v or the bias needs gradients. The result is always False if there is dropout, and
-        always False during compilation.
-        """
+        """Return whether q, k, v or the bias needs gradients; if there is dropout or a compiler, return False."""
         recorded = torch.is_grad_enabled() and not self.dropout and not torch.compiler.is_compiling()
         return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
@@ -125,9 +121,7 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return a copy of the call in which these tensors replace ``trained``. Gradients that are computed inside
-        another backward pass stop at these tensors.
-        """
+        """Return a copy of the call with these tensors as ``trained``, at which an inner backward pass stops."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)

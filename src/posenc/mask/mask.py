@@ -58,22 +58,19 @@ class Mask(Pytree, metaclass=MaskType):
         key_mask: bool ``(B, S)``, True for keys that may be seen, False for padding.
         document_lengths: for every row of segments, the lengths of its documents in order, such as ``((3, 5),)``.
         left_padding: for every row of the key mask, the number of hidden keys, all of which are at its start.
-        chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). Without ``q_order``,
-            the first chunk of each document starts at its first real token. With ``q_order``, a chunk starts
-            wherever a token's index in its sequence is a multiple of ``chunk``.
+        chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). The first chunk starts
+            at a document's first real token; with ``q_order``, chunks start at its multiples of ``chunk``.
         bidirectional_groups: the group of every key, in integers ``(S,)`` or ``(B, S)``; queries have the groups of
             the last T keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
             causality and window, like an image's tokens in PaliGemma and Gemma 3. Tokens without a group have −1.
         dense: bool ``(B|1, H|1, T, S)``, True if the query may see the key. Use it for any other rule, such as a
             tree of draft tokens. A dense mask needs T·S bytes, and attention cannot skip blocks of keys.
 
-    A mask is a pytree of copies of the tensors that you pass. Later changes to your tensors have no effect on the
-    mask; make a new mask instead.
+    A mask is a pytree of copies of the tensors that you pass. To change it, make a new mask.
 
     ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
     separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
-    devices, pass the lengths, because reading them would make the CPU wait for the device. After ``tree_map``, the
-    lengths are read again.
+    devices, pass the lengths, because reading them would synchronise. After ``tree_map``, they are read again.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")
@@ -152,12 +149,7 @@ class Mask(Pytree, metaclass=MaskType):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """Return ``mask`` or, if it is None, a mask built from ``causal`` and ``window``.
-
-        Raises:
-            InvalidArgument: ``mask`` is neither a Mask nor None, or ``causal`` or ``window`` is set as well as
-                ``mask``.
-        """
+        """Return ``mask`` or, if it is None, a mask built from ``causal`` and ``window``; both is an error."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -238,9 +230,7 @@ class Mask(Pytree, metaclass=MaskType):
         return torch.arange(S - T, S, device=device), torch.arange(S, device=device)
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return indices of queries and keys that sort tokens by document and, within a document, by their order.
-        Biases that sum over tokens use these indices.
-        """
+        """Return indices that sort queries and keys by document, then by order, for biases that sum over tokens."""
         q, k = self.places(T, S, device)
         # A compiled program must work for all document lengths, so it cannot skip this for contiguous documents.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
@@ -272,8 +262,7 @@ class Mask(Pytree, metaclass=MaskType):
 
     def allows(self, at: dict[str, Tensor]) -> Tensor | None:
         """Return the rule of a subclass: a boolean tensor, False for keys that the query does not see; None if the
-        rule hides no key. ``sees`` calls this method with its own ``at``, and combines the rule with all other
-        conditions.
+        rule hides no key. ``sees`` passes its own ``at`` and combines the rule with the other conditions.
         """
         return None
 
@@ -338,9 +327,8 @@ class Mask(Pytree, metaclass=MaskType):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """For queries ``first`` to ``last`` − 1 and keys ``start`` to ``keys`` − 1, return which keys each query
-        sees. Return None if each of these queries sees all of these keys. ``known`` contains the tensors of all
-        blocks.
+        """Return which of the keys ``start`` to ``keys`` − 1 each of the queries ``first`` to ``last`` − 1 sees, or
+        None if each sees all of them. ``known`` contains the tensors of all blocks.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an axis of size 1 is sliced only if the range of keys is empty

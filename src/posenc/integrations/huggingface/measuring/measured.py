@@ -327,9 +327,7 @@ def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> Positi
 def _laid_out(
     layer: MeasuredLayer, read: LayerTable, before: list[LayerTable], family: Family, layout: str
 ) -> LayerTable:
-    """Return the table of a measured layer. If it is rotary and differs from ``read``, but the measurement agrees
-    with rotary layers in ``before``, return the first of these layers instead.
-    """
+    """Return the table of a measured layer, or the first rotary layer of ``before`` that the measurement fits."""
     measured = layer.beside(read, family, layout)
     rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
     return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)
