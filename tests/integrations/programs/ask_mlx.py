@@ -32,8 +32,10 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     pairs = case["rotary_dim"] // 2
     half = case.get("half", config["model_type"] not in ATTENTION)
     first = mx.arange(2 * pairs) < pairs if half else mx.arange(2 * pairs) % 2 == 0
-    vector = first.astype(mx.float32)[None, None, None]
-    turned = [layer.rope(vector, offset=position)[0, 0, 0].tolist() for position in case["positions"]]
+    turned = []
+    for position in case["positions"]:
+        vector = first.astype(mx.float32)[None, None, None]  # a new one, because mlx-lm 0.28.4 overwrites it
+        turned.append(layer.rope(vector, offset=position)[0, 0, 0].tolist())
     tables = turned if half else [row[::2] + row[1::2] for row in turned]
     return {"scores": layer.scale * case["head_dim"] ** 0.5, "tables": tables}
 
