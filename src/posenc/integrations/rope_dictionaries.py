@@ -141,17 +141,18 @@ def pair_ratio(entry: Mapping[str, Any]) -> float:
     return sharpening(entry["factor"], first) / sharpening(entry["factor"], second)
 
 
-def with_mscales(entry: Mapping[str, Any], now: Any) -> dict[str, Any]:
-    """Return LongRoPE's dictionary with its attention factor written as ``short_mscale`` and ``long_mscale``.
+def mscale_of(entry: Mapping[str, Any], now: Any) -> float:
+    """Return the attention factor in LongRoPE's dictionary or, if it gives none, that of the scaling ``now``."""
+    return (
+        entry.get("attention_factor") or entry.get("long_mscale") or now.plan(now.original_length).attention_factor
+    )
 
-    ``now`` is the scaling, whose own attention factor is used if the dictionary gives none.
-    """
-    stated = entry.get("attention_factor") or entry.get("long_mscale")
-    scale = stated or now.plan(now.original_length).attention_factor
+
+def with_mscales(entry: Mapping[str, Any], now: Any) -> dict[str, Any]:
+    """Return LongRoPE's dictionary with its attention factor written as ``short_mscale`` and ``long_mscale``."""
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
-        "short_mscale": scale,
-        "long_mscale": scale,
+        **dict.fromkeys(("short_mscale", "long_mscale"), mscale_of(entry, now)),
     }
 
 

@@ -146,8 +146,5 @@ class Family:
     @property
     def keys(self) -> frozenset[str]:
         """The position keys that the family's code or config class may read without declaring them."""
-        keys = (
-            *(self.length, self.local_base, self.partial, self.rotary_dim, self.head_dim),
-            *(self.full_head_dim, self.rotates_key, *self.ignored, *self.extra, *self.defaults),
-        )
-        return frozenset(filter(None, keys))
+        keys = (self.length, self.local_base, self.partial, self.rotary_dim, self.head_dim, self.full_head_dim)
+        return frozenset(filter(None, (*keys, self.rotates_key, *self.ignored, *self.extra, *self.defaults)))

@@ -53,8 +53,8 @@ class LoadedModel:
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
         """Run the model, continuing from ``caches`` if given, and return its output. With ``loaded``, run the model
         as it was loaded, in its own dtype."""
-        decoded = self.ids.draw(1, SHORT).expand(len(ids), -1)
-        given = {"input_ids": ids, "decoder_input_ids": decoded, "use_cache": False, "return_dict": True, **more}
+        decoded = {"decoder_input_ids": self.ids.draw(1, SHORT).expand(len(ids), -1)} if self.ids.decodes else {}
+        given = {"input_ids": ids, **decoded, "use_cache": False, "return_dict": True, **more}
         taken = {name: value for name, value in given.items() if name in (*self.takes, "return_dict")}
         return (self.loaded if loaded else self.model)(**taken, **(caches or {}))
 

@@ -150,8 +150,11 @@ class ModelPositions:
                 for recipe in rotary
                 if family.mscale_by_length and isinstance(recipe.get("scaling"), LongRoPE)
             ),
-            *[f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"]
-            * bool(family.wrong_up_to_version),
+            *(
+                f"transformers {version} does not follow this config; a newer version does"
+                for version in [family.wrong_up_to_version]
+                if version
+            ),
         )
 
     @property

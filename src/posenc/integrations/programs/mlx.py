@@ -14,9 +14,9 @@ from posenc.integrations.programs import Program, config_of
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     kind_of,
+    mscale_of,
     pair_ratio,
     with_factor,
-    with_mscales,
     with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -134,7 +134,7 @@ def spell(
     if entry.get("rope_type") == "yarn":  # some versions ignore its attention_factor
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
-        if with_mscales(entry, recipe.get("scaling"))["long_mscale"] == 1:
+        if mscale_of(entry, recipe.get("scaling")) == 1:
             entry[ORIGINAL] = config[FAMILIES[positions.model_type].length]
         entry.pop("attention_factor", None)
     if positions.model_type in PHI and entry:
