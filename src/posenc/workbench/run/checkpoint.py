@@ -67,17 +67,15 @@ def save_state(
     curve: LossCurve,
 ) -> None:
     """Write the state of a run, with the losses in ``curve``."""
+    values = {
+        "model": model.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "generator": generator.get_state(),
+        "curve": vars(curve),
+        "versions": versions(),
+    }
     with _writing("the state of a run", path) as partial:
-        torch.save(
-            {
-                "model": model.state_dict(),
-                "optimiser": optimiser.state_dict(),
-                "generator": generator.get_state(),
-                "curve": vars(curve),
-                "versions": versions(),
-            },
-            partial,
-        )
+        torch.save(values, partial)
 
 
 def path_of(study: Path, plan: Identified) -> Path:
