@@ -132,6 +132,16 @@ def test_the_trained_length_of_qwen3_is_doubted() -> None:
     assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
 
 
+@pytest.mark.parametrize("stated", [1.0, None])
+def test_a_stated_attention_factor_that_programs_may_ignore_is_a_risk(stated: float | None) -> None:
+    config = json.loads((CONFIGS / "llama-2-7b.json").read_text())
+    rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 4096}
+    rope |= {} if stated is None else {"attention_factor": stated}
+    risks = inspect({**config, "rope_scaling": rope, "max_position_embeddings": 16384}).risks
+    told = "attention factor 1 is stated in the config, and programs that do not read it use their default"
+    assert [risk.startswith(told) for risk in risks].count(True) == (stated == 1.0)
+
+
 @pytest.mark.parametrize("factor", [8.0, 32.0, 16.0])
 def test_the_released_factor_of_llama_3_is_the_configs(factor: float) -> None:
     """3.1 has factor 8 and 3.2 has factor 32; another one is a mismatch."""

@@ -88,6 +88,12 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
             for name, recipe in rotary.items()
             for risk in _rotary_risks(recipe, positions, positions.windows_of(name))
         ),
+        *sorted(
+            f"attention factor {count(stated)} is stated in the config, and programs that do not read it use their "
+            f"default, usually {count(default)}; `posenc inspect PATH --for PROGRAM` shows what a program uses"
+            for stated, default in {(a.attention_factor, a.own_attention_factor) for a in table.layers.values()}
+            if default is not None
+        ),
         *(
             f"an input longer than {count(encoding.position_limit)} tokens fails, as the table has no more rows; "
             f"split longer documents into overlapping pieces of at most {count(encoding.position_limit)} tokens"

@@ -39,6 +39,7 @@ def heard(folder: Path) -> Heard:
         *failing(folder),
         seeing(folder, folder, "sees"),
         counting(folder, "dies twice", fails="always"),
+        counting(folder, "exits twice", fails="exits"),
     ]
     launcher, heard = Local(1, Requirements(cpus=2)), Heard()
     launcher.devices = [MIG[5]]
@@ -54,7 +55,8 @@ def test_a_worker_that_dies_or_lost_its_accelerator_is_replaced_and_its_job_goes
     assert heard.sums()["dies"] == (190, 15)
     assert heard.sums()["lives"] == (190, 0)
     assert heard.reasons()["asserts"] == f"RuntimeError: {ASSERT}"
-    assert "died twice" in heard.reasons()["dies twice"]
+    assert "killed twice; memory may have run out" in heard.reasons()["dies twice"]
+    assert 'under `if __name__ == "__main__":`' in heard.reasons()["exits twice"]
 
 
 def test_errors_arrive_as_themselves_and_end_no_other_job(heard: Heard) -> None:

@@ -76,7 +76,15 @@ class Local:
                     elif run.trial == 1:
                         waiting.appendleft((run.job, 2))
                     else:
-                        done(Failure(run.job.plan, "its worker process died twice (out of memory, or killed)"))
+                        done(
+                            Failure(
+                                run.job.plan,
+                                "its worker process was killed twice; memory may have run out"
+                                if (run.process.exitcode or 0) < 0
+                                else "its worker process ended twice without a result; a script that starts runs "
+                                'must do so under `if __name__ == "__main__":`',
+                            )
+                        )
         finally:
             for run in running:
                 run.process.kill()
