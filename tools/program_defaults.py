@@ -39,6 +39,8 @@ EXLLAMAV3 = (
 """The families whose file is llama's, or only calls read_rope_settings_default with the family's pairs."""
 UNSCALED = ("cohere", "cohere2", "gemma", "gemma2", "glm4", "mixtral", "qwen2_moe", "qwen3_moe", "starcoder2")
 """The families whose file in mlx-lm only calls nn.RoPE with the base, so that it reads no scaling."""
+RENAMED = {"gemma3_text": ("rope_theta", "rope_global_base_freq")}
+"""The key of a family, and another key that mlx-lm 0.28.4 reads instead, in a file that only calls nn.RoPE."""
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
 NEAR = {
@@ -90,7 +92,8 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
     table = {}
     for name, family in ALL.items():
         file = folder / "mlx_lm" / "models" / f"{renamed.get(name, name)}.py"
-        if not file.exists() or ("rope_utils" not in (text := file.read_text()) and name not in UNSCALED):
+        plain = name in (*UNSCALED, *RENAMED)
+        if not file.exists() or ("rope_utils" not in (text := file.read_text()) and not plain):
             continue
         classes = [n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == "ModelArgs"]
         fields = {
@@ -98,6 +101,8 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
             for node in (classes[0].body if classes else [])
             if isinstance(node, ast.AnnAssign)
         }
+        key, other = RENAMED.get(name, ("", ""))
+        fields |= {key: fields[other]} if other in fields else {}
         if not {family.base, "rope_parameters"} & set(fields):
             continue
         constants = {

@@ -223,6 +223,38 @@ def test_mlx_scales_nothing_in_files_that_only_call_its_rope(version: str) -> No
         assert ("rope_scaling is not read by" in "".join(table.notes)) == ("rope_scaling" in case["given"])
 
 
+GEMMA = {**PLAIN, "model_type": "gemma3_text", "head_dim": 16, "query_pre_attn_scalar": 64, "sliding_window": 8}
+OF_GEMMA = {"rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "num_key_value_heads": 4}
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(
+    not (PROGRAMS / "mlx-lm-0.32.2").exists(), reason="no mlx-lm here; type: python tools/programs.py"
+)
+@pytest.mark.parametrize("version", mlx.PROGRAM.releases.versions)
+@pytest.mark.parametrize("pattern", [1, 2])
+def test_mlx_computes_what_is_read_of_gemma_3(version: str, pattern: int) -> None:
+    """The first layer, which is near with a window pattern of 2 and full with one of 1."""
+    own = {"rope_local_base_freq": 2e4, **({"rope_global_base_freq": 3e5} if version == "0.28.4" else {})}
+    for bases in ({}, own):
+        config = {**GEMMA, **OF_GEMMA, **bases, "sliding_window_pattern": pattern}
+        table = mlx.read(config, version)
+        layer = table.layers[table.layer_types[0]]
+        case = {"given": config, "positions": POSITIONS, "head_dim": 16, "rotary_dim": 16}
+        (answer,) = ask_mlx([case], version)
+        same(replace(table, layers={"all": layer}), answer["tables"], POSITIONS)
+        assert answer["scores"] == pytest.approx(layer.softmax_factor)
+
+
+def test_mlx_0_28_reads_another_base_of_gemma_3() -> None:
+    for bases, base in (({}, 1e6), ({"rope_global_base_freq": 3e5}, 3e5)):
+        table = mlx.read({**GEMMA, **OF_GEMMA, **bases, "sliding_window_pattern": 2}, "0.28.4")
+        assert [table.layers[name].base for name in table.layer_types] == [1e4, base]
+        assert {layer.scaling for layer in table.layers.values()} == {"default()"}
+        assert [table.layers[name].window for name in table.layer_types] == [8, None]
+        assert any("reads rope_global_base_freq instead of rope_theta" in note for note in table.notes)
+
+
 @pytest.mark.parametrize(
     ("program", "config"),
     [(vllm, BY_A_CLASS_OF_ITS_OWN[0]), *((sglang, config) for config in BY_A_CLASS_OF_ITS_OWN)],

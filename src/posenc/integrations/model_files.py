@@ -22,6 +22,7 @@ from typing import Any
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config_class import TRIED
 from posenc.integrations.huggingface.families import built
+from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.schema import NEAR
 from posenc.integrations.position_table import LayerTable, PositionTable
@@ -48,9 +49,11 @@ class Departure:
         without: a key of the rope dictionary. The deviation applies only if this key is missing. The program then
             uses the first axis for all pairs.
         unless: keys of the config or of its language model's part, or, with the prefix ``rope.``, keys of the rope
-            dictionary. The deviation applies only if all of them are missing or null.
-        given: a key of the config, of its language model's part or of the rope dictionary. With the prefix
-            ``rope.``, it is a key of the rope dictionary alone. The deviation applies only if this key has a value.
+            dictionary. The prefixes ``rope_parameters.`` and ``rope_scaling.`` name one spelling of this
+            dictionary. The deviation applies only if all of these keys are missing or null.
+        given: a key of the config, of its language model's part or of a rope dictionary, which may be that of one
+            layer type. With a prefix, as in ``unless``, it is a key of that rope dictionary alone. The deviation
+            applies only if this key has a value.
         mixed: whether the deviation applies only if some layers have a window and others have none.
         up_to: the longest input up to which the deviation applies; 0 for any length.
         equals: the value of ``given`` for which the deviation applies; None for any value.
@@ -58,7 +61,8 @@ class Departure:
             only if its value is an integer and the program does not run the model's code in transformers.
         default: a dict from config keys to the values that the program uses instead of the values in the config.
             ``"none"`` stands for null. ``"length"`` stands for the length of the string in the config, such as 4
-            for a sliding_window_pattern of ``"LLLG"``.
+            for a sliding_window_pattern of ``"LLLG"``. ``"= key"`` stands for the config's value of another key. A
+            key with ``"left out"`` is removed.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
@@ -138,14 +142,12 @@ def departing_from(
     """
     types = {str(block.get("model_type")) for block in (config, part)}
     rope = part.get("rope_parameters") or part.get("rope_scaling") or {}
-    stated = {**config, **part, **{f"rope.{key}": value for key, value in rope.items()}}
-    anywhere = {**stated, **rope}
-    kinds = {
-        str(entry[key])
-        for entry in (rope, *rope.values())
-        for key in ("rope_type", "type")
-        if isinstance(entry, Mapping) and entry.get(key)
-    }
+    named = {"rope": rope, **{form: part.get(form) or {} for form in BOTH_FORMS}}
+    inside = {f"{name}.{key}": value for name, entry in named.items() for key, value in entry.items()}
+    stated = {**config, **part, **inside}
+    entries = [rope, *(entry for entry in rope.values() if isinstance(entry, Mapping))]
+    anywhere = stated | {key: value for entry in entries for key, value in entry.items()}
+    kinds = {str(entry[key]) for entry in entries for key in ("rope_type", "type") if entry.get(key)}
     return [
         departure
         for departure in departures()
@@ -172,7 +174,11 @@ def rewritten(part: Mapping[str, Any], departing: Sequence[Departure], base: flo
     Args:
         base: the program's default base.
     """
-    defaults = {key: value for departure in departing for key, value in departure.default.items()}
+    defaults = {
+        key: part.get(value[2:]) if str(value).startswith("= ") else value
+        for departure in departing
+        for key, value in departure.default.items()
+    }
     if first := next((departure.full_only for departure in departing if departure.full_only), ""):
         scaling = part.get("rope_scaling") or {}
         before, default = (scaling.get("rope_theta"), 10_000.0) if first == "inside" else (None, base)
@@ -184,6 +190,7 @@ def rewritten(part: Mapping[str, Any], departing: Sequence[Departure], base: flo
     return {
         key: None if value == "none" else len(str(part.get(key))) if value == "length" else value
         for key, value in {**part, **defaults}.items()
+        if value != "left out"
     }
 
 
