@@ -62,7 +62,7 @@ class Departure:
         default: a dict from config keys to the values that the program uses instead of the values in the config.
             ``"none"`` stands for null. ``"length"`` stands for the length of the string in the config, such as 4
             for a sliding_window_pattern of ``"LLLG"``. ``"= key"`` stands for the config's value of another key. A
-            key with ``"left out"`` is removed.
+            key with ``"left out"`` is removed from the config, but not from rope dictionaries.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.

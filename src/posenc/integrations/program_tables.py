@@ -122,7 +122,8 @@ class ProgramReader:
         if reader.long_list and given.get("short_factor") != given.get("long_factor"):
             notes.append(f"{program} uses the long list of factors {reader.long_list}")
         change = _only_base if any(one.unscaled for one in departing) else reader.change
-        part, stated = _changed(part, change, version, {key for one in departing for key in one.default})
+        dropped = {key for one in departing for key, value in one.default.items() if value != "left out"}
+        part, stated = _changed(part, change, version, dropped)
         part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
         notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
         positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})

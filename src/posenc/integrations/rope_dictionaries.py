@@ -16,9 +16,6 @@ from posenc.scaling.yarn import sharpening
 MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
 """Keys of YaRN's dictionary that give the factor of cos and sin, or that only some programs know."""
 
-FILLED = ("llama3", "longrope", "yarn")
-"""Rope types for which transformers' config class uses the longest input if the original length is missing."""
-
 
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
     """Return a rope dictionary in which ``attention_factor`` is the attention factor that a program computes.

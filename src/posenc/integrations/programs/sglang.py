@@ -17,7 +17,6 @@ from posenc.integrations.programs import (
     overrides,
 )
 from posenc.integrations.rope_dictionaries import (
-    FILLED,
     ORIGINAL,
     as_served,
     as_yarn,
@@ -31,6 +30,8 @@ from posenc.integrations.rope_dictionaries import (
 from posenc.scaling import LengthScaling, Scaling
 from posenc.scaling.yarn import sharpening
 
+FILLED = ("llama3", "longrope", "yarn")
+"""Rope types for which transformers' config class uses the longest input if the original length is missing."""
 OWN = ("olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next")
 """Types whose config class is SGLang's, which does not fill in the original length (configs/qwen3_next.py:237)."""
 OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")

@@ -17,23 +17,17 @@ from posenc.integrations.programs import (
     overrides,
 )
 from posenc.integrations.rope_dictionaries import (
-    FILLED,
     ORIGINAL,
     as_served,
     as_yarn,
     checked_factors,
     kind_of,
-    longest_of,
     pair_ratio,
     with_factor,
     with_stated_share,
 )
 from posenc.scaling import LengthScaling, Scaling
 from posenc.scaling.yarn import sharpening
-
-FLAT = ("qwen2_vl", "qwen2_5_vl")
-"""Types whose class ignores an original length beside text keys at the top level, and fills in the longest input
-(transformers/models/qwen2_5_vl/configuration_qwen2_5_vl.py:198)."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -45,8 +39,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     attention factor is long_mscale if the config has it; otherwise it is computed from the original length and
     max_position_embeddings. LongRoPE's long list is used only if inputs may be longer than the original length.
     Dynamic scaling without ``alpha`` changes no frequencies. Dynamic and linear scaling multiply the longest
-    allowed input by their factor. In 0.29, YaRN sets the longest input to factor × original length. For the types
-    in ``FLAT``, the longest input replaces a missing original length. See ``model_files`` for vLLM's model files.
+    allowed input by their factor. In 0.29, YaRN sets the longest input to factor × original length. See
+    ``model_files`` for vLLM's model files.
 
     Raises:
         InvalidArgument: vLLM would fail, because it reads the scaling of a DeepSeek model as YaRN and the original
@@ -60,8 +54,6 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         default = sharpening(entry["factor"])
         return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
 
-    if config["model_type"] in FLAT and kind_of(entry) in FILLED:
-        entry = {ORIGINAL: longest_of(config), **entry}
     read_as = as_yarn(entry, config)
     if read_as is not entry and (lacking := [key for key in (ORIGINAL, "factor") if key not in read_as]):
         raise InvalidArgument(
@@ -139,7 +131,6 @@ PROGRAM = Program(
     # the last release that reads attn_factor, and the newest release; releases since 0.30 read attention_factor
     releases=Releases("vllm", ("0.29.0", "0.33.0"), ("vllm/",), under=TRANSFORMERS_OF_SERVERS),
     change=change,
-    unread=lambda part, version: (ORIGINAL,) if part["model_type"] in FLAT else (),
     rotated=lambda positions, entry: with_stated_share(as_served(positions, entry), entry),
     windowed=_windowed,
     admitted=_admitted,

@@ -139,7 +139,9 @@ class Probe:
         layers = self.at_position_ids() if self.ids.takes_positions else []
         if layers and not any(layer.exact and layer.rotation is None for layer in layers):
             return layers
-        counted = self.at_places()  # layers that ignore position ids may count tokens, as recurrent states do
+        # layers that ignore position ids may count tokens, as recurrent states do
+        moved = self.matched(self.record(int(2 * self.channels) + 1, alike=True))
+        counted = [*map(self._at_places, self.plain.attentions, moved)]
         return [
             other if layer.rotation is None and layer.exact and other.exact else layer
             for layer, other in zip(layers or counted, counted, strict=True)
@@ -173,13 +175,10 @@ class Probe:
         names = [x.module for x in self.plain.attentions]
         return recording.attentions if [x.module for x in recording.attentions] == names else [None] * len(names)
 
-    def at_places(self) -> list[MeasuredLayer]:
-        """Measure every layer on content that is the same at every position; the model counts positions itself."""
-        moved = self.matched(self.record(int(2 * self.channels) + 1, alike=True))
-        return [*map(self._at_places, self.plain.attentions, moved)]
-
     def _at_places(self, plain: Attention, moved: Attention | None) -> MeasuredLayer:
-        """Return a layer measured with its tokens in the order for which ``_uneven`` is smallest."""
+        """Return a layer measured on content that is the same at every position, so that the model counts positions
+        itself, with its tokens in the order for which ``_uneven`` is smallest.
+        """
         layers = [
             layer_of(
                 plain,
