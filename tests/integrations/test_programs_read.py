@@ -159,7 +159,7 @@ def test_mlx_computes_what_is_read_of_it(version: str) -> None:
     if version == "0.28.4":
         dynamic = [config for config in configs if kind_of(config.get("rope_scaling") or {}) == "dynamic"]
         for config in dynamic:
-            with pytest.raises(InvalidArgument, match=r"mlx-lm 0\.28\.4 has no rope_type 'dynamic'"):
+            with pytest.raises(InvalidArgument, match=r"mlx-lm 0\.28\.4 .*: it has no rope_type 'dynamic'"):
                 mlx.read(config, version)
         configs = [config for config in configs if config not in dynamic]
     tables = [mlx.read(config, version) for config in configs]
@@ -357,7 +357,7 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
 def test_transformers_4_has_no_proportional_scaling() -> None:
     """``ROPE_INIT_FUNCTIONS`` of 4.57.6 has no such type, so a model fails with a KeyError."""
     model = read(rope(rope_type="default"))
-    with pytest.raises(InvalidArgument, match=r"^transformers 4\.57\.6 has no rope_type 'proportional'"):
+    with pytest.raises(InvalidArgument, match=r"transformers 4\.57\.6 .*: it has no rope_type 'proportional'"):
         transformers.write(model, Proportional(0.25), version="4.57.6")
     assert transformers.write(model, Proportional(0.25), version="5.23.0")
 

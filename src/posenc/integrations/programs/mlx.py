@@ -44,23 +44,14 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     the config.
 
     Raises:
-        InvalidArgument: mlx-lm lacks this rope type, or it was not checked how mlx-lm computes this scaling for
-            this model type.
+        InvalidArgument: it was not checked how mlx-lm computes this scaling for this model type.
     """
     kind, model_type = kind_of(entry), config["model_type"]
-    if (model_type, kind) == ("mellum", "linear") or (
-        model_type == "exaone_moe" and not config.get("rope_scaling")
-    ):
-        # mellum.py:41, exaone_moe.py:49
-        entry, kind = {key: entry[key] for key in ("rope_theta",) if key in entry}, "default"
     missing: dict[str, Any] = {
         "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192},
         "yarn": {ORIGINAL: 4096},
     }
     fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
-    named = entry.get("rope_type") or entry.get("type")
-    if (named == "su" and model_type not in LOADS) or (version == "0.28.4" and kind in ("dynamic", "proportional")):
-        raise InvalidArgument(f"mlx-lm {version} has no rope_type {named!r}; use another scaling or version")
     key, kinds = LOADS.get(model_type, ("", (kind,)))
     if kind not in kinds or (key and key not in entry):
         raise InvalidArgument(

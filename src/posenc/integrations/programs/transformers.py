@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.program_tables import Releases
@@ -20,13 +19,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     uses the class's base (usually 10,000) and no scaling. Version 4 reads LongRoPE's original length only outside
     the rope dictionary, and the original length of other scalings only inside. Version 5 follows the config, but
     ignores ``truncate`` in the rope dictionaries of individual layer types.
-
-    Raises:
-        InvalidArgument: version 4 has no such scaling.
     """
     older = version.startswith("4")
-    if older and kind_of(entry) == "proportional":
-        raise InvalidArgument(f"transformers {version} has no rope_type 'proportional'; use transformers 5")
     if older and kind_of(entry) == "longrope":
         outside, longest = config.get(ORIGINAL), longest_of(config)
         if not outside:
