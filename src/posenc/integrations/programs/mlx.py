@@ -58,11 +58,9 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
             f"this rope_scaling of {model_type} was not checked in mlx-lm; set {key or 'rope_type'!r} to "
             f"{' or '.join(kinds)} in it"
         )
-    if model_type in PHI:
-        entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
     entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
     if model_type == "phimoe":  # phimoe.py:61; the class of transformers needs both keys
-        return {**entry, "short_mscale": entry.get("long_mscale")}
+        return {**entry, ORIGINAL: config[ORIGINAL], "short_mscale": entry.get("long_mscale")}
     entry.pop("long_mscale", None)  # the layer has this argument, but no other model passes it
     return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
