@@ -61,7 +61,6 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
     if model_type == "phimoe":  # phimoe.py:61; the class of transformers needs both keys
         return {**entry, ORIGINAL: config[ORIGINAL], "short_mscale": entry.get("long_mscale")}
-    entry.pop("long_mscale", None)  # the layer has this argument, but no other model passes it
     return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
 
