@@ -116,7 +116,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return FIGURE.sub(r"![\1](\2.svg#only-light)![\1](\2-dark.svg#only-dark)", markdown)
 
 
-INCOMPLETE = "*`make docs` completes this page.*\n"
+INCOMPLETE = "*`make docs` generates the missing parts.*\n"
 """The note of pages with computed parts, for readers of the files."""
 
 STAGE = re.compile(r"`/(\w+)#([\w-]+)`")

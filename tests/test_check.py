@@ -82,7 +82,7 @@ def test_a_good_encoding_of_forty_lines_keeps_every_law(theirs: str) -> None:
     assert first.startswith("their_module:Kerple(start=0.5): ")
     assert " 0 broken, 0 ended in an error, " in first
     assert "kept    whole_is_pieces" in lines
-    assert "  –     rotation_keeps_norms: it does not rotate" in lines
+    assert "  –     rotation_keeps_norms: the encoding does not rotate" in lines
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -161,7 +161,7 @@ def test_compilers_run_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.export, "export", None)
     report = posenc.check("nope")
     verdicts = {v.law: v for v in report.verdicts}
-    assert {verdicts[law.name].detail for law in traced} == {"takes seconds; pass compiled=True"}
+    assert {verdicts[law.name].detail for law in traced} == {"the test takes seconds; pass compiled=True"}
     assert report.ok
 
 

@@ -124,7 +124,7 @@ WRONG = {
     "operators": ("rotary", {"dropout": 0.1}, "it does not support dropout"),
     "documents": ("alibi", {"causal": True}, "no known documents or padded rows"),
     "reach": ("alibi", {"causal": True}, "falls fast enough"),
-    "low_rank": ("t5", {"causal": True}, "the bias has no extra channels"),
+    "low_rank": ("t5", {"causal": True}, "the bias cannot be written as extra channels"),
     "sdpa": ("alibi", {"causal": True}, "there is a bias"),
     "flex": ("rotary", {"causal": True}, "FlexAttention needs CUDA"),
     "toeplitz": ("rotary", {"causal": True}, "the bias is not a function of the offset"),

@@ -161,7 +161,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: check(torch.tensor([4, -3]), "k_positions"),
         PositionOutOfRange,
-        "k_positions contains -3; the first position is 0",
+        "k_positions contains -3; the lowest allowed position is 0",
     ),
     (
         lambda: check(torch.tensor([[0, LIMIT]])),
@@ -230,7 +230,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: multimodal([Video(2, 4, 4)], "qwen2.5-vl"),
         InvalidArgument,
-        "needs the duration of one frame of its grid",
+        "needs the duration of one frame after temporal patching",
     ),
     (lambda: multimodal([Video(2, 4, 4, seconds=0.0)], "qwen2.5-vl"), InvalidArgument, "a number above 0"),
     (

@@ -194,7 +194,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"softcap": 0.0}, "softcap=0.0 must be a finite number above 0"),
     (
         {"sinks": torch.zeros(3)},
-        r"sinks is torch.float32 of shape \(3,\); expected one number for each of the 4 heads",
+        r"sinks is torch.float32 of shape \(3,\); expected one float for each of the 4 heads",
     ),
     ({"sinks": torch.zeros(4, dtype=torch.long)}, "sinks is torch.int64"),
     (

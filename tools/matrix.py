@@ -37,16 +37,18 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Do these releases of programs compute what published configs specify? *equal*: yes (lengths are not compared).
-*cos …*: no; the number is the largest error of cos (times the attention factor) up to four times the trained
-length. *window* or another field: this field differs. *refused*: the release does not run it. *not read*: posenc
-has no rules for it. *not asked*: unknown, because posenc did not run the program's model file.
+Does each program release compute the encoding that a published config specifies? *equal*: yes (lengths are not
+compared). *cos …*: no; the number is the largest error of cos (times the attention factor) at positions up to
+four times the trained length. *window* or another field: this field differs. *refused*: the release does not
+run the model. *not read*: posenc does not know how the release reads it. *not asked*: posenc did not run the
+program's model file.
 `python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
 
 """
 DIFFERS = """## What differs, and in which config { #differs }
 
-*In the config* means as transformers reads the config; for MiMo, it adds 1 to `sliding_window`.
+*In the config* means as read by transformers. *cos* includes the attention factor. For MiMo, transformers adds 1
+to `sliding_window`.
 
 """
 
@@ -159,7 +161,7 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
             .removeprefix(f"{each.layer_type}: ")
             .replace(" in the config, ", " in the config but ")
             .replace(" but none in the program", "; the program has none")
-            .replace("the query scale is query-scale", "queries are scaled by query-scale")
+            .replace("the query scale is query-scale", "the factor on queries is query-scale")
         )
         sentence = re.sub(": base [^;]*longrope.*;", ";", sentence)
         layer_types.setdefault(sentence, []).extend([each.layer_type] if each.layer_type else [])

@@ -1,5 +1,5 @@
-"""posenc provides positional encodings for transformers. Modules, including torch, are imported when a name is
-first used.
+"""posenc provides positional encodings for transformers. Submodules and torch are imported only when a public name
+is first used.
 """
 
 import ast

@@ -82,7 +82,7 @@ class ArgumentType(type):
 
 
 def refused(instead: str) -> Callable[..., NoReturn]:
-    """Return a method that raises an error, which says what to call instead."""
+    """Return a method that raises an error. ``instead`` is the message, which says what to call instead."""
 
     def method(self: object, *arguments: object, **settings: object) -> NoReturn:
         raise InvalidArgument(instead)
@@ -111,7 +111,8 @@ def as_integer(value: Any, name: str) -> int:
     except TypeError:
         pass
     raise InvalidArgument(
-        f"{name}={shown(value)} must be an integer; {'write digits' if isinstance(value, str) else 'use int(…)'}"
+        f"{name}={shown(value)} must be an integer; "
+        f"{'pass a number, not a string' if isinstance(value, str) else 'use int(…)'}"
     )
 
 
@@ -120,7 +121,7 @@ def as_number(value: Any, name: str) -> float:
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidArgument(
             f"{name}={shown(value)} must be a number; "
-            f"{'write digits' if isinstance(value, str) else 'use float(…)'}"
+            f"{'pass a number, not a string' if isinstance(value, str) else 'use float(…)'}"
         )
     return int(value) if isinstance(value, int) else float(value)
 
@@ -162,7 +163,9 @@ def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
 
 
 def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], None]:
-    """Return a function that checks ``holds(value)``. ``must`` ends the error message "name=value must …"."""
+    """Return a function that raises an error unless ``holds(value)``. The error message is ``{name}={value} must
+    {must}``.
+    """
 
     def check(value: Any, name: str) -> None:
         if not holds(value):
@@ -178,7 +181,7 @@ def even_from(least: int, known: str) -> Callable[[Any, str], None]:
 
 Size = Annotated[int, at_least(1)]
 PLAIN: dict[Any, Callable[[Any, str], Any]] = {int: as_integer, float: as_number, bool: as_flag}
-"""The conversion functions by type."""
+"""For each type, the function that checks a value and converts it to this type."""
 
 
 def plain_types(annotation: Any) -> tuple[Any, ...]:

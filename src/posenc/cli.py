@@ -1,4 +1,4 @@
-"""The entry point of the ``posenc`` script. It prints versions even if the packages of the commands are missing."""
+"""The entry point of the ``posenc`` script. It prints versions even without the packages that commands need."""
 
 import io
 import signal

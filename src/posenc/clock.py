@@ -1,5 +1,5 @@
-"""Computes the exact phase of every frequency at any integer position below 2^31. Each frequency is a hand of the
-clock.
+"""Computes the exact phase of every frequency at any integer position below 2^31. Each frequency is one hand
+of a clock.
 
 A hand that rotates by θ radians per position makes θ/2π turns per position. That fraction is stored as a 64-bit
 integer, F = round(θ/2π · 2^64), so the phase
@@ -7,8 +7,8 @@ integer, F = round(θ/2π · 2^64), so the phase
     phase(p) = p · F  mod 2^64        (units of 2^−64 turn)
 
 is one integer multiplication that wraps around. Only the error from rounding F grows with p: it is at most p ·
-2^−65 turn, which is 4e-10 rad at p = 2^31. Apart from this error, cos and sin are as exact as their dtype.
-``.half()`` and ``.to(torch.bfloat16)`` leave integer buffers unchanged, but would round float frequencies.
+2^−65 turn, which is 4e-10 rad at p = 2^31. Apart from this error, cos and sin are as accurate as their dtype
+allows. ``.half()`` and ``.to(torch.bfloat16)`` leave integer buffers unchanged, but would round float frequencies.
 """
 
 from collections.abc import Callable, Mapping
@@ -84,13 +84,13 @@ class Clock(ConstantBuffers):
     Args:
         frequencies: one frequency per hand.
         phases: ``"exact"`` (64-bit fractions of a turn, accurate at any position below 2^31) or ``"float32"`` (the
-            same angles as in public checkpoints, with errors of up to 7e-2 rad at position 1,000,000).
+            angles with which public checkpoints were trained, with errors of up to 7e-2 rad at position 1,000,000).
 
         axis_of_hand: the coordinate that each hand uses, if positions have a leading axis of coordinates.
 
     ``forward(positions)`` accepts int64 positions of any shape and returns float32 ``(cos, sin)``, multiplied by
-    ``scale``, with an additional last axis for the pairs. The attention factor is applied only if you pass it as
-    ``scale``.
+    ``scale``, with an additional last axis that has one entry per frequency. The attention factor of a scaling such
+    as YaRN is applied only if you pass it as ``scale``.
     """
 
     turns: Tensor

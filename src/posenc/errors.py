@@ -32,7 +32,7 @@ class BackendUnavailable(PosencError, RuntimeError):  # noqa: N818
 
 
 class MissingExtra(PosencError, ImportError):  # noqa: N818
-    """An optional package that this command needs is not installed."""
+    """A command or function needs an optional package that is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; type: pip install 'posenc[{extra}]'")
@@ -51,7 +51,7 @@ class UnknownName(InvalidArgument):
     """A name is unknown. The message suggests the known name that was probably meant: posenc's name for the same
     thing, or the known name with the most similar spelling.
 
-    With ``fix``, it instead lists the three nearest names, followed by ``fix``.
+    The message then lists the known names, or, with ``fix``, only the three nearest names, followed by ``fix``.
     """
 
     def __init__(self, kind: str, name: object, known: Iterable[str], *, fix: str | None = None) -> None:
@@ -67,8 +67,9 @@ class UnknownName(InvalidArgument):
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:
-    """Return the known name that this word means according to ``MEANT``. If the word is not in ``MEANT``, first
-    replace it with the most similar known name or word in ``MEANT``. Return None if nothing is similar.
+    """Return the known name that this word means according to ``MEANT``. If the word is not in ``MEANT``, use the
+    most similar word among the known names and the keys of ``MEANT``; a known name means itself. Return None if no
+    word is similar.
     """
     near = [word] if word in MEANT else get_close_matches(word, [*known, *MEANT], n=1, cutoff=0.5)
     names = (meant for name in near for meant in (name, *MEANT.get(name, ())))
@@ -76,9 +77,9 @@ def _nearest(word: str, known: Collection[str]) -> str | None:
 
 
 def no_attribute(module: str, name: str, public: Iterable[str]) -> AttributeError:
-    """Return the error for a name that a module does not have. The error suggests the nearest public name, without
-    regard to case. The error suggests nothing if the name is a submodule's: for ``from module import submodule``,
-    Python first looks for an attribute with this name, and imports the submodule only after this error.
+    """Return the error for a name that a module does not have. The error suggests the nearest public name, ignoring
+    case. It suggests nothing if the name is that of a submodule: for ``from module import submodule``, Python first
+    looks for an attribute with this name, and imports the submodule only after this error.
     """
     known = {word.lower(): word for word in public}
     near = None if find_spec(f"{module}.{name}") else _nearest(name.lower(), known)
@@ -88,4 +89,4 @@ def no_attribute(module: str, name: str, public: Iterable[str]) -> AttributeErro
 
 
 class StudyError(PosencError):
-    """A study's ledger, text or output folder cannot be read, written or continued."""
+    """A study cannot run or continue, for example because its ledger, text file or output folder is unusable."""

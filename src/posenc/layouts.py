@@ -1,6 +1,6 @@
 """Conversions from the layouts of other libraries, as views without copies.
 
-The library uses the layout ``(B, H, T, D)``. A shape does not show which axis is which, so convert tensors once, at
+posenc uses the layout ``(B, H, T, D)``. A shape does not show which axis is which, so convert tensors once, at
 the input, and convert results back with ``.transpose(1, 2)``. Rotation (also in place) and attention accept any
 strides.
 """

@@ -1,5 +1,5 @@
-"""Aliases and other synonyms of posenc's names. An alias is accepted in place of the name. Any other synonym is an
-error whose message suggests the name.
+"""Aliases and other synonyms for the names of posenc's encodings, scalings, arguments and functions. An alias is
+accepted in place of the name. Any other synonym raises an error whose message suggests the name.
 """
 
 ALIASES = {"rope": "rotary"}
@@ -28,10 +28,10 @@ WORDS = {
     "attention": ("scaled_dot_product_attention", "sdpa", "flash_attn_func", "flex_attention"),
     "original_length": ("original_max_position_embeddings",),
 }
-"""For each name, the unknown words for which error messages suggest the name."""
+"""For each name in posenc, the other words for which error messages suggest it."""
 
 MEANT = {word: [name for name in WORDS if word in WORDS[name]] for words in WORDS.values() for word in words}
-"""For each of these words, the names that it may mean."""
+"""For each word in ``WORDS``, the names that it may stand for."""
 
 REMAPS = {
     "self-extend": "posenc.remap:SelfExtend",
@@ -47,7 +47,7 @@ HINTS = {
     "two_sided": "the bias is the same on both sides; pass causal=True to posenc.attention to hide later keys",
     "attn_mask": "pass a tensor with the shape of the scores as mask=posenc.Mask(dense=…)",
     "attention_mask": "pass 0 or 1 per token as mask=posenc.Mask(key_mask=attention_mask.bool())",
-    "key_padding_mask": "true hides a key there; pass mask=posenc.Mask(key_mask=~key_padding_mask)",
+    "key_padding_mask": "in key_padding_mask, True hides a key; pass mask=posenc.Mask(key_mask=~key_padding_mask)",
     **dict.fromkeys(
         ("key_mask", "dense", "q_order", "k_order", "q_segments", "k_segments"),
         "set it in the mask: mask=posenc.Mask(…)",

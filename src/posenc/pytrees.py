@@ -1,4 +1,4 @@
-"""Objects that contain tensors and act as pytrees for torch.export, ``tree_map`` and copies."""
+"""Objects that contain tensors and are pytrees, so that torch.export, ``tree_map`` and ``deepcopy`` accept them."""
 
 import copy
 import weakref
@@ -11,7 +11,7 @@ from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves
 
 Kind = TypeVar("Kind", bound="Pytree")
 COMPILES_OBJECTS = torch.__version__ >= "2.13"
-"""Whether torch's compiler can list the attributes of an object, which the compiler of torch 2.8 cannot."""
+"""Whether torch.compile can list the attributes of an object; in torch 2.8 it cannot."""
 
 
 class Fact:
@@ -40,11 +40,14 @@ class Pytree:
     """An object whose leaves are the tensors in its attributes, including tensors inside pytrees, tuples, lists
     and dicts. A tensor that several attributes share is one leaf.
 
-    All other attributes form the structure, which must be the same in all calls of an exported program.
+    All other attributes form the structure. Except for those named in ``facts``, they must be the same in all
+    calls of an exported program.
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
-    """Attributes that are derived from the tensors and are not part of a program's structure."""
+    """The names of attributes that are derived from the tensors. Their values may differ between calls of an
+    exported program.
+    """
 
     transient: ClassVar[dict[str, Any]] = {}
     """The attributes that are not copied, with the values that they have in copies."""
@@ -84,8 +87,9 @@ Structure = tuple[Any, ...]
 def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
     """Return the attributes that contain tensors, and the structure.
 
-    The structure consists of the class, the names of these attributes, all other attributes, and the facts. If two
-    names refer to the same object, only the first counts as an attribute, and the structure records both names.
+    The structure consists of the class, the names of these attributes, all other attributes, and the attributes
+    in ``tree.facts``, each wrapped in a ``Fact``. If two attributes are the same object, only the first is
+    returned, and the structure records both names.
     """
     state = tree.__getstate__()
     parts: dict[str, Any] = {}
@@ -127,8 +131,9 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """Slice a tensor. The n letters of ``axes`` name the tensor's last n axes. Every slice has a start and a stop.
-    An axis of size 1 is not sliced unless its letter is ``q`` (queries) or ``k`` (keys).
+    """Slice a tensor. The n letters of ``axes`` name the tensor's last n axes. Every slice in ``places`` must
+    have a start and a stop. An axis of size 1 is not sliced unless its letter is ``q`` (queries) or ``k``
+    (keys).
     """
     for axis, name in enumerate(reversed(axes), 1):
         place = places.get(name)

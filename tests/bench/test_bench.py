@@ -35,7 +35,7 @@ def small(backward: bool = False, pairing: str = "half") -> Table:
 def _uncompiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As where no compiler is: the native kernel has tests of its own. Nothing is collected before it is timed."""
     monkeypatch.setattr("posenc.kernels.native.lacking", lambda: "left out")
-    monkeypatch.setattr("benchmarks.measure.gc.collect", lambda: 0)
+    monkeypatch.setattr("benchmarks.measure.gc.collect", lambda *generation: 0)
     backend.by_name.cache_clear()
     yield
     backend.by_name.cache_clear()

@@ -128,7 +128,7 @@ def apply_rope(x, positions):
     [
         ("rotary", "raise RuntimeError('no')\n", "RuntimeError: no"),
         ("rotary", "def other(x): return x\n", "unknown function .apply_rope.; known: other"),
-        ("rotary", "def apply_rope(x, colour): return x\n", "it needs colour"),
+        ("rotary", "def apply_rope(x, colour): return x\n", "the function needs colour"),
         # The error of the likeliest call, and not of the last one tried, which gave positions as one number.
         (LLAMA, OTHER_CHANNELS, r"no numbers in calls with 128 channels per head: RuntimeError: .*\(64\)"),
     ],

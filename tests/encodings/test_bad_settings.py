@@ -131,7 +131,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1),
-        "heads=None, but slicing heads requires the model's number of query heads if groups=2",
+        "number of query heads, a multiple of groups=2, but the encoding has heads=None; pass heads= when",
     ),
     (lambda: PoPE(8, 2, rotary_dim=9), r"rotary_dim=9 must be between 1 and head_dim=8"),
     (
@@ -170,7 +170,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: AxisMap((0, 2)), r"axis_of_pair=\(0, 2\) must contain every axis from 0 to the largest"),
     (
         lambda: AxisMap((0, 1), (0,)),
-        r"index_of_pair=\(0,\) must be 2 numbers, each below the number of pairs of its axis",
+        r"index_of_pair=\(0,\) must be 2 numbers, each below the number of frequencies of its axis",
     ),
     (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
     (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
@@ -200,7 +200,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: ALiBi(4).at(arange(3)).slice_heads(0, "2"), "last='2' must be an integer"),
     (
         lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2),
-        "first=2 and last=2 must be query heads with 0 ≤ first < last",
+        "first=2 and last=2 must be a range of query heads, last excluded: 0 ≤ first < last",
     ),
     (
         lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
@@ -315,7 +315,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: LearnedGrid(4, 8).resized(0, 2, "vit"), "rows=0 must be at least 1"),
     (
         lambda: gathered(torch.zeros(4, 4, 8), grid(2, 2), grid(2, 2), "timm"),
-        r"the number of cells depends on the size of the image; resize the table first with LearnedGrid.resized",
+        r"for each token depends on the size of the image; resize the table first with LearnedGrid.resized",
     ),
     (
         lambda: LearnedGrid(4, 8).to("meta").at(grid(2, 2)),
@@ -327,8 +327,8 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: Rotary(8, pairing="half", rotary_dim=0), "rotary_dim=0 must be even and at least 2"),
     (lambda: Rotary(7, pairing="half", rotary_dim=7), "head_dim=7 must be even and at least 2"),  # as of a config
-    (lambda: encoding("rotary(base=large)", head_dim=8), "base='large' must be a number; write digits"),
-    (lambda: encoding("rotary(rotary_dim=half)", head_dim=8), "rotary_dim='half' must be an integer; write digits"),
+    (lambda: encoding("rotary(base=large)", head_dim=8), "base='large' must be a number; pass a number, not"),
+    (lambda: encoding("rotary(rotary_dim=half)", head_dim=8), "rotary_dim='half' must be an integer; pass"),
     (lambda: Rotary(8, pairing="half", rotary_dim=-2), "rotary_dim=-2 must be even and at least 2"),
     (lambda: Rotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
     (lambda: Clock(Frequencies((), ())), "frequencies is empty; pass at least one"),
@@ -440,7 +440,7 @@ POSITIONS: list[tuple[Callable[[], object], str]] = [
     *(
         (
             lambda past_end=past_end: Learned(8, 4, past_end=past_end).at(torch.tensor([-1, 99])),
-            "positions contains -1; the first position is 0",
+            "positions contains -1; the lowest allowed position is 0",
         )
         for past_end in ("error", "clamp")
     ),
@@ -450,7 +450,7 @@ POSITIONS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(torch.tensor([[-LAST], [0]])),
-        f"positions contains -{LAST}; the first position is 0",
+        f"positions contains -{LAST}; the lowest allowed position is 0",
     ),
     (lambda: XPOS.at(torch.tensor([LAST + 1])), PAST),
     (lambda: XPOS.at(torch.tensor([5]), torch.tensor([LAST + 1])), PAST),
@@ -462,7 +462,7 @@ POSITIONS: list[tuple[Callable[[], object], str]] = [
         lambda: LearnedGrid(4, 8, columns=5).at(grid(3, 6)),
         r"positions\[1\] contains 5, but this table is for pictures of 4 rows and 5 columns; call resized",
     ),
-    (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), "contains -1; the first position is 0"),
+    (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), "contains -1; the lowest allowed position is 0"),
     (
         lambda: Window(2, size=(3, 4)).at(torch.tensor([[3], [0]])),
         r"positions\[0\] contains 3; the last position of this encoding is 2",

@@ -71,7 +71,7 @@ def test_every_recipe_comes_back_from_its_text(parts: tuple) -> None:
         ("alibi*4", "is not the name of an encoding"),
         ("layers(alibi*0)", r"\* must be followed by a whole number of at least 1"),
         ("layers(alibi*1.5)", r"\* must be followed by a whole number"),
-        ("stack(rotary*2)", r"\* is not allowed in stack"),
+        ("stack(rotary*2)", r"\* are not allowed in stack"),
         ("stack()", "the arguments of stack must be encodings"),
         ("layers(rotary, nope)", "the arguments of layers must be one pattern"),
         ("rotary(", "cannot be parsed"),
@@ -97,7 +97,7 @@ def test_reading_a_text_imports_nothing() -> None:
     assert recipe.foreign == ("this_is_nowhere:Mine",)
     assert canonical(recipe) == recipe
     assert "this_is_nowhere" not in sys.modules
-    with pytest.raises(InvalidArgument, match="module 'this_is_nowhere' is not found from here"):
+    with pytest.raises(InvalidArgument, match="module 'this_is_nowhere' was not found"):
         build(recipe, SHAPE)
 
 

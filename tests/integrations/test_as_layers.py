@@ -74,7 +74,7 @@ def test_layers_are_patched_by_layer() -> None:
             ("rotary", "nope"),
             "layers 0 and 1 have different encodings, but both have the type 'all' in this model",
         ),
-        ("smollm3", ("rotary",), "layer 1 has encoding 'rotary', but this layer of the model has none; use 'nope'"),
+        ("smollm3", ("rotary",), "gives layer 1 'rotary', but layer 1 of the model has no positional encoding"),
     ):
         layers = posenc.Layers({"rotary": rotary, "nope": nope}, pattern)
         with pytest.raises(InvalidArgument, match=message), patched(tiny(family), layers):

@@ -66,7 +66,7 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
     apart = {f.name for f in fields(want) if getattr(got, f.name) != getattr(want, f.name)} - NOT_SAID
     assert apart <= ({"windows", "window_after"} if model_type in COUNTED_OTHERWISE else set())
     assert got.assumed[0].startswith(
-        "read by Llama's rule (every attention layer rotates, a window counts tokens back), not measured in"
+        "read by Llama's rule (every attention layer rotates, windows reach back from each token), not measured in"
     )
 
 
@@ -76,12 +76,12 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
         ("deepseek_v3", "the config has 'qk_nope_head_dim', which Llama's config lacks"),
         (
             "cohere2",
-            "full_attention and sliding_attention share one rotary module, but perhaps not all of them rotate",
+            "full_attention and sliding_attention share one rotary module, so it is unknown which of them rotate",
         ),
         ("nanochat", "the pairing in its model file is backwards"),
         ("qwen3_5_text", "the rotary module has mrope_section, for positions on several axes"),
         ("gemma3n_text", "the model file rotates queries and keys separately"),
-        ("xlm-roberta", "the model file has no rotary modules for this config"),
+        ("xlm-roberta", "the model file must have one rotary module for this config, but has none"),
     ],
 )
 def test_a_type_that_the_rule_does_not_fit_is_refused(
@@ -104,7 +104,7 @@ def test_a_module_that_computes_something_else_is_heard(fault: str, monkeypatch:
             self.attention_scaling = 1.001
 
     monkeypatch.setattr(modeling_llama.LlamaRotaryEmbedding, "__init__", otherwise)
-    with pytest.raises(NotByRule, match="the rotary module computes different angles for 'all'"):
+    with pytest.raises(NotByRule, match="the rotary module's angles for 'all' differ from those that"):
         by_the_rule("llama", monkeypatch)
 
 

@@ -90,7 +90,9 @@ SAYS: dict[str, tuple[str, ...]] = {
         "longer than 1,024 tokens fails",
     ),
     "falcon-7b": ("assumed: rope_theta = 10000",),
-    "bert-base": ("longer than 512 tokens fails, as the table has no more rows; split longer documents into",),
+    "bert-base": (
+        "longer than 512 tokens fails, because the position table has no more rows; split longer documents into",
+    ),
 }
 NEVER: dict[str, tuple[str, ...]] = {
     "llama-3.1-8b": ("mismatch", "assumed"),
@@ -160,7 +162,7 @@ def test_the_command_prints_and_draws(tmp_path: Path) -> None:
     assert "no scaling" in result.stdout
     assert (tmp_path / "figure.svg").read_text().count("trained length") >= 1
     result = CliRunner().invoke(app, ["inspect", str(CONFIGS / "gpt2.json"), "-o", str(tmp_path / "none.svg")])
-    assert "has no frequencies" in str(result.exception)
+    assert "the model has no rotary frequencies" in str(result.exception)
     result = CliRunner().invoke(app, ["inspect", str(CONFIGS / "smollm2-135m.json"), "-o", "figure.bmp"])
     assert (result.output, str(result.exception)[:24]) == ("", "'figure.bmp' must end in")
 

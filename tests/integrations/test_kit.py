@@ -125,5 +125,5 @@ def test_axes_and_a_part_of_the_head_are_in_it(tmp_path: Path) -> None:
 
 def test_a_model_without_rotation_has_no_kit(tmp_path: Path) -> None:
     bert = {"model_type": "bert", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
-    with pytest.raises(InvalidArgument, match="no rotary layers, which a kit needs"):
+    with pytest.raises(InvalidArgument, match="no rotary layers, but a kit tests only those"):
         kit(read({**bert, "max_position_embeddings": 512}), tmp_path)

@@ -291,7 +291,7 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "  ?     reads_packed_texts_as_each_alone: packed=False" in report
     for wrong, message in (
         (42, "model is a int; load it first"),
-        (small("vit"), "ViTModel takes pixel_values instead of token ids"),
+        (small("vit"), "ViTModel does not take token ids; its first argument is pixel_values"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             check(wrong)
@@ -345,10 +345,10 @@ def test_packed_lengths_are_those_of_the_position_ids() -> None:
         ),
         (at, [0, 4, 7], r"cu_seqlens \[0, 4, 7\] does not increase from 0 to 8, the number of tokens; pass"),
         (at, [0, 4, 4, 8], "does not increase"),
-        (at, [0, 5, 7, 8], r"token 4 has position \[0\] but is number 4 of its text; restart position ids"),
+        (at, [0, 5, 7, 8], r"token 4 has position \[0\] but is at index 4 of its text; restart position ids"),
         (at, [0, 8], "token 4 has position"),
-        (picture, [0, 3, 6], r"token 3 has position \[1, 2, 1\] but is number 0 of its text"),
-        (torch.tensor([[0, 1, 3]]), [0, 3], r"token 2 has position \[3\] but is number 2"),
+        (picture, [0, 3, 6], r"token 3 has position \[1, 2, 1\] but is at index 0 of its text"),
+        (torch.tensor([[0, 1, 3]]), [0, 3], r"token 2 has position \[3\] but is at index 2"),
     ):
         with pytest.raises(AssertionError, match=message):
             assert_packed(ids, torch.tensor(ends))
@@ -399,7 +399,9 @@ def test_a_model_that_gives_no_cache_is_not_asked() -> None:
 def test_whose_fault_it_is_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's, where one built anew of its config does what was read; else its code's, or the reader's."""
     alone = check(with_base("smollm2", 1e4))
-    assert "(only this model: a new one built from its config agrees with the reading)" in str(alone)
-    assert "(a new model built from its config differs from the reading too)" in str(
+    assert "(only this model: a new one built from its config agrees with posenc's reading of the config)" in str(
+        alone
+    )
+    assert "(a new model built from its config differs from posenc's reading of the config too)" in str(
         check(swaps_pairs(monkeypatch))
     )

@@ -226,9 +226,11 @@ PROGRAM = """
 import sys, torch
 from support.tiny_models import tiny, tokens
 from posenc.integrations.huggingface import patched, read
+from posenc.remap import SelfExtend
 
 model, given = tiny(sys.argv[1]), {"input_ids": tokens()[:1, :12], "use_cache": False}
-with patched(model, read(model.config).as_layers(12, "float32")), torch.no_grad():
+encoding = read(model.config).as_layers(12, "float32")
+with patched(model, SelfExtend(encoding, 2, 4) if sys.argv[2:] else encoding), torch.no_grad():
     exported = torch.export.export(model, (), given, strict=False).module()
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     found = compiled(**given).logits, exported(**given).logits
@@ -254,8 +256,8 @@ def test_a_patched_model_is_exported(family: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["cohere", "gemma3"])
-def test_a_patched_model_is_compiled_in_one_graph_and_exported(family: str) -> None:
+@pytest.mark.parametrize("model", [("cohere",), ("gemma3",), ("llama-2", "remapped")])
+def test_a_patched_model_is_compiled_in_one_graph_and_exported(model: tuple[str, ...]) -> None:
     """In an interpreter of its own, since run-time checks of annotations cannot be traced."""
     path = os.pathsep.join([str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[1])])
-    python("-W", "ignore", "-c", PROGRAM, family, PYTHONPATH=path)
+    python("-W", "ignore", "-c", PROGRAM, *model, PYTHONPATH=path)

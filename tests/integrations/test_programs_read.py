@@ -347,7 +347,7 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
     assert only(table).base == 10_000
     assert table.notes == (
         "rope_parameters is not read by transformers 4.57.6",
-        "rope_theta = 10000, the default of transformers 4.57.6, which finds no key for it",
+        "rope_theta = 10000, the default of transformers 4.57.6, which finds no value in the config",
     )
     assert by_name(transformers.read(config, "5.23.0"), config) == []
     older = config_json(read(config), spelling="v4")
@@ -755,13 +755,13 @@ def test_heads_counted_by_layer(architecture: str, tmp_path: Path) -> None:
     heads = {"head_count": [12, 20], "head_count_kv": [3, 4]}
     table = llama_cpp.read(gguf_file(tmp_path, architecture, **heads, key_length=64))
     assert (table.layers["all"].head_dim, table.layers["all"].rotary_dim) == (64, 64)
-    with pytest.raises(InvalidArgument, match=r"file has no single number for .*attention.head_count"):
+    with pytest.raises(InvalidArgument, match=r"a list of values, for .*attention.head_count"):
         llama_cpp.read(gguf_file(tmp_path, architecture, **heads))
 
 
 @pytest.mark.parametrize("name", ["context_length", "embedding_length", "block_count", "head_count"])
 def test_a_field_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=f"'llama' file has no single number for .*{name}"):
+    with pytest.raises(InvalidArgument, match=f"'llama' file has no value, or .*{name}"):
         llama_cpp.read(gguf_file(tmp_path, "llama", **{name: None}))
 
 

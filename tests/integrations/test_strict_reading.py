@@ -141,8 +141,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(
         (
             {**config(name, rope_parameters={**LINEAR, "rope_theta": 1e4}), "rope_theta": None},
-            rf"plain keys \['factor', 'rope_theta', 'rope_type'\], but model_type '{name}' has one rope dictionary "
-            "per layer type; move them",
+            rf"\['factor', 'rope_theta', 'rope_type'\] outside its dictionaries, but model_type '{name}' "
+            "has one rope dictionary per layer type; move the keys",
         )
         for name in ("gemma3_text", "gemma4_text", "olmo3")
     ),

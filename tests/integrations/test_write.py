@@ -51,7 +51,7 @@ TURNING = [
 ]
 
 
-NO_PLACE = ("use spelling='v5'", "cannot express", "do not rotate", "has no rope dictionary")
+NO_PLACE = ("use spelling='v5'", "cannot express", "do not rotate")
 """The reasons for which a scaling has no place in a config."""
 
 
@@ -133,7 +133,7 @@ def test_what_has_no_place_is_refused() -> None:
         (
             tiny("deepseek-v3").config,
             DynamicNTK(1.0, 64),
-            "factor 1 cannot express DeepSeek's mscale_all_dim; use Default",
+            "factor 1, with which mscale_all_dim has no effect",
         ),
     ):
         with pytest.raises(InvalidArgument, match=message):

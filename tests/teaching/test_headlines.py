@@ -189,7 +189,7 @@ def shift(view: View, state: dict[str, str]) -> None:
     assert not torch.equal(codes[0], codes[2]) or state.get("by") == "0"
     torch.testing.assert_close(rotation @ rotation.T, torch.eye(len(rotation), dtype=torch.float64))
     # Float64 sums of 8 products of numbers below 1; least squares over 32 rows loses a few digits more.
-    assert float(view.readouts["error of 32 moved codes, at most"]) <= 1e-9
+    assert float(view.readouts["error of 32 moved encodings, at most"]) <= 1e-9
     assert told(view) == [float(state.get("by", 5))]
     assert float(rotation[0, 0]) == pytest.approx(math.cos(float(state.get("by", 5))), abs=1e-6)
 

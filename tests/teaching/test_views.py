@@ -23,7 +23,7 @@ def test_two_clicked_positions_are_compared_and_marked() -> None:
     view = sinusoidal.heatmap(width=4, length=10, first=5, second=6)
     assert only(view, Heatmap).marked_columns == (5, 6)
     assert view.readouts["dot product"] == pytest.approx(1.540252306, abs=1e-9)
-    assert view.readouts["cosine of the two codes"] == pytest.approx(0.770126153, abs=1e-9)
+    assert view.readouts["cosine of the two encodings"] == pytest.approx(0.770126153, abs=1e-9)
 
 
 def test_transposing_and_reordering_move_values_and_change_none() -> None:

@@ -94,7 +94,7 @@ def test_it_is_built_with_settings_and_in_parts(own: str) -> None:
     ("text", "message"),
     [
         ("LogDistance(strenght=2)", "unknown setting of log_distance:LogDistance 'strenght'"),
-        ("Missing", "has no class 'Missing'; correct the name, as in my_module:MyEncoding"),
+        ("Missing", "has no class 'Missing'; correct the name, which has the form my_module:MyEncoding"),
         ("Path", r"derive the class from posenc\.Encoding"),
     ],
 )

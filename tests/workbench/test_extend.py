@@ -305,11 +305,11 @@ def test_names_that_are_none_are_refused(names: tuple[str, ...], message: str) -
             request(length=16),
             "length 16 is not far enough past the trained length 16 of a small model; use --to 20",
         ),
-        (BYTES, request(names=("none", "drope")), "method 'drope' applies only to a fine-tune; add --finetune"),
+        (BYTES, request(names=("none", "drope")), "method 'drope' requires a fine-tune; add --finetune"),
         (
             BYTES,
             replace(request(), positions="pose"),
-            "positions='pose' applies only to a fine-tune; add --finetune STEPS",
+            "positions='pose' requires a fine-tune; add --finetune STEPS",
         ),
     ],
     ids=["short text", "short length", "method", "positions"],

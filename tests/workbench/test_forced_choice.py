@@ -70,8 +70,8 @@ def test_sentences_lie_where_the_depth_says() -> None:
     assert len(text) + len("\nThe secret number of Quito is 1739.\n") == 4096
 
 
-@pytest.mark.parametrize(("number", "length"), [(40, 4096), (0, 300)])
-def test_nothing_is_cut_in_silence(number: int, length: int) -> None:
-    message = f"haystack number {number}, with a length of {length}, needs .*; pass fewer texts"
+@pytest.mark.parametrize(("number", "length", "fix"), [(40, 4096, "fewer texts"), (0, 300, "a larger length")])
+def test_nothing_is_cut_in_silence(number: int, length: int, fix: str) -> None:
+    message = f"haystack number {number}, with a length of {length}, has room for .*; pass {fix}"
     with pytest.raises(StudyError, match=message):
         Sheet("needle", number).haystack(encode, TEXT, length)

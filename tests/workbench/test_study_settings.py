@@ -93,7 +93,7 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
         ("width = 0", "width=0 must be a whole number, 2 … 65,536 channels"),
         (
             "heads = 3",
-            "width=64 must be a multiple of 2·heads=6, as channels rotate in pairs; for heads=3, use width=66",
+            "width=64 must be a multiple of 2·heads=6, because channels rotate in pairs; for heads=3, use width=66",
         ),
         ("kv_heads = 3", "kv_heads=3 must divide heads=4"),
         ('norm = "layr"', "did you mean 'layer'"),

@@ -58,9 +58,9 @@ class NeverLonger(Earlier):
 LEAKS = {
     AnswersOfThePlace: ("follows_the_seed", "seeds 1 and 2 draw the same targets"),
     Unbalanced: ("guessing_stays_at_chance", "but chance = 0.125"),
-    ItsOwnDice: ("repeats", "two generators of one seed give different tokens"),
+    ItsOwnDice: ("repeats", "two generators with the same seed give different tokens"),
     OutsideItsOutputs: ("well_formed", "train_batch(generator, 8): targets are 0 … 7, outside 0 … 6"),
-    NeverLonger: ("well_formed", "test_batches(48, 8) has rows of 24 tokens, not more than train_length=24"),
+    NeverLonger: ("well_formed", "test_batches(48, 8) has rows of 24 tokens; they must exceed train_length=24"),
 }
 
 

@@ -83,7 +83,7 @@ def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_ou
         ("alibi(slopes=(1, 0))", "must be a list of 4 finite numbers"),
         ("rotary(base=0.5)", r"base=0\.5 must be finite and above 1"),
         ("rotary(rotary_dim=64)", "rotary_dim=64 must be at most head_dim=16"),
-        ("nowhere:Mine", "module 'nowhere' is not found from here; run in the folder that contains it"),
+        ("nowhere:Mine", "module 'nowhere' was not found; run in the folder that contains it"),
     ],
 )
 def test_what_cannot_be_built_is_refused_before_anything_trains(text: str, message: str, tmp_path: Path) -> None:

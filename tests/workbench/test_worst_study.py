@@ -63,6 +63,6 @@ def test_a_diverging_encoding_a_killed_worker_and_a_failed_task_leave_the_page_a
     assert runs["needle", "rotary"].cells
     assert runs["needle", "grows:LogDistance"].verdict.startswith("diverged")
     page = (tmp_path / "study" / "report.html").read_text()
-    for text in ("diverged", "kills:LogDistance", "its worker process died", "nothing to draw"):
+    for text in ("diverged", "kills:LogDistance", "its worker process was killed twice", "nothing to draw"):
         assert text in page, text
     assert sum("nothing to draw" in line for line in said.splitlines()) == 3, said

@@ -14,8 +14,8 @@ marks statements that are wrong or on which lessons disagree.
 
 QUESTIONS = """# Questions
 
-Questions from lessons and interviews; ★ is easy, ★★★ is hard. The claims in parentheses check the answers.
-The lab explains each wrong choice.
+Questions from lessons and interviews; ★ is easy, ★★★ is hard. The linked, tested claims support the answers.
+`posenc lab` asks the same questions and explains each wrong choice.
 """
 
 ASKED = "questions.md"

@@ -4,7 +4,7 @@
 
 capped(x) is softcap·tanh(x/softcap), or x without a softcap. Scores are −∞ where ``mask`` hides the key.
 Attention applies ``placed.bias`` and ``placed.scale``. Rotate q and k with ``placed.rotate`` before the call.
-``scores`` computes this formula directly; ``attention`` computes the same result without an L×L tensor.
+``scores`` returns the scores as one tensor. ``attention`` returns y and stores no L×L tensor.
 """
 
 from posenc.attend.attend import attention as attention

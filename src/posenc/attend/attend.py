@@ -30,7 +30,7 @@ Backend = Literal[
 ]
 """The name of an attention backend. The results of backends differ only in the last digits.
 
-- ``"documents"``: documents, or rows without their padding, one at a time, each with its own backend.
+- ``"documents"``: one call per document, or per row without its padding; each call uses its own backend.
 - ``"reach"``: distant keys are left out in heads whose bias falls so fast that these keys have no weight.
 - ``"low_rank"``: the bias as extra channels of queries and keys, in one call of torch's attention.
 - ``"dense"``: all scores in one tensor, if there are few scores and the bias is trained.
@@ -40,9 +40,9 @@ Backend = Literal[
 - ``"blocks"``: blocks of rows, with mask and bias computed for each block.
 - ``"operators"``: basic PyTorch operators, in float32 or wider, block by block.
 
-``"auto"`` uses the first backend that supports the call. ``"auto"`` uses ``"low_rank"`` only for at least 1024
-tokens if ``"toeplitz"`` supports the call too, and only for at least 128 tokens if the bias is trained.
-``explain`` names the backend of a call, and gives the reason why each earlier backend is not used."""
+``"auto"`` uses the first backend that supports the call, in this order. It uses ``"low_rank"`` only for at least
+1024 tokens if ``"toeplitz"`` supports the call too, and only for at least 128 tokens if the bias is trained.
+``explain`` names the backend of a call, and says why each earlier backend is not used."""
 
 Result = TypeVar("Result")
 
@@ -114,7 +114,7 @@ def attention(
         causal, window: shorthand for ``Mask(causal=…, window=…)``. With ``causal``, a query sees its own key and
             earlier keys. If there are fewer queries than keys, the queries are the last tokens. With ``causal`` and
             a window, a query sees only its own key and the ``window`` − 1 keys before it.
-        scale: the factor of the scores before the bias is added; by default 1/√D (D excludes channels that
+        scale: the factor on q·k before the bias is added; by default 1/√D (D excludes channels that
             ``rotate`` added), unless the encoding's ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
         softcap: limits scores to ±softcap before the bias is added, as softcap·tanh(score/softcap) (Gemma 2).
         sinks: a learned logit per query head, whose exponential is added to the denominator of the softmax in every
@@ -214,8 +214,10 @@ def _prepared(
     sinks: Tensor | None,
     settings: Settings,
 ) -> list[Result]:
-    """Check the arguments, and call ``take`` with the checked arguments and autocast off. Return one result; for
-    an encoding with remapped positions, return one result per part of the keys, without parts that no query sees.
+    """Check the arguments, and call ``take`` with the checked arguments and autocast off.
+
+    Return a list with one result. For an encoding with remapped positions, return one result per part of the keys;
+    parts that no query sees are left out.
     """
     mask = check(q, k, v, placed, mask)
     if sinks is not None:

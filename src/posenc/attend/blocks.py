@@ -4,7 +4,7 @@ The forward and backward passes need O(H·rows·S) extra memory for most masks a
 that depends only on the offset: it is stored as a line, a tensor with one value per head and offset, and needs less
 memory. An offset is the key's index minus the row's index, plus a constant. Counting the rows of a block backwards
 turns this difference into a sum, so the mask of the reversed block is a view of the line with strides (1, 1). The
-rows of the output are reversed back into their order.
+rows of the output are then put back into their original order.
 """
 
 import math
@@ -62,7 +62,7 @@ def training_rows(q: Tensor, k: Tensor) -> int:
 
 
 class Masks:
-    """The masks of the blocks in a call.
+    """The masks of the blocks of an attention call.
 
     If ``line`` is set, it has one value per offset, and every mask is a view of it. Otherwise ``call`` computes the
     masks.
@@ -142,8 +142,8 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
-    """Return the first row of every block in which all rows see a full window of keys. If there are fewer than two
-    such blocks, the range is empty.
+    """Return, as a range, the first row of every block in which all rows see a full window of keys. If there are
+    fewer than two such blocks, the range is empty.
 
     All these blocks have the same mask and bias.
     """
@@ -188,8 +188,8 @@ def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Compute output and logsumexp with basic operators, which support every function transform. During export,
-    compute a single block, because the length may be dynamic.
+    """Compute output and logsumexp with basic operators, which support every transform in ``torch.func``. During
+    export, compute a single block, because the length may be dynamic.
     """
     if torch.compiler.is_exporting():
         return plain_forward(block_scores(q, k, call, 0), v)
@@ -305,7 +305,7 @@ def _by_autograd(
     first: int,
     start: int,
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of q, k, v and the trained tensors for one block; autograd differentiates its scores.
+    """Return the gradients of q, k, v and the trained tensors for one block. Autograd differentiates the scores.
 
     ``first`` is the block's first row and ``start`` its first key.
     """

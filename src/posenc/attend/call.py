@@ -1,4 +1,4 @@
-"""A call to attention: checks its inputs, computes its bias and mask by blocks of rows, and finds work to skip."""
+"""One call to attention: its input checks, its bias and mask in blocks of rows, and the work that it can skip."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -18,8 +18,8 @@ from posenc.mask import Mask
 from posenc.mask.tensors import check_field
 
 LONG = 1024
-"""From this number of tokens, it is faster to omit distant keys of some heads, and to add a bias with extra
-channels instead of in blocks.
+"""From this number of tokens on, it is faster to skip the distant keys of some heads, and to add a bias through
+extra channels of q and k instead of block by block.
 """
 
 
@@ -28,9 +28,9 @@ class Settings:
     """The settings of an attention call that do not change its mask, bias or scale."""
 
     needs_logsumexp: bool
-    """Whether the logsumexp is requested. A constant added to a row of scores changes it, but not the output."""
+    """Whether the logsumexp is needed. Unlike the output, it changes if a constant is added to a row of scores."""
     softcap: float | None
-    """The number to which the absolute values of scores are limited before the bias is added."""
+    """The limit of the absolute values of scores, applied before the bias is added; None for no limit."""
     dropout: float
     backend: str
     """The requested backend; during the computation, the chosen backend."""
@@ -55,7 +55,7 @@ class AttentionCall(Settings):
     gradients disabled.
     """
     known: dict[str, Tensor] | None = field(default=None, init=False)
-    """The tensors of the mask, after one of its blocks has been computed."""
+    """The tensors of the mask; None until a block of the mask has been computed."""
 
     @classmethod
     def of(
@@ -108,12 +108,12 @@ class AttentionCall(Settings):
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Return whether q, k, v or the bias needs gradients; if there is dropout or a compiler, return False."""
+        """Return whether q, k, v or the bias needs gradients; always False with dropout or during compilation."""
         recorded = torch.is_grad_enabled() and not self.dropout and not torch.compiler.is_compiling()
         return recorded and (bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad)
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
-        """Return the call restricted to the tokens ``first`` to ``last`` (exclusive) of one row, or of all rows."""
+        """Return the call restricted to the tokens ``first`` to ``last`` (exclusive) of one sequence or of all."""
         tokens = slice(first, last)
         bias = None if self.bias is None else self.bias.cut(row=row, queries=tokens, keys=tokens)
         trained = bias.trained if bias is not None and self.trained else ()
@@ -121,7 +121,7 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """Return a copy of the call with these tensors as ``trained``, at which an inner backward pass stops."""
+        """Return a copy whose bias uses these tensors in place of ``trained``, at which the backward pass ends."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
@@ -129,12 +129,12 @@ class AttentionCall(Settings):
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
         """Return, for each key head, how many of the nearest keys (the query's own included) can affect the output.
 
-        The list is empty if all keys can affect the output, or if the numbers are unknown.
+        The list is empty if nothing can be left out, as for fewer than ``LONG`` queries or a bias without ``fall``.
 
-        Two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of −m·distance, the weights of
-        all keys beyond w = (d + ln(8·(1 + 1/m)/eps))/m keys therefore sum to less than eps/8 of the weight of the
-        query's own key. Leaving these keys out also changes gradients by less than this fraction. w is rounded up
-        to a power of two.
+        Without the bias, two scores of a row differ by at most d = 2·scale·max|q|·max|k|. With a bias of
+        −m·distance, the weights of all keys farther than w = (d + ln(8·(1 + 1/m)/eps))/m sum to less than eps/8 of
+        the weight of the query's own key, and leaving them out changes gradients by less than this fraction. w is
+        rounded up to a power of two.
         """
         # Reading a length during compilation would specialise the graph to it.
         if self.bias is None or torch.compiler.is_compiling() or self.queries < LONG:
@@ -203,8 +203,8 @@ class AttentionCall(Settings):
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Float[Tensor, "B H T V"]:
-        """Compute attention with one call to torch's attention, with grouped queries. Without a mask, the call is
-        causal if ``is_causal`` is true.
+        """Compute attention with one call to torch's attention. If ``mask`` is None, torch hides later keys if the
+        property ``is_causal`` is true.
 
         If there is only one query per head, the heads that share keys become rows of one head, so that one matrix
         product reads their keys once. In bfloat16, this takes a tenth of the time of matrix–vector products.
@@ -222,7 +222,7 @@ class AttentionCall(Settings):
         return y.reshape(q.shape[0], heads, 1, v.shape[3])
 
     def visible(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
-        """Return a mask of the keys that each row of a block sees; None if every row sees all keys."""
+        """Return a mask of the keys that each query of a block sees; None if every query sees all of them."""
         if self.known is None:
             self.known = self.mask.known(self.queries, self.all_keys, self.device)
         return self.mask.block(self.known, first, last, keys, start)
@@ -261,8 +261,8 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     ahead = not mask.causal or mask.bidirectional_groups is not None
     if placed.causal and ahead and (T > 1 or mask.q_order is not None):
         raise InvalidArgument(
-            "this encoding is defined only for causal models, but the mask shows keys ahead of their queries; pass "
-            "causal=True, or posenc.Mask(causal=True, …) without bidirectional_groups"
+            "this encoding is defined only for causal models, but the mask allows keys ahead of their queries; "
+            "pass causal=True, or posenc.Mask(causal=True, …) without bidirectional_groups"
         )
     if not (mask.by_offset and k_shape[2] >= T):
         check_mask(mask, {"b": B, "h": H, "q": T, "k": k_shape[2]}, q.device)
@@ -270,7 +270,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
-    """Return the factor of q·k for this number of channels: ``scale``, or by default the factor of the encoding.
+    """Return the factor of q·k: ``scale``, or by default the encoding's factor for this number of channels.
 
     Raises:
         InvalidArgument: the scale is not a finite number above 0.
@@ -286,7 +286,7 @@ def check_sinks(sinks: Tensor, q: Tensor) -> None:
     """Raise an error unless ``sinks`` contains one logit per query head."""
     if sinks.shape != q.shape[1:2] or not sinks.is_floating_point():
         raise InvalidArgument(
-            f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected one number for each of the "
+            f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected one float for each of the "
             f"{q.shape[1]} heads of q"
         )
     if sinks.device != q.device:
@@ -300,8 +300,8 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
         )
     if k[1] != v[1] or k[1] < 1 or q[1] % k[1]:
         raise InvalidArgument(
-            f"q has {q[1]} heads, k has {k[1]} and v has {v[1]}; k and v must have the same number of heads, a "
-            "divisor of the heads of q"
+            f"q has {q[1]} heads, k has {k[1]} and v has {v[1]}; k and v must have the same number of heads, "
+            "which must divide the number of heads of q"
         )
     if q[3] != k[3] or q[3] < 1:
         raise InvalidArgument(
@@ -339,7 +339,7 @@ def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
             "bidirectional_groups in the decoding steps after it"
         )
     if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
-        raise InvalidArgument(f"q has more tokens ({T}) than k ({S}); pass q_order and k_order")
+        raise InvalidArgument(f"q has more tokens ({T}) than k ({S}); with this mask, pass q_order and k_order")
     keys = mask.key_mask  # if the last slots of a cache are empty, the last key is not the last query's own
     if keys is None or not mask.causal or mask.q_order is not None or not 0 < T < S:
         return

@@ -8,11 +8,11 @@ from torch import Tensor
 from posenc.attend.call import AttentionCall
 
 Output = tuple[Tensor, Tensor | None]
-"""softmax(scores)·v, and the logsumexp of the scores if the backend returns the logsumexp."""
+"""softmax(scores)·v, and the logsumexp of the scores, which is None if the backend does not return it."""
 
 Offer = tuple[str, Callable[[], Output] | None]
-"""The reason why a backend supports a call or not, and the function that computes the call. The function is None if
-the backend does not support the call.
+"""The reason why a backend does or does not support a call, and the function that runs the call. The function
+is None if the backend does not support the call.
 """
 Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
@@ -25,7 +25,7 @@ class Way(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """The backend of a call and the reasons for this choice. ``print`` shows one line per backend.
+    """The backend chosen for a call, and the reasons for this choice. ``print`` shows one line per backend.
 
     Attributes:
         backend: the name of the backend.
@@ -46,7 +46,7 @@ class Explanation(NamedTuple):
 WAYS: dict[str, Way] = {}
 """The backends by name, in the order of ``ways.py``. A call uses the first backend that supports the call. Sinks
 need the logsumexp, which torch's kernels return only on the CPU; on other devices, calls with sinks use
-FlexAttention or operators.
+FlexAttention or plain operators.
 """
 
 

@@ -62,7 +62,9 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
 
 
 INPUTS: dict[str, type] = {"tensors": Tensor, "integers": int, "floats": float}
-"""The values that an operator accepts besides its string, by the names under which the string refers to them."""
+"""The types of values that an operator accepts besides the serialised expression, keyed by the names of their
+lists in that expression.
+"""
 
 
 class Writing:

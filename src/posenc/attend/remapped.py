@@ -1,5 +1,5 @@
-"""Attention with a remapped encoding, as one call for each part of the keys. The results are merged using their
-logsumexps.
+"""Attention for an encoding with remapped positions, as one call for each part of the keys. The outputs of these
+calls are merged using their logsumexps.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 
 @dataclass(frozen=True, eq=False)
 class RemappedMask(Mask):
-    """The mask for one part of the keys of a remapped encoding.
+    """The mask for one part of the keys, for an encoding with remapped positions.
 
     A query sees a key only if all other fields allow it and the key's ``k_positions`` is at least the query's
     ``q_from`` and below the query's ``q_until``. None means no bound.
@@ -65,7 +65,7 @@ class RemappedMask(Mask):
 
 
 def _may_be_compared(*bounds: Tensor | None) -> bool:
-    """Return whether values can be read without waiting for a device."""
+    """Return whether the values of these tensors can be read without waiting for a device."""
     given = [x for x in bounds if x is not None]
     return all(x.is_cpu and x.numel() for x in given) and is_concrete(*given)
 
@@ -74,7 +74,7 @@ Call = tuple[Tensor, Tensor, Placed, Mask]
 
 
 def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
-    """Return, for every part, the rotated queries and keys, the placed encoding without remapping, and the mask.
+    """Return, for every part of the keys, rotated q and k, the placed encoding without remapping, and the mask.
 
     If positions can be read without waiting for a device, parts without visible keys are omitted, but at least one
     part remains.

@@ -1,8 +1,8 @@
 """Attention over sequences that are sharded over ranks, which pass keys and values around in a ring.
 
 In each step, a rank attends to the keys that it currently has, and merges the result into its output, using the
-logsumexps. In the backward pass, keys are passed around again together with their gradients, which arrive at the
-ranks that own these keys.
+logsumexps. In the backward pass, keys and values are passed around again together with their gradients. At the end,
+each rank has the gradients of its own keys and values.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def ring_attention(
             needs ``q_order`` and ``k_order``.
         group: the process group; all ranks by default.
         scale, softcap, sinks: as in ``attention``. Gradients of sinks and of the encoding's parameters are
-            partial, so sum these gradients over ranks, as in data-parallel training.
+            partial: each rank computes its own share, so sum these gradients over the ranks.
 
     Raises:
         InvalidArgument: as in ``attention``; also if the ranks do not have S keys in total, if the mask needs
@@ -83,8 +83,8 @@ def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
     """Raise an error if the encoding or the mask does not support ranks with n keys each."""
     if placed.k_positions.shape[-1] != ranks * n:
         raise InvalidArgument(
-            f"the encoding was placed at {placed.k_positions.shape[-1]} keys, but {ranks} ranks have {n} keys "
-            "each; place it at the keys of all ranks: encoding.at(shards[rank], torch.cat(shards))"
+            f"the encoding was placed at {placed.k_positions.shape[-1]} key positions, but {ranks} ranks have "
+            f"{n} keys each; place it at the keys of all ranks: encoding.at(shards[rank], torch.cat(shards))"
         )
     if placed.remaps:
         raise InvalidArgument(
@@ -94,7 +94,7 @@ def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
     narrowed = mask.window or mask.chunk or placed.window or placed.chunk
     if mask.q_order is None and (mask.causal or narrowed or mask.has_own_rule):
         raise InvalidArgument(
-            "the mask needs the order of the tokens on every rank; pass Mask(…, q_order=shards[rank], "
+            "the mask needs the order of the tokens of all ranks; pass Mask(…, q_order=shards[rank], "
             "k_order=torch.cat(shards))"
         )
     if placed.bias is not None and placed.bias.needs_scores:

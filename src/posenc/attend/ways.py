@@ -1,8 +1,8 @@
-"""The attention backends in order of preference, with their features, the calls that they support, and their
-computation.
+"""The attention backends in order of preference. For each backend, this module defines its features, the calls that
+it supports, and the function that runs such a call.
 
-Each backend makes an ``Offer``. ``choose`` returns the first backend that has all the features that the call
-needs and that supports the call.
+Each backend makes an ``Offer`` for a call. ``choose`` returns the first backend that has all the features that the
+call needs and that supports the call.
 """
 
 import math
@@ -34,10 +34,9 @@ Spans = tuple[tuple[tuple[int, bool], ...], ...]
 """
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""Separate calls are faster than one masked call from these average lengths: of documents, of padded rows with a
-bias, and of padded rows without a bias. If a row has several documents, most of its scores are hidden, so separate
-calls are faster even for short documents. Padding hides few scores, and a mask without a bias is computed once for
-all heads.
+"""The average lengths from which separate calls are faster than one masked call: for documents, for padded rows
+with a bias, and for padded rows without. Several documents in a row hide most of its scores, so separate calls are
+faster even for short ones. Padding hides few scores, and a mask without a bias is computed once for all heads.
 """
 
 
@@ -53,7 +52,7 @@ def computed(
 def chosen(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> tuple[Explanation, Callable[[], Output]]:
-    """Pad the values to the queries' width. Return the chosen backend, and the function that computes the call."""
+    """Pad the values to the queries' width. Return the chosen backend, and the function that runs the call."""
     call = AttentionCall.of(q, k, placed, mask, scale, settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     return choose(q, k, *_as_wide(q, v, call))
@@ -62,8 +61,9 @@ def chosen(
 def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
     """Pad values to the width of queries, because torch's kernels store all scores if values are narrower.
 
-    If the scores have fewer elements than ``v``, as in decoding, basic operators use ``v`` unchanged, so that the
-    cache is not copied. Values in 16 bits are always padded, because operators would convert them to float32.
+    If the scores have fewer elements than ``v``, as in decoding, the backend ``operators`` uses ``v`` without
+    padding, so that the cache is not copied. 16-bit values are always padded, because this backend would convert
+    them to float32.
     """
     missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
     if missing <= 0:
@@ -76,7 +76,7 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
 
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
     """Choose the backend: the requested backend if there is one, or else the first that supports the call. Return
-    the explanation of this choice and the function that computes the call.
+    the explanation of this choice and the function that runs the call.
     """
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
@@ -117,7 +117,7 @@ def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     known = spans(call.mask, call.queries, call.all_keys, call.bias is not None)
     if known is None:
         return "no known documents or padded rows are long enough for separate calls", None
-    return "tokens of a document, or of a row without padding, see nothing outside it", partial(
+    return "no token sees beyond its own document, or beyond the unpadded part of its row", partial(
         _by_spans, q, k, v, call, known
     )
 
@@ -144,8 +144,8 @@ def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
 
 
 def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, rows: Spans) -> Output:
-    """Compute attention separately for each document, or for the real tokens of each row, so that no hidden scores
-    are computed.
+    """Compute attention separately for each document, or for the real tokens of each row, so that no scores across
+    documents or with padding are computed.
     """
     batch: list[Output] = []
     # ``split`` concatenates gradients once; with slices, each gradient would be added to a full-size tensor of
@@ -219,10 +219,10 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.backend == "auto" and q.is_cpu and small and call.queries < ROWS:
         return f"below {ROWS} tokens, computing all scores is faster", None
     if not exact(q.device, q.dtype):
-        return "this device does not sum channels of this dtype exactly enough", None
+        return "this device does not sum channels of this dtype accurately enough", None
     channels = call.bias.low_rank(q.dtype, call.scale)
     if channels is None:
-        return "the bias has no extra channels at these positions", None
+        return "the bias cannot be written as extra channels of queries and keys at these positions", None
     widened_qkv, unbiased = widened(q, k, v, channels), replace(call, bias=None, trained=())
     return "the bias is a product of a few extra channels of queries and keys", partial(
         _as_narrow, v.shape[-1], *widened_qkv, unbiased
@@ -244,7 +244,7 @@ def dense(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return f"above {few} queries, blocks are faster", None
     if q.shape[0] * q.shape[1] * call.queries * call.all_keys > FEW_SCORES:
         return f"more than {FEW_SCORES:,} scores would be stored for their gradients", None
-    return "few scores, stored for the gradient of the bias", partial(_at_once, q, k, v, call)
+    return "the few scores are stored for the gradient of the bias", partial(_at_once, q, k, v, call)
 
 
 def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:

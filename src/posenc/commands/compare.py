@@ -114,7 +114,7 @@ def compare(
 
 
 def _part(text: str) -> slice:
-    """Return the plans of a part such as ``3/16``: every sixteenth plan from the third on."""
+    """Return the slice of planned runs for a part such as ``3/16``: every sixteenth run from the third on."""
     words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     number, parts = map(int, words.groups()) if words else (0, 0)
     if not 1 <= number <= parts:
@@ -130,8 +130,9 @@ def _run(
     part: slice,
     page: "Callable[[Outcome], object]",
 ) -> "Outcome":
-    """Do the planned runs that are not in the ledger yet; show a progress bar and one line per finished run, and
-    write the page from time to time."""
+    """Execute the planned runs that are not in the ledger yet. Show a progress bar and one line per finished run,
+    and update the report from time to time.
+    """
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.job import Failure

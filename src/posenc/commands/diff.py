@@ -93,6 +93,8 @@ def compare_fingerprint(stated: str, table: "PositionTable", name: str) -> NoRet
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:
-    """The notes on a table. If part of its program was not checked, the first note says which part."""
+    """Return the notes on a position table as lines. The first line names the part of the program that was not
+    checked, if there is such a part.
+    """
     unasked = [f"not asked: {table.not_asked}"] if table.not_asked else []
     return [f"note on {name}: {note}" for note in (*unasked, *table.notes)]

@@ -1,4 +1,4 @@
-"""`posenc extend`: measures a rotary model past its trained length with every scaling method."""
+"""`posenc extend`: tests a rotary model past its trained length with every scaling method."""
 
 import shlex
 import sys
@@ -55,7 +55,7 @@ def extend(
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the HTML report.")] = None,
 ) -> None:
-    """Score long documents with each scaling, the unchanged model and truncated text; recommend one of them."""
+    """On long documents, compare scaling methods with the unchanged model and with truncation; recommend one."""
     from posenc.workbench.extended import extend
 
     console = screen(soft_wrap=True)

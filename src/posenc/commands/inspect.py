@@ -131,7 +131,7 @@ def _config(
         return
     positions = inspection.positions
     if output is not None and (positions.layout or not positions.rotary_recipes):
-        raise InvalidArgument(f"--output '{output}' does not apply, because the model has no frequencies")
+        raise InvalidArgument(f"--output '{output}' does not apply, because the model has no rotary frequencies")
     lines = [inspection.text()]
     if output is not None:
         from posenc.pictures.draw import draw, write

@@ -19,7 +19,9 @@ if TYPE_CHECKING:  # the command imports it
     from posenc.workbench.run.ledger import Ledger
 
 COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")
-"""The columns of the table. If runs of a task differ in more than encoding and seed, a column ``with`` says how."""
+"""The columns of the table. If runs of a task differ in more than encoding and seed, a column ``with`` lists the
+other differences.
+"""
 WHAT = ("numbers", "runs", "steps")
 
 
@@ -57,7 +59,9 @@ def runs(
 
     one_of("what", what or WHAT[0], WHAT)
     if what is not None and csv is None and not json:
-        raise InvalidArgument(f"what={what!r} applies only to --csv and --json; add --csv {what}.csv, or omit it")
+        raise InvalidArgument(
+            f"what={what!r} applies only to --csv and --json; add --csv {what}.csv, or omit --what"
+        )
     if csv is not None and json:
         raise InvalidArgument(f"csv={str(csv)!r} and json=True cannot be combined; omit one of them")
     from posenc.workbench.run.ledger import Ledger

@@ -1,4 +1,4 @@
-"""`posenc verify`: tests the claims again, and reports which verdicts still hold."""
+"""`posenc verify`: tests posenc's claims about encodings again, and reports which verdicts still hold."""
 
 import json
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""All encodings have the same interface, and each encoding has its own file. ``posenc`` exports their names."""
+"""All encodings have the same interface, and each encoding has its own file. ``posenc`` exports all of them."""

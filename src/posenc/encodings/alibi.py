@@ -4,10 +4,10 @@
     score(q, k) = q·k/√D − m_h·|p_k − p_q|
 
 The slopes m_h are fixed. For n = 2^j heads, the slopes are the geometric series m_h = 2^(−8h/n) with h = 1…n. For
-any other n, as in the authors' code, the slopes are those for the largest power of two n₀ ≤ n, followed by the 1st,
-3rd, 5th … slopes for 2n₀. The bias is added after scores are divided by √D. The bias is 0 at distance 0 and
-negative at all other distances. Keys before and after the query get the same bias, so a two-sided model favours
-neither side. Attention applies the causal mask, which is not part of ALiBi.
+any other n, as in the authors' code, the slopes are those for the largest power of two n₀ ≤ n, followed by the
+1st, 3rd, 5th … slopes for 2n₀. The bias is added after scores are divided by √D. The bias is 0 at distance 0 and
+negative at all other distances. Keys before and after the query get the same bias, so a bidirectional model
+favours neither side. Attention applies the causal mask, which is not part of ALiBi.
 """
 
 from collections.abc import Sequence
@@ -137,7 +137,7 @@ class ALiBi(Encoding):
 
     @property
     def slopes(self) -> Float[Tensor, " H"]:
-        """m_h in float32."""
+        """The slope m_h of every head, in float32."""
         return floats(self.slope_bits, torch.float64).to(torch.float32)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -1,7 +1,7 @@
 """Axis maps are immutable objects that assign each pair of channels to one coordinate of the position.
 
-A position with A axes is a row of A integers (time, row, column). Pair i rotates by its frequency times the
-coordinate ``axis_of_pair[i]``, measured in that axis's unit.
+With A axes, a position is a tuple of A integers, such as (time, row, column). Pair i rotates by its frequency
+times the coordinate ``axis_of_pair[i]``, measured in that axis's unit.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,8 +28,8 @@ class AxisMap:
     Args:
         axis_of_pair: the axis of each pair; axes are numbered from 0, and every axis up to the largest must have a
             pair.
-        index_of_pair: the index of each pair's frequency in the list of its axis; with None, all axes share one
-            list, and pair i uses the i-th frequency.
+        index_of_pair: the index of each pair's frequency in the list of its axis; None if pair i uses the i-th
+            frequency.
         pairs_of_axis: the number of frequencies of each axis; None if all axes share one list.
         units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. Frequencies are
             multiplied by the unit, so that fractions of an image can be passed as exact integers: with the unit
@@ -61,11 +61,11 @@ class AxisMap:
         if len(indices) != self.pairs or not all(in_range):
             raise InvalidArgument(
                 f"index_of_pair={self.index_of_pair} must be {self.pairs} numbers, each below the number of "
-                f"pairs of its axis; the axes have {tuple(sizes)} pairs"
+                f"frequencies of its axis; the axes have {tuple(sizes)} frequencies"
             )
 
     def __repr__(self) -> str:
-        """Return the string from which this map can be built, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
+        """Return a string from which this map can be built, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
         if self.made_by is None:
             return f"AxisMap{self.axis_of_pair}"
         name, numbers, order = self.made_by

@@ -163,7 +163,7 @@ class CutBias(Bias):
 
 
 class SumBias(Bias):
-    """The sum of several biases, with the shortcuts that all of them have."""
+    """The sum of several biases. It has every shortcut that all of them have, except ``fall``."""
 
     indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
 
@@ -237,13 +237,13 @@ def offsets(
 def rows_of_line(
     line: Float[Tensor, "H offsets"], queries: int, first: int, last: int, keys: int, start: int
 ) -> Float[Tensor, "1 H rows near"]:
-    """Return a block of rows for T queries, as a view of ``toeplitz``."""
+    """Return a block of rows as a view of ``line``, the ``toeplitz`` of a bias for this number of queries."""
     block = line[:, queries - last + start : queries - first - 1 + keys]
     return block.unfold(1, keys - start, 1).flip(1)[None]
 
 
 def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> None:
-    """Raise an error unless queries and keys have the number of channels that the bias expects."""
+    """Raise an error unless ``x``, the queries or keys, has the number of channels that the bias expects."""
     if x.shape[-1] != channels:
         raise InvalidArgument(
             f"{name} has {x.shape[-1]} channels per head but the bias reads {channels}; build the encoding with "
@@ -252,7 +252,7 @@ def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> Non
 
 
 def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
-    """Move the batch to the first axis of a bias ``(H, rows, S)`` or ``(H, B, rows, S)``."""
+    """Return a bias with the batch axis first. A bias without batch axis, ``(H, rows, S)``, gets one of size 1."""
     return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
 
 
@@ -276,8 +276,8 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor) -> bool:
-    """Return whether positions never decrease from token to token and the last exceeds the first by less than
-    ``SPAN``.
+    """Return whether positions never decrease from token to token, and the last position exceeds the first by less
+    than ``SPAN``.
 
     Positions are read only on the CPU; on GPUs, and for more keys than ``SPAN``, the result is False. A compiled
     graph assumes that the result is True and asserts it.
@@ -293,7 +293,7 @@ def climbs(q_positions: Tensor, k_positions: Tensor) -> bool:
     torch._assert_async(
         inside,
         f"positions decrease from one token to the next, or span {SPAN} or more; compiled attention and attention "
-        "on a GPU need increasing positions: pass backend='blocks' to attention",
+        "on a GPU do not support this: pass backend='blocks' to attention",
     )
     return True
 

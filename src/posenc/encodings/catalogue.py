@@ -126,12 +126,13 @@ def encoding(
 ) -> Encoding:
     """Build the encoding that a string describes, for a new transformer.
 
-    ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
-    all the model sizes that you know. Each encoding uses only the sizes that it needs (see ``ModelShape``), so the
-    same call works for every string. All other arguments are settings of the class. The pairing is
-    ``"half"`` unless you set it; for a checkpoint, set the pairing with which it was trained. ``total_length`` is
-    the planned length of a request (prompt plus answer), for scalings that depend on it. With ``layers``, an
-    encoding whose parameters differ from layer to layer is returned as ``Layers`` for this number of layers.
+    Examples: ``encoding("rotary", head_dim=64, base=500_000)``; ``encoding("layers(rotary*3 + nope)",
+    head_dim=64)``. Pass all the model sizes that you know. Each encoding uses only the sizes that it needs (see
+    ``ModelShape``), so the same call works for every string. All other arguments are settings of the class. The
+    pairing is ``"half"`` unless you set it; for a checkpoint, set the pairing with which it was trained.
+    ``total_length`` is the planned length of a request (prompt plus answer), for scalings that depend on it. With
+    ``layers``, an encoding whose parameters differ from layer to layer is returned as ``Layers`` for this number
+    of layers.
 
     Raises:
         UnknownName: no encoding or setting has this name; the message lists the nearest names.
@@ -205,7 +206,7 @@ MOST_LAYERS = 1 << 12
 """The largest number of layers in a pattern, before the pattern is repeated."""
 
 MOST = {"heads": 1 << 16, "head_dim": 1 << 16, "width": 1 << 16, "layers": MOST_LAYERS}
-"""For each setting that determines memory, the largest value; other integer settings are at most 2^24."""
+"""The largest value of each setting that determines memory use; other integer settings may be at most 2^24."""
 
 MOST_NUMBERS = 1 << 33
 """The largest total size of an encoding's parameters, in elements: 32 GiB in float32."""
@@ -220,7 +221,7 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
     for name, value in settings.items():
         most, types = MOST.get(name, 1 << 24), plain_types(parameters_of(entry.make)[name].annotation)
         if int in types and isinstance(value, int) and value > most:
-            raise InvalidArgument(f"{name}={value} must be at most {most}; pass the value of your model")
+            raise InvalidArgument(f"{name}={value} must be at most {most}; use a smaller value")
     if max(sizes, default=0) > 1 << 16:
         with torch.device("meta"):
             numbers = sum(parameter.numel() for parameter in entry.make(**settings).parameters())

@@ -7,9 +7,9 @@ c' is the channel's partner; the sign is − for the first channel of a pair and
 a pair have the same angle, this is a rotation, as in Gemma 4's vision tower, which applies RoPE (arXiv 2104.09864)
 in two blocks. If angles are arranged for interleaved pairing but the channels are paired by half pairing, or vice
 versa, the two channels of a pair have different angles. The result is then not a rotation: it changes the lengths
-of vectors, and scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image
-and HunYuanVL (in transformers) were trained with such layouts. The weights of each model work only with the layout
-with which the model was trained.
+of vectors, and scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985) and
+ERNIE-Image were trained with such layouts, and their weights work only with these. transformers also runs HunYuanVL
+with such a layout, although HunYuanVL's own code computes a rotation.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ head_dim must be a multiple of the smallest head_dim; V-JEPA 2 leaves the remain
 
 
 class PlacedChannelRotary(PlacedTables):
-    """cos and signed sin of every channel."""
+    """The rotation of every channel at given positions, as tables of cos and signed sin."""
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         both = ((q, self.q_tables), (k, self.key_tables(q, k)))
@@ -113,7 +113,7 @@ class ChannelRotary(Encoding):
     Args:
         head_dim: D, channels of one head.
         layout: ``"gemma4-vision"`` (axes row, column; a rotation), ``"v-jepa2"`` (time, row, column),
-            ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes; this is the layout in
+            ``"ernie-image"`` (text, row, column), ``"hunyuan-vl"`` (four axes; this is the layout in
             transformers, whereas the authors' own code computes ``Rotary(axes=chunked(16, 16, 16, 16))``).
         base: the base of the frequencies; by default that of the layout.
         signed: whether positions may be negative.
@@ -165,7 +165,9 @@ class ChannelRotary(Encoding):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "*table T n"], Float[Tensor, "*table T n"]]:
-        """Return cos and signed sin of every channel's angle at these positions."""
+        """Return cos and sin of every channel's angle at these positions, with sin negated for the first channel
+        of each pair.
+        """
         cos, sin = self.clock(positions, dtype)
         first = self.partners > torch.arange(len(self.channels), device=self.partners.device)
         return cos, torch.where(first, -sin, sin)

@@ -100,7 +100,7 @@ class PlacedStack(Placed):
     """Placed encodings that are applied one after the other. Their biases are added and their scales are
     multiplied.
 
-    The states of these encodings are concatenated along the middle axis, in order.
+    The states of these encodings, ``(B, n, S)``, are concatenated along axis 1, in order.
     """
 
     def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
@@ -191,8 +191,8 @@ class Stack(Composed):
     """Several encodings as one encoding. Embeddings and rotations are applied in order, biases are added, and
     scales are multiplied.
 
-    ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. In a stack with several axes, an
-    encoding with one axis uses axis 0.
+    ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. If positions have several axes,
+    an encoding that takes one-dimensional positions uses axis 0.
     """
 
     name: ClassVar[str] = "stack"

@@ -10,7 +10,7 @@ their score is −∞ before the gate. (Some implementations also count later ke
 tokens.)
 
 Counting needs all scores of a row, so fused kernels cannot be used; attention computes a few rows at a time. CoPE
-uses the order of tokens, not their positions.
+uses only the order of tokens, and ignores the positions passed to ``at``.
 """
 
 from typing import Annotated, ClassVar, final
@@ -28,8 +28,8 @@ from posenc.errors import InvalidArgument
 
 
 class CountedBias(Bias):
-    """A bias that multiplies each query by the table row of the key's counted position. If this position is not a
-    whole number, the query's products with the rows below and above it are interpolated.
+    """A bias that multiplies each query by the table row for the key's position. The position is a sum of gates; if
+    it is not a whole number, the query's products with the rows below and above it are interpolated.
 
     Args:
         table: E, ``(P, D)``.
@@ -89,13 +89,13 @@ class CountedBias(Bias):
 
 @final
 class CoPE(RelativeTable):
-    """Adds q·E[p] to the scores; p is the key's counted position.
+    """Adds q·E[p] to the scores. E is a learned table; p sums σ(score) over the keys from this key to the query.
 
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        positions: P, the number of rows, one per counted position; larger positions share the last row. 64 in the
-            paper's language models.
+        positions: P, the number of rows of E; every p of at least P − 1 uses the last row. 64 in the paper's
+            language models.
         std: the table starts as N(0, std²).
     """
 

@@ -9,7 +9,7 @@ unchanged and maps any larger distance n to bucket m + ⌈ln(n/m)/ln((M−1)/m)�
 bucket has the sign of p_i − p_j (query − key, the opposite of T5). The row of the table is δ + N, limited to 0 … 2N
 − 1. Behind the query, all buckets δ ≥ N − 1 therefore share the last row; ahead of the query, bucket δ = −(N − 1)
 has row 1, and all buckets δ ≤ −N share row 0. The authors' code takes the logarithm in floating point; here the
-last distance of every bucket is computed in integers, so that every dtype gets the same buckets.
+largest distance of every bucket is computed in integers, so that every dtype gets the same buckets.
 
 Checkpoints store one 2N × C table for all layers. Each layer computes K and Q from this table with its projections
 of keys and queries, or with two additional projections. Here every layer stores K and Q: ``keys`` is the table
@@ -33,7 +33,7 @@ from posenc.errors import InvalidArgument
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
-    """Return the last distances in the buckets m, m+1 … 2m−1, where m is ``middle``."""
+    """Return the largest distance in each of the buckets m, m+1 … 2m−1, where m is ``middle``."""
     # The largest n with (n/m)^(m−1) ≤ ((M−1)/m)^j, in whole numbers.
     side, power = range(middle, max_distance + 1), middle - 1
     steps = ((max_distance - 1) ** j * middle**power for j in range(middle))
@@ -43,8 +43,8 @@ def last_distances(middle: int, max_distance: int) -> list[int]:
 
 
 class Signed(Rows):
-    """DeBERTa's buckets: ``lasts`` contains the last distance in each bucket of one side, and ``buckets`` is the
-    number of buckets per side.
+    """DeBERTa's buckets: ``lasts`` contains the largest distance in each bucket of one side, and ``buckets`` is
+    the number of buckets per side.
     """
 
     def __init__(self, lasts: Tensor, buckets: int) -> None:
@@ -57,8 +57,8 @@ class Signed(Rows):
 
 @final
 class DeBERTa(RelativeTable):
-    """Adds the products of queries and keys with learned table rows to the scores; the distance picks the rows.
-    Keys on both sides of the query get biases.
+    """Multiplies queries and keys by learned table rows, and adds these products to the scores. The offset between
+    query and key picks the rows. Keys on both sides of the query get biases.
 
     Args:
         head_dim: D, channels of a head.
@@ -66,7 +66,7 @@ class DeBERTa(RelativeTable):
         buckets: N, the number of buckets on each side; even, at least 4. 256 in DeBERTa-v3 (``position_buckets``).
         max_distance: M; on each side, distances of at least M−1 share a bucket. 512 in DeBERTa-v3
             (``max_relative_positions``).
-        std: tables start as N(0, std²).
+        std: tables are initialised from N(0, std²).
         softmax_scale: the factor that multiplies all three terms; 1/√D by default, 1/√(3D) in checkpoints.
     """
 

@@ -26,7 +26,8 @@ from posenc.errors import InvalidArgument
 
 @final
 class Decomposed(RelativeTable):
-    """Adds q·R_y[Δ_y] + q·R_x[Δ_x] to the scores.
+    """Adds q·R_y[Δ_y] + q·R_x[Δ_x] to the scores. R_y and R_x are learned tables; Δ_y and Δ_x are the differences
+    query position − key position along y and x.
 
     Args:
         head_dim: D, channels of a head.
@@ -34,7 +35,7 @@ class Decomposed(RelativeTable):
         size: the number of positions along every axis, rows before columns; (64, 64) in SAM's layers with global
             attention, (14, 14) in its windows.
         shared: whether all layers share the same tables; in released models, every layer has its own tables.
-        std: tables start as N(0, std²).
+        std: tables are initialised from N(0, std²).
 
     ``tables`` holds R_y and R_x, which checkpoints call rel_pos_h and rel_pos_w.
     """
@@ -59,7 +60,7 @@ class Decomposed(RelativeTable):
 
     def resized(self, *size: int) -> "Decomposed":
         """Return the encoding for another size. It has the same parameters as this encoding, and interpolates them
-        whenever it is placed: linearly and with aligned outer edges, as in SAM.
+        whenever it is placed: linearly, with ``align_corners=False``, as in SAM.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})

@@ -1,4 +1,4 @@
-"""The base class of learned tables and of sinusoids, which add a row to each token embedding."""
+"""The base class of encodings that add a vector to each token embedding: learned tables and sinusoids."""
 
 from abc import abstractmethod
 

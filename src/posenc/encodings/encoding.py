@@ -32,9 +32,9 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ArgumentType, ABCMeta):
-    """Checks an encoding's settings against their annotations (see ``checked``), stores the settings, and re-raises
-    Python's errors as ``InvalidArgument``. For a custom class, settings are stored but not checked, and errors are
-    not converted.
+    """Checks an encoding's settings against their annotations (see ``posenc.arguments.checked``), stores the
+    settings, and re-raises Python's errors as ``InvalidArgument``. For a custom class, settings are stored but not
+    checked, and errors are not converted.
     """
 
     def __call__(cls, *arguments, **settings):  # type: ignore[no-untyped-def]
@@ -91,8 +91,8 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """
 
     causal: bool = False
-    """Whether the encoding is defined only for causal models; attention then rejects a mask that shows later
-    keys."""
+    """Whether the encoding is defined only for causal models; attention then rejects a mask that lets queries see
+    later keys."""
 
     grows: bool = False
     """Whether keys grow and queries shrink with their positions, as in xPos; ``rotate`` then rejects float16."""
@@ -224,7 +224,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         if "embeddings" in self.acts_on:
             return "positions were added to the token embeddings, and every layer mixes them into its keys"
         if "queries_keys" in self.acts_on:
-            return "it does not define how its rotation is undone"
+            return "it does not define how to undo its rotation"
         return ""
 
     @final

@@ -2,11 +2,11 @@
 
     score(q, k) = q·k/√D + W₂·relu(w₁·z + b₁) + b₂,   z = ψ(n) / (ψ(max(p_q, |m|·L₀)) + ε),   ψ(x) = ln(|c|·x + 1)
 
-n is the distance |p_k − p_q|, and p_q is the query's position, which is the largest distance that a causal query
-sees. The normaliser max(p_q, |m|·L₀) does not depend on the length of the sequence, so a token has the same bias in
-cached decoding and in a full forward pass. c and m are learned; L₀ and ε = 1e-6 are constants. For queries up to
-position |m|·L₀, the normaliser is constant and the bias is a function of the offset. Every later query has its own
-normaliser.
+n is the distance |p_k − p_q|, and p_q is the query's position, which is the largest distance to a key that the
+query sees under a causal mask. The normaliser max(p_q, |m|·L₀) does not depend on the length of the sequence, so a
+token has the same bias in cached decoding and in a full forward pass. c and m are learned; L₀ and ε = 1e-6 are
+constants. For queries up to position |m|·L₀, the normaliser is constant and the bias is a function of the offset.
+Every later query has its own normaliser.
 
 The network is a piecewise linear function of one number, with one more piece than it has hidden units. The piece
 for z is looked up, so no tensor needs an axis for the hidden units. Values and gradients equal those of the
@@ -32,12 +32,12 @@ EPSILON = 1e-6
 
 
 class FireBias(Bias):
-    """The network's output at distances that are normalised row by row.
+    """FIRE's bias: the output of its network at distances that are normalised row by row.
 
     Args:
-        c: the factor that multiplies distances inside the logarithm.
-        nearest: |m|·L₀; the normaliser is constant up to this position.
-        breaks: the values of z at which pieces of the network end, in ascending order.
+        c: the factor c of a distance x in ln(c·x + 1).
+        nearest: |m|·L₀; the normaliser is the same for all queries up to this position.
+        breaks: the normalised distances z at which pieces of the network end, in ascending order.
         pieces: two tensors with a number per piece and head: the value of the piece's line at z = 0, and its slope.
     """
 
@@ -90,8 +90,8 @@ class FIRE(Encoding):
 
     Args:
         heads: H, query heads.
-        units: the number of units in the network's hidden layer; 32 in the paper.
-        nearest: L₀; the normaliser is constant up to position |m|·L₀. 512 in the authors' code.
+        units: the number of hidden units of the network that computes this function; 32 in the paper.
+        nearest: L₀; up to position |m|·L₀, where m is learned, the divisor is constant. 512 in the authors' code.
         shared: whether all layers share one network (FIRE-S), instead of one network per layer.
     """
 

@@ -36,7 +36,7 @@ from posenc.scaling.scaling import Base, check_dim_and_base
 
 @final
 class FoPE(Rotation):
-    """Rotates queries and keys by learned sums of cosines and sines.
+    """Rotates queries and keys as RoPE does, with learned sums in place of each cosine and sine.
 
     Args:
         head_dim: D, channels of one head.

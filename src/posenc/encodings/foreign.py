@@ -27,7 +27,8 @@ def load(name: str, base: type, public: str) -> Any:
         raise no_module(name) from error
     except AttributeError as error:
         raise InvalidArgument(
-            f"module {module!r} has no class {attribute!r}; correct the name, as in my_module:My{base.__name__}"
+            f"module {module!r} has no class {attribute!r}; correct the name, which has the form "
+            f"my_module:My{base.__name__}"
         ) from error
     if not (isinstance(custom, type) and issubclass(custom, base)):
         raise InvalidArgument(f"{name} is not a {public}; derive the class from {public}")
@@ -47,6 +48,4 @@ def classes_in(module: str) -> list[str]:
 def no_module(name: str) -> InvalidArgument:
     """Return the error for a ``module:Class`` whose module is not found."""
     module = name.partition(":")[0]
-    return InvalidArgument(
-        f"{name!r}: module {module!r} is not found from here; run in the folder that contains it"
-    )
+    return InvalidArgument(f"{name!r}: module {module!r} was not found; run in the folder that contains it")

@@ -26,10 +26,10 @@ from posenc.kernels.attention.low_rank import Channels, of_sums
 
 
 class ForgetBias(Bias):
-    """The bias c_i − c_j, computed from the log gates of all keys, ``(B, H, S)``.
+    """The bias c_i − c_j of query i and key j, where c is the running sum of the log gates in the order of tokens.
 
     Args:
-        gates: ln f of every key.
+        gates: the log gate ln f of every key, ``(B, H, S)``.
         q_sums, k_sums: c at the queries and at the keys; None until the order is known.
     """
 
@@ -80,7 +80,7 @@ class ForgetBias(Bias):
 
 
 class PlacedFoX(Placed):
-    """The positions of queries and keys and, once tokens have been read, the gates of all keys."""
+    """The positions of queries and keys and, after ``with_content``, the gates of all keys."""
 
     awaits_content = True
 
@@ -107,10 +107,10 @@ class FoX(Encoding):
     attention.
 
     Args:
-        width: C, channels of the tokens that enter attention.
+        width: C, channels of the input of attention.
         heads: H, query heads.
-        bias: the initial value of b; at initialisation, each token multiplies the weight of earlier tokens by
-            about σ(b).
+        bias: the initial value of b in the gates σ(w·x + b); at initialisation, each token multiplies the weight
+            of earlier tokens by about σ(b).
 
     Every layer has its own gates. In addition to keys and values, a cache stores one log gate per head and key.
     """

@@ -1,12 +1,12 @@
-"""Inkling's banded bias depends on the token and on the distance, for distances below ``extent`` (Thinking Machines
-2026; no paper yet).
+"""Inkling's banded bias depends on the query's token and on the distance, for distances below ``extent`` (Thinking
+Machines 2026; no paper yet).
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
-n is p_i − p_j, x_i is the token that enters attention, and r has ``basis`` coefficients per head. Each coefficient
-multiplies one row of P, which is a learned curve over distance; all heads share the curves. The model has no
-rotation. In layers without a window, for which ``log_floor`` N is set, scores and bias are multiplied by 1 +
-log_amount·ln max(1, (p_i + 1)/N).
+n is p_i − p_j, x_i is the input of attention at token i, and r has ``basis`` coefficients per head. Each
+coefficient multiplies one row of P, which is a learned curve over distance; all heads share the curves. The model
+has no rotation. In layers without a window, for which ``log_floor`` N is set, scores and bias are multiplied by 1
++ log_amount·ln max(1, (p_i + 1)/N).
 
 The model's own code computes the bias of all queries and keys in one step; here only r is stored, and the bias is
 computed for a few rows at a time. A cache only needs to store keys and values.
@@ -57,7 +57,7 @@ class Inkling(Encoding):
     causal models.
 
     Args:
-        width: C, channels of the tokens that enter attention.
+        width: C, channels of the input of attention.
         heads: H, query heads.
         extent: the number of distances with a bias: 1024 in Inkling's full-attention layers, the window's width in
             its other layers.
@@ -65,7 +65,8 @@ class Inkling(Encoding):
         log_floor: the position beyond which rows of scores are scaled (``log_scaling_n_floor``); None for no
             scaling.
         log_amount: the strength of that scaling; 0.1 in Inkling (``log_scaling_alpha``).
-        clip: the largest norm |r|, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no limit.
+        clip: the largest norm of a head's coefficients; 8 in Inkling 2 (``rel_l2_clip_threshold``). None, as in
+            Inkling, for no limit.
         std: curves are initialised from N(0, std²).
     """
 
@@ -114,7 +115,9 @@ class Inkling(Encoding):
         ).clamp(max=1.0)
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
-        """Return the factor of the scores of a query at each of these positions; ``log_floor`` must be set."""
+        """Return the factor that multiplies all scores of a query, for each of these query positions. ``log_floor``
+        must be set.
+        """
         return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

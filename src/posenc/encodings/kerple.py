@@ -30,7 +30,7 @@ LEAST = 0.01
 
 
 class Penalty(OffsetBias):
-    """The penalty of every head, computed from r and g."""
+    """KERPLE's penalty, computed from every head's r (``size``) and g (``growth``)."""
 
     kernel: Kernel
     size: Tensor
@@ -47,8 +47,8 @@ class Penalty(OffsetBias):
 
 @final
 class Kerple(Encoding):
-    """Subtracts a learned function of the distance from the scores. Has two parameters per head and no maximum
-    position.
+    """Subtracts a learned penalty from the scores: r·ln(1 + g·n) or r·n^g at distance n. Has two parameters per
+    head, r and g, and no maximum position.
 
     Args:
         heads: H, query heads.
@@ -75,7 +75,7 @@ class Kerple(Encoding):
         self._take(self.size.detach().clone(), self.growth.detach().clone())
 
     def set(self, size: Float[Tensor, " H"], growth: Float[Tensor, " H"]) -> None:
-        """Set r and g to these values, as stored in a checkpoint of the authors' code.
+        """Set r (``size``) and g (``growth``) to these values, as stored in a checkpoint of the authors' code.
 
         Raises:
             InvalidArgument: a number is 0 or less, or an exponent g of the power kernel is 2 or more.
@@ -95,7 +95,7 @@ class Kerple(Encoding):
         self.growth.copy_(growth.log() if self.kernel == "log" else (growth / 2).logit())
 
     def numbers(self, dtype: torch.dtype = torch.float32) -> tuple[Float[Tensor, " H"], Float[Tensor, " H"]]:
-        """Return the numbers r and g of every head."""
+        """Return r and g, the two positive numbers of every head, which are computed from the parameters."""
         growth = self.growth.to(dtype)
         return self.size.to(dtype).exp(), growth.exp() if self.kernel == "log" else 2 * growth.sigmoid()
 

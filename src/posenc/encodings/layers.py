@@ -141,7 +141,7 @@ class Layers(Composed):
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The modules that are scaled for a longer context, by the rule of the function ``stretched``."""
+        """The names of the modules that the function ``stretched`` selects for scaling to a longer context."""
         rotating = [name for name, part in self.by_name.items() if part.scaling is not None]
         return stretched(rotating, {name for name in rotating if self.type_of[name] in self.windows})
 

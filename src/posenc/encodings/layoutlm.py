@@ -2,11 +2,11 @@
 
     score(q, k) = q·k/√D + Σ_a T_a[h, bucket_a(p_k,a − p_q,a)]
 
-Axis 0 is the token's index in the text; axes 1 and 2 are x and y of its box on the page, as integers (the page is
-1000 wide and 1000 high). Every axis has its own table and buckets, two-sided as in T5's encoders. All distances of
-at least ``max_distance`` share the last bucket, so there is no largest distance. As in LayoutLMv2, the bias is
-added to scores that are already divided by √D. LayoutLMv3 also divides the bias by √D, so multiply the tables of
-LayoutLMv3 by 1/√D.
+Axis 0 is the token's index in the text; axes 1 and 2 are the x of the left edge and the y of the bottom edge of
+its box, as integers (the page is 1000 wide and 1000 high). Every axis has its own table and buckets, two-sided as
+in T5's encoders. All distances of at least ``max_distance`` share the last bucket, so any distance is allowed. As
+in LayoutLMv2, the bias is added to scores that are already divided by √D. LayoutLMv3 also divides the bias by √D,
+so multiply the tables of LayoutLMv3 by 1/√D.
 """
 
 from collections.abc import Sequence

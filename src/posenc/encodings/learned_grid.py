@@ -3,10 +3,10 @@
 
     x_t + W[y, x],   or   x_t + R[y] + C[x]
 
-for a token in row y and column x of its image. W has an entry for every pair of row and column. R is a table of
-rows, and C is a table of columns (Pix2Struct, Gemma 4's vision tower). For an image of another size, the table is
-resized to A_y·W·A_xᵀ, where A_y and A_x are the interpolation weights of one of the conventions in
-``posenc.encodings.resize``.
+for a token in row y and column x of its image. W has an entry for every pair of row and column. In the sum, as in
+Pix2Struct and Gemma 4's vision tower, R has an entry for every row, and C for every column. For an image of
+another size, the table is resized to A_y·W·A_xᵀ, where A_y and A_x are the interpolation weights of one of the
+conventions in ``posenc.encodings.resize``.
 """
 
 from typing import Annotated, ClassVar, Literal, final
@@ -34,8 +34,8 @@ class LearnedGrid(EmbeddingTable):
             given.
         width: C, channels of the token embeddings.
         columns: the number of columns of the table, if it is not square.
-        tables: ``"grid"`` for one entry per pair of row and column; ``"sum"`` for a table of rows plus a table of
-            columns.
+        tables: ``"grid"`` for one entry per pair of row and column; ``"sum"`` for one entry per row plus one entry
+            per column.
         resize: the convention for images of another size, such as ``"timm"``: a name in
             ``posenc.encodings.resize.RESIZES``, or a ``Resize``. The convention is needed only for images of
             another size.

@@ -46,12 +46,13 @@ class LearnedRotary(Rotation):
         groups: the number of groups of consecutive heads, each with its own frequencies; a divisor of the number
             of key heads.
         heads: H, query heads; ``slice_heads`` requires this number if there are several groups.
-        shared: whether all layers share one F (LeRoPE), instead of one F per layer (RoPE-Mixed).
+        shared: whether all layers share one tensor of frequencies (LeRoPE), instead of one per layer (RoPE-Mixed).
         signed: whether positions may be negative.
 
-    ``.to(torch.bfloat16)`` rounds F, as it does every parameter, so angles at large positions become wrong: the
-    error of cos is 0.7 at position 4096. In a 16-bit model, keep F in float32 by calling ``encoding.float()`` after
-    the cast, and then load F again.
+    ``.to(torch.bfloat16)`` rounds the frequencies, as it does every parameter, so angles at large positions become
+    wrong: for the initial frequencies with ``head_dim=64``, the error of cos at position 4096 is up to 0.7. In a
+    16-bit model, keep the frequencies in float32: call ``encoding.float()`` after the cast, and then load the
+    frequencies again.
     """
 
     name: ClassVar[str] = "rotary-learned"
@@ -83,8 +84,8 @@ class LearnedRotary(Rotation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise F: with one axis, to RoPE's frequencies; with several axes, along random orthogonal
-        directions.
+        """Initialise the frequencies: with one axis, to RoPE's frequencies; with several axes, along random
+        orthogonal directions.
         """
         A, G, pairs = self.frequencies.shape
         frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)

@@ -1,8 +1,8 @@
 """NoPE means no positional encoding (Kazemnejad et al. 2023, arXiv 2305.19466; Haviv et al. 2022).
 
 With neither a causal mask nor a positional encoding, attention is permutation-equivariant: f(PX) = P f(X). With a
-causal mask, attention is not permutation-equivariant, because each query sees a different number of keys. This
-number of keys is the only information about order in a decoder without positional encoding.
+causal mask, attention is not permutation-equivariant, because each query sees only its own token and the tokens
+before it. In a decoder without positional encoding, the mask is the only source of information about order.
 """
 
 from typing import ClassVar, final

@@ -48,7 +48,7 @@ class OffsetBias(Bias):
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
     _table: Float[Tensor, "offsets H"] | None = None
     head_range: slice = slice(None)
-    """The slice of heads that this bias covers, out of all heads of the function."""
+    """The slice of heads that this bias covers, out of all heads that ``values`` returns."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class OffsetBias(Bias):
         self.derive()
 
     def _check_trained(self) -> None:
-        """Raise an error if the function uses trainable tensors that are not among the attributes."""
+        """Raise an error if ``values`` uses trainable tensors that are not among the attributes."""
         trained = self.trained
         if not is_concrete(self.q_positions, *trained):
             return
@@ -134,8 +134,8 @@ class OffsetBias(Bias):
         shape = self.heads, *offsets.shape[self.axes > 1 :]
         if not isinstance(values, Tensor) or tuple(values.shape) != shape or values.dtype.itemsize < 4:
             raise InvalidArgument(
-                f"{type(self).__name__}.values() must return (H, *offsets) = {shape}, in float32 or wider; got "
-                f"{form(values)}"
+                f"{type(self).__name__}.values() must return a tensor of shape (H, *offsets) = {shape}, in float32 "
+                f"or wider; got {form(values)}"
             )
         return values
 
@@ -168,6 +168,6 @@ class OffsetBias(Bias):
 
 
 LONGEST_TABLE = 4
-"""The largest number of offsets per token that are tabulated if positions do not count up by one; enough for a
-grid.
+"""The largest number of offsets per token that are tabulated if positions do not count up by one. It is large
+enough for positions on a grid.
 """

@@ -75,7 +75,7 @@ class Placed(Pytree):
         "this encoding depends on the tokens; instead of placed, pass the first result of "
         "placed.with_content(x, state)"
     )
-    """The error message of attention for an encoding for which ``awaits_content`` is True."""
+    """The error message if attention gets an encoding whose ``awaits_content`` is True."""
 
     window: int | None = None
     """The window of the layer, if ``Layers`` sets a window. Attention uses the narrower of this window and the
@@ -95,8 +95,8 @@ class Placed(Pytree):
     """A factor of q·k in addition to ``softmax_scale`` or 1/√D, such as the factor of YaRN's ``mscale_all_dim``."""
 
     causal: bool = False
-    """Whether the encoding is undefined for keys ahead of their query, so that attention rejects masks that show
-    such keys.
+    """Whether the encoding is undefined for keys ahead of their query, so that attention rejects masks that let
+    queries see such keys.
     """
 
     remaps: "tuple[RemappedPart, ...]" = ()
@@ -206,7 +206,9 @@ class Placed(Pytree):
                 "= placed[layer].with_content(x, state), and then layer_placed.slice_heads(first, last)"
             )
         if not 0 <= as_integer(first, "first") < as_integer(last, "last"):
-            raise InvalidArgument(f"first={first} and last={last} must be query heads with 0 ≤ first < last")
+            raise InvalidArgument(
+                f"first={first} and last={last} must be a range of query heads, last excluded: 0 ≤ first < last"
+            )
         for what, heads in head_counts(self).items():
             if last > heads:
                 raise InvalidArgument(

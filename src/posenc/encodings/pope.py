@@ -1,15 +1,15 @@
-"""PoPE (polar position embedding) turns channels into vectors: content sets the length of a vector, and position
-sets its angle (Gopalakrishnan et al. 2025).
+"""PoPE (polar position embedding) turns each channel into a 2-D vector. The channel's content sets the length of
+this vector, and the token's position sets its angle (Gopalakrishnan et al. 2025).
 
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
 
-(arXiv 2509.10534, section 3). In RoPE, the content of a pair shifts its angle. In PoPE, every channel has its
-own frequency, and content never changes the angle. Queries and keys are returned as real parts followed by
-imaginary parts, so they have 2D channels and the key cache doubles in size. Scores are still divided by √D. δ is
-learned for every query head and channel. The authors apply δ to keys; here it is applied to queries, so that
-query heads can still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which zeroes its gradient
-outside this range. This class does not clamp δ, so clamp the δ of a checkpoint once, when you load it.
+(arXiv 2509.10534, section 3). In RoPE, the content of a pair of channels shifts the pair's angle. In PoPE, every
+channel has its own frequency, and content never changes the angle. Queries and keys are returned as real parts
+followed by imaginary parts, so they have 2D channels and the key cache doubles in size. Scores are still divided
+by √D. δ is learned for every query head and channel. The authors apply δ to keys; here it is applied to queries,
+so that query heads can still share keys. The authors clamp δ to [−2π, 0] in every forward pass, which zeroes its
+gradient outside this range. This class does not clamp δ, so clamp the δ of a checkpoint once, when you load it.
 """
 
 import math
@@ -39,7 +39,7 @@ Start = Literal["zero", "uniform"]
 
 
 class PlacedPoPE(PlacedTables):
-    """cos and sin of every channel."""
+    """cos and sin of every channel's angle, at the positions of the queries and of the keys."""
 
     def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(pope, q_positions, k_positions, dtype)
@@ -83,9 +83,10 @@ class PoPE(Encoding):
         base: the base of the D frequencies; 10000 in the paper.
         rotary_dim: the number of channels that are converted, at most head_dim; the rest pass through unchanged.
             Default: all.
-        start: the initialisation of δ: ``"zero"``, or ``"uniform"`` in −2π … 0. The authors' code has both.
+        start: how δ, the learned angle per head and channel, is initialised: ``"zero"``, or ``"uniform"`` in
+            −2π … 0. The authors' code has both.
         scaling: the rule that scales the frequencies; ``Default()`` does not change them.
-        phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
+        phases: ``"exact"``, or ``"float32"`` to reproduce the angles of the authors' code.
     """
 
     name: ClassVar[str] = "pope"
@@ -125,8 +126,8 @@ class PoPE(Encoding):
             nn.init.uniform_(self.weight, -2 * math.pi, 0.0)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """Return the encoding with the same δ and with frequencies from this scaling. With None, all frequencies
-        are zero, and scores no longer depend on positions.
+        """Return the encoding with the same learned angles δ and with frequencies from this scaling. With None, all
+        frequencies are zero, and scores no longer depend on positions.
         """
         other = self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.clock.phases)
         other.weight = self.weight
@@ -139,7 +140,10 @@ class PoPE(Encoding):
     def polar(
         self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None = None
     ) -> Float[Tensor, "B H T E"]:
-        """Return softplus(x)·e^{i(φ − δ)} as real parts followed by imaginary parts, rounded once to x's dtype."""
+        """Return softplus(x)·e^{i(φ − δ)} as real parts followed by imaginary parts, rounded once to x's dtype.
+
+        φ is the angle whose cosine and sine are given.
+        """
         size = softplus(x[..., : self.rotary_dim].to(torch.promote_types(x.dtype, cos.dtype)))
         if delta is not None:
             along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))

@@ -11,15 +11,16 @@ contexts (Llama 4, 2025).
 
 In all released models except Qwen 1, the amount is 0.1. The floor is 8192 in Llama 4 (in layers without rotation),
 the original length in Ministral 3 and Mistral 4, 2048 in Beam (in layers without rotation) and 128000 in Inkling
-(in full-attention layers). Qwen 1's log n scaling is the rule inkling with amount 1/ln L and floor L, where L is
-the trained length.
+(in full-attention layers). Qwen 1's log n scaling is the ``inkling`` rule with amount 1/ln L and floor L, where L
+is the trained length.
 
-The first two rules differ by one position: at position 8191, the factor of llama4 is 1.0693147 and the factor of
-ministral3 is 1. p is the position, which restarts in every packed document and does not count padding. For Llama 4,
-transformers uses the length of the cache instead. Factors are computed in float64 (float32 on a device without
-float64) and rounded once. transformers rounds every operation to float32, and rounds Ministral 3's factors to the
-model's dtype. This encoding only scales scores, so stack it with the layer's encoding: ``stack(nope,
-query-scale)``. (The encoding ``inkling`` includes this scaling.) For learned factors, see ``ssmax``.
+The first two rules differ by one position: with amount 0.1 and floor 8192, the factor at position 8191 is 1.0693147
+under ``llama4`` and 1 under ``ministral3``. p is the position, which restarts in every packed document and does not
+count padding. For Llama 4, transformers uses the token's index in the cache as p, which counts padding and does not
+restart. Factors are computed in float64 (float32 on a device without float64) and rounded once. transformers rounds
+every operation to float32, and rounds Ministral 3's factors to the model's dtype. This encoding only scales scores,
+so stack it with the layer's encoding: ``stack(nope, query-scale)``. (The encoding ``inkling`` includes this
+scaling.) For learned factors, see ``ssmax``.
 """
 
 from collections.abc import Callable
@@ -66,9 +67,11 @@ class QueryScale(Encoding):
     """Multiplies the scores of every query by a factor that depends on the query's position. Has no parameters.
 
     Args:
-        rule: a name in the table in the module's docstring.
-        amount: the strength of the scaling; 0.1 in all models except Qwen 1.
-        floor: the length beyond which factors grow: 8192 in Llama 4, the original length in Ministral 3.
+        rule: the formula for the factor, one of ``"llama4"``, ``"ministral3"``, ``"beam"`` and ``"inkling"``; the
+            module's docstring lists the formulas.
+        amount: the strength of the scaling; 0.1 in all released models except Qwen 1.
+        floor: the number by which the formula divides positions: 8192 in Llama 4, the original length in
+            Ministral 3.
     """
 
     name: ClassVar[str] = "query-scale"

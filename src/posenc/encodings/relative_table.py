@@ -1,6 +1,7 @@
-"""Tables of relative positions. The offset picks a row, which is added to scores or multiplied by queries or keys.
+"""Learned tables of relative positions. The offset between a query and a key picks a row of the table, which is
+added to the score or multiplied by the query or the key.
 
-The module of each encoding defines which row an offset picks, and lists the tables' names in checkpoints.
+The module of each encoding defines which row an offset picks.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,9 @@ class Clip(Rows):
 
 
 class Grid(Rows):
-    """One row for each offset (query − key) in a window of this size. The last axis varies fastest."""
+    """One row for each offset (query − key) between two positions of a window. ``size`` is the number of positions
+    along every axis of the window. The last axis varies fastest.
+    """
 
     def __init__(self, size: tuple[int, ...]) -> None:
         self.size = size
@@ -60,8 +63,8 @@ class TableBias(OffsetBias):
 
 
 class RelativeTable(Encoding):
-    """The base class of encodings with learned tables. Tables are initialised from N(0, std²), and their sizes are
-    stored as attributes.
+    """The base class of encodings with learned tables. Tables are initialised from N(0, std²). The given sizes,
+    such as ``heads``, are stored as attributes.
     """
 
     acts_on = ("bias",)
@@ -90,7 +93,7 @@ class RelativeTable(Encoding):
         dtype: torch.dtype,
         **settings: Any,
     ) -> Placed:
-        """Return the placed encoding that adds the sum of the picked rows to the scores."""
+        """Return the placed encoding that adds to each score the sum of the rows that its offset picks."""
         bias = TableBias(
             self.heads,
             q_positions,

@@ -1,9 +1,10 @@
 """Moves cached keys to other positions or to another encoding, without recomputing the keys from tokens.
 
-A cached key was rotated at its position. If this rotation can be undone (k = R(φ)⁻¹ R(φ)k), the key can be rotated
-again. A key needs new frequencies if its cache outgrows the planned length (dynamic NTK, LongRoPE), and a new
-position if a context is shifted, a prefix is reused or a retrieved passage is moved. A cache can also store
-unrotated keys, which quantise better, and rotate the keys when they are read.
+A cached key has been rotated by the angles for its position. If this rotation can be undone (k = R(φ)⁻¹ R(φ)k),
+the key can be rotated again. A key needs new frequencies if its cache outgrows the length for which the frequencies
+were computed (dynamic NTK, LongRoPE), and a new position if a context is shifted, a prefix is reused or a retrieved
+passage is moved. A cache can also store unrotated keys, which quantise better, and rotate the keys when they are
+read.
 """
 
 from itertools import product

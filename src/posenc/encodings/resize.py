@@ -1,7 +1,7 @@
-"""Resizes learned tables to another number of cells; the weights along an axis follow a named convention.
+"""Resizes learned tables to another number of cells, with one of several conventions for the interpolation weights.
 
-If a table T of N cells is resized to n cells, new cell i is Σ_j w((j − c_i)/s)·T[j]. c_i is the position of its
-centre in the table:
+If a table T of N cells is resized to n cells, new cell i is Σ_j w((j − c_i)/s)·T[j]. c_i is the position of the new
+cell's centre in the table T:
 
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
 
@@ -33,8 +33,8 @@ class Resize:
         antialias: whether the kernel widens when the table shrinks. As in torch and Pillow, the parameter ``a`` of
             the cubic kernel is −1/2 with antialiasing and −3/4 without antialiasing.
         align_corners: whether the outermost cells keep their positions.
-        slack: a number added to the new number of cells before the ratio is computed; 0.1 in DINO's code, to guard
-            against rounding.
+        slack: a number added to the new number of cells before the ratio of old to new cells is computed; 0.1 in
+            DINO's code, to guard against rounding.
     """
 
     kernel: Literal["linear", "cubic"]
@@ -67,7 +67,7 @@ def taps(
     """Return the cells of the table from which each new cell is interpolated, and their weights in float64.
 
     ``index`` holds the indices of new cells, ``target`` is the number of cells after resizing, and ``source`` is
-    the number of cells of the table.
+    the number of cells of the table. ``stretch`` is the factor by which antialiasing widens the kernel.
 
     ``target`` may differ between cells, so one call handles images of several sizes. No tensor is copied to the
     host.
@@ -122,8 +122,9 @@ def gathered(
     resize = named(resize)
     if resize.antialias:
         raise InvalidArgument(
-            f"resize={resize} is not supported here, because with antialiasing the number of cells depends on the "
-            "size of the image; resize the table first with LearnedGrid.resized(rows, columns)"
+            f"resize={resize} is not supported here, because with antialiasing the number of table cells read for "
+            "each token depends on the size of the image; resize the table first with LearnedGrid.resized(rows, "
+            "columns)"
         )
     compute_dtype = torch.promote_types(table.dtype, torch.float32)
     rows, row_weights = taps(resize, positions[0], sizes[0], table.shape[0])

@@ -46,9 +46,9 @@ class Rotary(Rotation):
 
     Args:
         head_dim: D, channels of one head.
-        pairing: ``"half"`` or ``"interleaved"``. This class has no default, because a checkpoint needs the pairing
-            with which it was trained, and the other pairing gives wrong outputs but raises no error.
-            ``posenc.encoding`` builds encodings for new models, and its default is half.
+        pairing: ``"half"`` or ``"interleaved"``. There is no default, because a checkpoint needs the pairing with
+            which it was trained, and the other pairing gives wrong outputs but raises no error.
+            ``posenc.encoding``, which builds encodings for new models, defaults to ``"half"``.
         base: 10000 in the paper; 500 000 in Llama 3. For a checkpoint, read it from the config.
         rotary_dim: the number of channels that rotate, even and at most head_dim; the rest pass through unchanged.
             Default: all.
@@ -57,9 +57,9 @@ class Rotary(Rotation):
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for one-axis positions.
         signed: whether positions may be negative, such as coordinates relative to a centre.
         backwards: whether pairs rotate in the opposite direction, φ = −p·θ_i, as in nanochat.
-        softmax_factor: a number that multiplies attention's 1/√D; by default the scaling's factor, which differs
-            from 1 only for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores this factor. The
-            ``scale=`` argument of attention overrides this factor.
+        softmax_factor: a number that multiplies attention's 1/√D; by default the scaling's ``softmax_factor``,
+            which differs from 1 only for ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores this
+            factor. The ``scale=`` argument of attention overrides this factor.
         phases: ``"exact"``, or ``"float32"`` for the angles with which public checkpoints were trained.
         backend: the implementation. ``"torch"`` is the reference implementation; ``"eager"`` and ``"native"`` give
             the same results, forward and backward. ``"auto"`` chooses one of these for the device (on the CPU, the

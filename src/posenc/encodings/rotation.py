@@ -20,7 +20,7 @@ from posenc.kernels.rotary.specification import Pairing
 
 
 class Rotation(Encoding):
-    """Rotates pairs of channels of queries and keys by the angles of ``tables``.
+    """Rotates pairs of channels of queries and keys by the angles whose cos and sin ``tables`` returns.
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ) for every pair of channels. A subclass implements ``tables``
     and declares ``relative``; the base class supports caches, gradients, 16-bit dtypes and ``rerotate``. For
@@ -41,8 +41,8 @@ class Rotation(Encoding):
                 angles = self.angles(positions, self.frequencies)
                 return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    If you compute frequencies from parameters, use float64, as in ``self.a.double().exp()``, so that a cast to 16
-    bits rounds only the parameters.
+    If you compute frequencies from parameters, use float64, as in ``self.a.double().exp()``, so that casting
+    the model to 16 bits rounds only the parameters.
 
     Args:
         head_dim: D, channels of one head; channels beyond the pairs of ``tables`` pass through unchanged.
@@ -53,13 +53,13 @@ class Rotation(Encoding):
     not_rerotatable = ""
 
     attention_factor: float = 1.0
-    """The factor by which the tables are multiplied."""
+    """The factor by which the tables of cos and sin are multiplied."""
 
     groups: int = 1
     """The number of groups of consecutive heads, each with its own tables; a divisor of the number of key heads."""
 
     heads: int | None = None
-    """H, query heads; required to slice heads for a rank if there are several groups."""
+    """H, query heads; ``slice_heads`` requires this number if there are several groups."""
 
     softmax_factor: float = 1.0
     """The factor by which attention's 1/√D is multiplied."""
@@ -82,7 +82,9 @@ class Rotation(Encoding):
     def angles(
         self, positions: Positions, frequencies: Float[Tensor, "*shape pairs"]
     ) -> Float[Tensor, "#B groups T pairs"]:
-        """Return Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient for the frequencies F.
+        """Return the angle Σ_a p_a·F[a, g, i] of every group g and pair i, in radians; a runs over the axes.
+
+        Angles are exact at any position and differentiable with respect to the frequencies F.
 
         Args:
             positions: in a shape that ``at`` accepts. To get the angles of only one of several axes, pass
@@ -113,7 +115,7 @@ class PlacedTables(Placed):
     """
 
     channels: ClassVar[int] = 1
-    """The number of channels of a head for each column of the tables."""
+    """The number of a head's channels that share a column of the tables."""
 
     def __init__(
         self, encoding: Any, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -161,7 +163,7 @@ class PlacedTables(Placed):
 
 
 class PlacedRotation(PlacedTables):
-    """cos and sin of every pair, ``(T, pairs)``, ``(B, 1, T, pairs)`` or ``(#B, groups, T, pairs)``."""
+    """cos and sin of every pair's angle, ``(T, pairs)``, ``(B, 1, T, pairs)`` or ``(#B, groups, T, pairs)``."""
 
     channels = 2
     transient: ClassVar[dict[str, Any]] = {"_step": None}
@@ -180,8 +182,8 @@ class PlacedRotation(PlacedTables):
             return sliced
         if heads is None or heads % groups:
             raise InvalidArgument(
-                f"heads={heads}, but slicing heads requires the model's number of query heads if groups={groups}; "
-                "pass heads= when you build the encoding"
+                f"slice_heads needs the model's number of query heads, a multiple of groups={groups}, but the "
+                f"encoding has heads={heads}; pass heads= when you build the encoding"
             )
         size = heads // groups
         cuts = first % size or last % size
@@ -231,8 +233,8 @@ class PlacedRotation(PlacedTables):
         rounding.
 
         DeepSeek-V4 also unrotates the outputs of attention, because its values are its rotated keys. Unrotated
-        outputs depend on positions only through the offsets between queries and keys. Only the last 64 of the
-        model's 512 channels rotate, so for outputs y, call ``unrotate(y[..., -64:])``.
+        outputs depend on positions only through the offsets between queries and keys. Only the last 64 of a head's
+        512 channels rotate, so for outputs y, call ``unrotate(y[..., -64:])``.
 
         Raises:
             InvalidArgument: k does not fit the queries' positions.

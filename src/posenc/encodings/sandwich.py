@@ -1,5 +1,5 @@
 """Sandwich adds a bias that resembles ALiBi's. The bias is computed from dot products of sinusoidal position
-vectors (Chi et al. 2023; 2212.10356).
+vectors (Chi et al. 2023, arXiv 2212.10356).
 
     score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
 
@@ -32,8 +32,8 @@ class SandwichBias(Bias):
     """A bias computed from sums of cosines. Every sum is the dot product of the sinusoids at a query and at a key.
 
     Args:
-        factors: the factor H/(8h) of every head.
-        q_waves, k_waves: cos and sin at the positions of queries and keys.
+        factors: the factor H/(8h) of every head h = 1 … H.
+        q_waves, k_waves: the sinusoids (cosines, then sines) at the positions of queries and of keys.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {
@@ -71,7 +71,9 @@ class SandwichBias(Bias):
         return batch_first(self._scaled(sums))
 
     def _scaled(self, sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        """Return the bias of every head, computed from the sums of cosines (C/2 at distance 0)."""
+        """Return the bias of every head: the sums of cosines minus the sum at distance 0, all times the head's
+        factor.
+        """
         at_most_0 = (sums - self.k_waves.shape[-1] / 2).to(self.factors.dtype)
         return self.factors.view(-1, *[1] * sums.dim()) * at_most_0
 
@@ -85,7 +87,7 @@ class Sandwich(Encoding):
         heads: H, query heads.
         channels: C, channels of the sinusoids, an even number. 128 in attention-gym, the model's head_dim in NeMo.
         base: the base of the frequencies; 10000 in the paper.
-        first: the first i of the sum: 1 in the paper and NeMo, 0 in attention-gym.
+        first: the index of the first frequency: 1 in the paper and NeMo, 0 in attention-gym.
     """
 
     name: ClassVar[str] = "sandwich"

@@ -22,7 +22,7 @@ from posenc.errors import InvalidArgument
 
 @final
 class Shaw(RelativeTable):
-    """Adds q·A[offset]/√D to the scores.
+    """Adds q·A[offset]/√D to the scores. A is a learned table with one vector per offset.
 
     Args:
         head_dim: D, channels of a head.

@@ -54,7 +54,7 @@ class Sinusoidal(EmbeddingTable):
         width: C, channels of the token embeddings; if C is odd, the last cosine is omitted.
         base: the base of the frequencies; 10000 in the paper.
         scale: the factor by which the rows are multiplied. The paper multiplies embeddings by √C instead. At small
-            widths, whether training succeeds depends on the size of the rows relative to the embeddings.
+            widths, whether training succeeds depends on the rows' magnitude relative to that of the embeddings.
         order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
         spacing: ``"paper"``, θ_i = base^(−2i/C), or ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), as in the
             authors' code, Whisper and M2M100. With ``"tensor2tensor"``, the longest wavelength is exactly 2π·base.

@@ -1,5 +1,5 @@
-"""Sinusoids of the row and the column, which are added to the token embeddings (DETR: Carion et al. 2020, arXiv
-2005.12872).
+"""Sinusoids of each token's row and column, which are added to the token embeddings (DETR: Carion et al. 2020,
+arXiv 2005.12872).
 
     PE(p, a, 2i) = sin(p_a·θ_i)    PE(p, a, 2i+1) = cos(p_a·θ_i)    θ_i = base^(−2i/C_a)
 

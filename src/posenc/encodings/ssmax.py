@@ -2,12 +2,12 @@
 
     score(q, k) = (s_h·ln(p+1) + b_h)·q·k/√D
 
-so that softmax over n keys stays as sharp as softmax over few keys: with x = q·k/√D, exp(s·ln n·x) = n^(s·x). s and
-b are learned for every head and layer; b is optional (the paper omits it, Mistral Large 4 uses it). n is the
-query's position plus one, which is the number of keys that a causal query sees without a window. The paper uses the
-sequence length instead. Positions restart in every packed document and do not count padding. Factors are computed
-in float32 for models of every dtype. transformers rounds ln(p+1) and s to the model's dtype, so ln 131072 becomes
-11.8125 in bfloat16.
+so that softmax over n keys stays as sharp as softmax over few keys: with x = q·k/√D, exp(s·ln n·x) = n^(s·x). s
+and b are learned for every head and layer; b is optional (the paper omits it, Mistral Large 4 uses it). n is the
+query's position plus one, which is the number of keys that it sees under a causal mask without a window. The paper
+uses the sequence length instead. Positions restart in every packed document and do not count padding. Factors are
+computed in float32 for models of every dtype. transformers rounds ln(p+1) and s to the model's dtype, so ln 131072
+becomes 11.8125 in bfloat16.
 """
 
 import math
@@ -24,7 +24,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 @final
 class SSMax(Encoding):
-    """Multiplies the scores of every query by a learned multiple of ln(p+1).
+    """Multiplies the scores of a query at position p by s·ln(p+1) or s·ln(p+1) + b; s and b are learned per head.
 
     Args:
         heads: H, query heads.

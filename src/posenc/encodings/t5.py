@@ -40,7 +40,8 @@ def first_distances(buckets: int, max_distance: int) -> list[int]:
 
 class Logarithmic(Rows):
     """T5's buckets: ``firsts`` contains the first distance in each bucket of one side, from the second bucket on.
-    The buckets for keys ahead start at index ``ahead``; with None, all keys ahead are in the first bucket.
+    The buckets for keys ahead start at index ``ahead``. If ``ahead`` is None, all keys ahead are in the first
+    bucket.
     """
 
     def __init__(self, firsts: Tensor, ahead: int | None) -> None:
@@ -98,7 +99,7 @@ class T5(RelativeTable):
 
     @property
     def bucket(self) -> Rows:
-        """The bucket of every offset, key position − query position."""
+        """The function that maps offsets, key position − query position, to buckets."""
         return Logarithmic(self.firsts, self.buckets // 2 if self.two_sided else None)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -22,12 +22,10 @@ from posenc.names import REMAPS
 from posenc.scaling import LengthScaling, Scaling, to_dict
 
 FLAGS = {"true": True, "false": False}
-"""The names of True and False, as in TOML. If a setting is the string "true" or "false", the text quotes the
-string.
-"""
+"""The names of True and False, as in TOML. A value that is the string "true" or "false" must be quoted."""
 
 LAYER_SETTINGS = ("window", "chunk")
-"""The settings of ``local``, as named by ``Layers``."""
+"""The settings of ``local``, under the names that ``Layers`` uses."""
 
 LONG_NAME = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.)])(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+)"""
@@ -37,7 +35,8 @@ matches quoted strings, which are skipped.
 """
 
 WORDS = str.maketrans("-:.", "ーːˑ")
-"""The letters that replace punctuation in long names while Python parses a string. No name contains these letters.
+"""The letters that replace punctuation in names such as my_module:Mine while Python parses a string. No name
+contains these letters.
 """
 MARKS = str.maketrans("ーːˑ", "-:.")
 
@@ -48,7 +47,7 @@ TAKES = {
     "local": f"an encoding and {LOCAL}",
     **dict.fromkeys(REMAPS, "an encoding and settings by name"),
 }
-"""The expected arguments of each name that combines other encodings."""
+"""The expected arguments of each name whose arguments are encodings."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Recipe:
 
 
 def value_text(value: Any) -> str:
-    """Return the value of a setting as text in the grammar."""
+    """Return a setting's value as it is written in the string of an encoding."""
     if isinstance(value, Recipe):
         return str(value) if value.settings or value.parts else f"{value}()"
     if isinstance(value, Scaling | LengthScaling):
@@ -174,7 +173,8 @@ def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) 
     parts = [part for argument in node.args for part in _terms(argument)]
     if name != "layers" and (len(parts) > count or any(layers > 1 for _, layers in parts)):
         raise InvalidArgument(
-            f"{_shown(node)}: * is not allowed in {name}; write the encoding several times instead"
+            f"{_shown(node)}: + and * are not allowed in {name}, only in layers; separate the encodings of a stack "
+            "by commas"
         )
     for key, value in settings if name == "local" else ():
         if key not in LAYER_SETTINGS or type(value) is not int or value < 1:

@@ -1,14 +1,14 @@
-"""Transformer-XL's relative positional encoding, as used in speech encoders (Dai et al. 2019, section 3.3;
-1901.02860).
+"""Transformer-XL's relative positional encoding, as used in speech encoders (Dai et al. 2019, arXiv 1901.02860,
+section 3.3).
 
     score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
 
 s(n) is the sinusoidal encoding of n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns; W maps s(n) to D numbers
 per head; u and v are two learned vectors per head. The authors compute a table with one column per distance, and
-then shift every row so that its columns correspond to keys. Their method needs a table of the exact length and
-fails with padding and caches. Here, if positions count up by one, distances are looked up in a table; if not, sin
-and cos of a distance are computed from sin and cos of the two positions. Scores are therefore the same in packed
-sequences, with padding, and when decoding with a cache.
+then shift every row so that its columns correspond to keys. Their method needs a table whose length exactly
+matches that of the sequence, and fails with padding and caches. Here, if positions count up by one, distances are
+looked up in a table; if not, sin and cos of a distance are computed from sin and cos of the two positions. Scores
+are therefore the same in packed sequences, with padding, and when decoding with a cache.
 """
 
 from typing import Annotated, ClassVar, final
@@ -29,23 +29,24 @@ from posenc.encodings.wide import product
 from posenc.scaling.scaling import Base
 
 Waves = tuple[Tensor, Tensor]
-"""cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
+"""cos and sin of the sinusoids' angles at n positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
 
 
 class WaveBias(Bias):
     """A bias computed from products of queries with sinusoids of the distance, for any positions.
 
-    The columns of W form pairs; pair c consists of a column for the sine and a column for the cosine of one
-    frequency θ. Let ``a`` be the product of a query with the sine's column, and let ``b`` be the product of the
-    same query with the cosine's column. For every query i and key j, the bias is
+    W is the matrix that maps these sinusoids to D numbers per head. Each head has a learned vector v, which is
+    added to its queries. The columns of W form pairs; pair c consists of a column for the sine and a column for
+    the cosine of one frequency θ. Let ``a`` be the product of a query with the sine's column, and let ``b`` be
+    the product of the same query with the cosine's column. For every query i and key j, the bias is
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 
     Args:
         maps: W's columns for sines and for cosines, ``(H, D, pairs)`` each.
-        added: v, ``(H, 1, D)``.
+        added: the vectors v of all heads, ``(H, 1, D)``.
         waves: cos and sin at the positions of the queries and of the keys.
-        queries: the scaled queries q + v; None until queries are known.
+        queries: q + v, times the scale of the scores; None until the queries are known.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {
@@ -82,8 +83,8 @@ class WaveBias(Bias):
 
 @final
 class TransformerXL(Encoding):
-    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Keys before the query and keys after the query get
-    different biases.
+    """Adds (u·k + (q + v)·W s(distance))/√D to the scores; s is the sinusoidal encoding. Keys before the query and
+    keys after the query get different biases.
 
     Args:
         width: C, columns of the sinusoids; even. In every released model, C equals the model's width.

@@ -29,12 +29,16 @@ def product(x: Float[Tensor, "*shape n m"], y: Float[Tensor, "*shape2 m k"]) -> 
 
 
 def unrounded(x: Tensor) -> AbstractContextManager[object]:
-    """Return a context that turns autocast off on the device of x. The meta device has no autocast."""
+    """Return a context that turns autocast off on the device of x. On the meta device, which has no autocast, the
+    context does nothing.
+    """
     return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
 def attended_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype of x inside attention, which is the dtype of autocast if autocast is on."""
+    """Return the dtype of x inside attention: autocast's dtype if autocast is on and x is not float64, or else x's
+    own dtype.
+    """
     device = x.device.type
     if x.dtype == torch.float64 or device == "meta" or not torch.is_autocast_enabled(device):
         return x.dtype

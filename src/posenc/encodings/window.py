@@ -1,12 +1,13 @@
-"""Window tables have one learned number per head and per offset in rows and columns (Swin, Liu et al. 2021; BEiT;
-2103.14030).
+"""Window tables have one learned number per head and per offset in rows and columns (Swin, Liu et al. 2021, arXiv
+2103.14030; BEiT).
 
     score(q, k) = q·k/√D + T[h, Δ_y, Δ_x],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
-Positions are the row and the column of a token in its window, ``(2, T)``; for video, positions can have more axes.
-T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x −
-1, as in checkpoints. A position outside the window has no row, so it raises an error. BEiT's tables have three more
-rows for the class token, which has no position in the window; BEiT's model code computes the bias of that token.
+Positions are the row and the column of a token in its window, ``(2, tokens)``; for video, positions can have more
+axes. The table T is stored with (2·size_y − 1)(2·size_x − 1) rows and a column for every head; offset (Δ_y, Δ_x)
+has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x − 1, as in checkpoints. A position outside the window
+raises an error, because T has no rows for it. BEiT's tables have three more rows for the class token, which has no
+position in the window; BEiT's model code computes the bias of that token.
 """
 
 import math
@@ -30,7 +31,7 @@ class Window(RelativeTable):
         heads: H, query heads.
         size: the number of positions along every axis, rows before columns; (7, 7) in Swin, (14, 14) in BEiT.
         shared: whether all layers share one table; in released models, every layer has its own table.
-        std: the table starts as N(0, std²).
+        std: the table is initialised from N(0, std²).
     """
 
     name: ClassVar[str] = "window"

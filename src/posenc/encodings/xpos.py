@@ -35,13 +35,14 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 
 LARGEST = 64.0
-"""The largest exponent of a factor. float32 and bfloat16 can represent e^±87. The remaining factor e^23 = 1e10 is a
-margin against overflow and underflow in gradients and in products of queries with hidden keys far ahead.
+"""The largest x for which queries and keys are multiplied by e^±x. float32 and bfloat16 can represent e^±87. The
+remaining factor e^23 = 1e10 is a margin against overflow and underflow in gradients and in products of queries with
+hidden keys far ahead.
 """
 
 
 class PlacedXPos(PlacedRotation):
-    """The tables of cos and sin, multiplied by ζ^{p/s} for queries and by ζ^{−p/s} for keys."""
+    """The tables of cos and sin, multiplied by xPos's factors: ζ^{p/s} for queries and ζ^{−p/s} for keys."""
 
     def __init__(self, xpos: "XPos", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(xpos, q_positions, k_positions, dtype)
@@ -74,14 +75,16 @@ class PlacedXPos(PlacedRotation):
 class XPos(Rotation):
     """Rotates queries and keys, and shrinks scores with distance. Has no parameters.
 
-    The largest position is the position at which ζ^{p/s} of the fastest pair is e^−64: 26,156 with the paper's
-    settings.
+    At position p, pair i of a query is multiplied by ζ_i^{p/s}, and pair i of a key by ζ_i^{−p/s}; ζ_i is below 1.
+    Positions are limited to those at which the fastest pair's ζ^{p/s} is at least e^−64: at most 26,156 with the
+    paper's settings.
 
     Args:
         head_dim: D, channels of one head, all of which rotate.
         pairing, base, scaling, phases: as in ``Rotary``.
         scale_base: s, the distance at which pair i's part of the score has shrunk by the factor ζ_i.
-        gamma: γ, above 0; with smaller values, the fastest pairs shrink sooner and the largest position is smaller.
+        gamma: γ in ζ_i = (2i/D + γ)/(1 + γ), above 0; with smaller values, the parts of the fastest pairs shrink
+            sooner, and the largest position is smaller.
     """
 
     name: ClassVar[str] = "xpos"

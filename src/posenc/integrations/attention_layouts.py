@@ -25,7 +25,7 @@ class Layout:
         letters: one letter per position axis, in order: y for rows, x for columns, and t or l as explained under
             ``LAYOUTS``.
         text: a function that takes head_dim and returns the string of the encoding.
-        multiple: a number; head_dim must be a multiple of this number.
+        multiple: a number that must divide head_dim.
         coordinates: a function that makes positions from a shape, such as ``grid``.
         in_parts: whether a coordinate n stands for the fraction n/``parts``, so that pictures of all sizes span the
             same range. If so, ``text`` and ``coordinates`` have the argument ``parts``, which must be a multiple of
@@ -56,7 +56,7 @@ class Layout:
         if parts is None:
             raise InvalidArgument(
                 "parts is missing, but this layout measures positions in units of 1/parts of the picture; pass "
-                "math.lcm(rows, columns), taken over all pictures of a batch"
+                "parts=math.lcm(rows, columns), taken over all pictures of a batch"
             )
         return parts
 
@@ -68,7 +68,7 @@ def _halves(form: str, pairing: str) -> Callable[[int], str]:
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """Return a function from head_dim to the text form of an encoding in which axis i gets shares[i]/64 of the
+    """Return a function from head_dim to the string of an encoding in which axis i gets shares[i]/64 of the
     channels.
     """
     return lambda D: (

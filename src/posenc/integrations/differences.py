@@ -1,9 +1,14 @@
 """The differences between two position tables, in words, and the effect of each difference on cos and scores.
 
+    import json
+    from pathlib import Path
+
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.differences import differences
+    from posenc.integrations.programs import vllm
 
-    ours = position_table.of(huggingface.read("model/config.json"))
+    config = json.loads(Path("model/config.json").read_text())
+    ours = position_table.of(huggingface.read(config))
     theirs = vllm.read(config, "0.33.0")
     for difference in differences(ours, theirs):
         print(difference)
@@ -28,7 +33,7 @@ from posenc.integrations.words import PHRASES, TABLE, axes_in_words, within
 BLOCK = 8192
 """The number of positions that are compared at a time."""
 CLOSE = 2.0**-21
-"""The relative tolerance for a frequency of a file or a program: eight times the rounding error of float32."""
+"""The relative tolerance for frequencies from a file or a program: eight times the rounding error of float32."""
 TURNING: dict[str, tuple[str, ...]] = {
     "frequencies": ("frequencies",),
     "attention_factor": ("attention_factor",),
@@ -36,7 +41,9 @@ TURNING: dict[str, tuple[str, ...]] = {
     "pairing": ("pairing",),
     "rotary_dim": ("rotary_dim", "frequencies", "axes"),
 }
-"""For each field that changes cos or scores, the fields that are exchanged together to compute its error."""
+"""For each field that changes cos or scores, the fields that are replaced together to compute the errors that a
+difference in this field causes.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,12 +66,12 @@ class Difference:
     """One difference between two tables.
 
     Args:
-        what: the name of a field of ``LayerTable`` or ``PositionTable``.
+        what: the name of the field that differs, of ``LayerTable`` or ``PositionTable``.
         layer_type: the layer type; None for the whole model.
         ours, theirs: the two values.
         text: a sentence that describes the difference.
-        errors: the errors of cos and scores that this field alone causes at the requested positions; empty if the
-            field changes neither.
+        errors: the errors of cos and scores that this difference alone causes at the requested positions; empty if
+            it changes neither.
     """
 
     what: str
@@ -89,9 +96,10 @@ def differences(
 ) -> list[Difference]:
     """Return all differences between two tables, first between their layers and then between whole models.
 
-    Layers are compared by number, regardless of the names of their types. A window that is at least as wide as
-    the longest input counts as no window. Frequencies differ if their relative difference exceeds eight times the
-    rounding error of float32. If a scaling depends on the length of a request, short requests are also compared.
+    Layers are compared by index, regardless of the names of their types. A window that is at least as wide as the
+    longest input counts as no window. Frequencies differ if their relative difference exceeds eight times the
+    rounding error of float32. If a scaling depends on the length of a request, the tables for short requests are
+    also compared.
 
     Args:
         positions: the positions at which errors are computed. The default is 0, L/2, L and 4·L, where L is the
@@ -211,7 +219,7 @@ def _turn(first: LayerTable, second: LayerTable) -> bool:
 
 
 def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
-    """Return the errors that arise if the second layer's value replaces only this field of the first layer."""
+    """Return the errors that arise if only this field of the first layer is replaced by the second layer's."""
     if (
         what not in TURNING
         or not _turn(first, second)

@@ -1,4 +1,5 @@
-"""A fingerprint of positional encoding, equal for any two configs or programs that encode positions identically.
+"""A fingerprint of a model's positional encoding. It is equal for any two configs or programs that encode positions
+identically.
 
 A fingerprint such as posenc1-3f9c… consists of the format's version and 32 hexadecimal digits, which are the start
 of a SHA-256 hash of all layers in order. The names of layer types do not affect a fingerprint. The hash includes

@@ -95,8 +95,9 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
             if default is not None
         ),
         *(
-            f"an input longer than {count(encoding.position_limit)} tokens fails, as the table has no more rows; "
-            f"split longer documents into overlapping pieces of at most {count(encoding.position_limit)} tokens"
+            f"an input longer than {count(encoding.position_limit)} tokens fails, because the position table has "
+            "no more rows; split longer documents into overlapping pieces of at most "
+            f"{count(encoding.position_limit)} tokens"
             for encoding in encodings.values()
             if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
         ),
@@ -115,15 +116,15 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """Measure a small random model of the config at ``path``, and compare the measured positional encoding with the
-    settings that ``read`` returns.
+    """Build a small model with random weights from the config at ``path``, measure its positional encoding, and
+    compare the result with the settings that ``read`` returns.
 
     Returns:
         The comparison in words, and whether the results differ.
     """
     measurement = measure(path)
     lines = [
-        f"Measured in a small random model with the same heads, but windows of {WINDOW} tokens:",
+        f"Measured in a small random model with the same channels per head, but windows of {WINDOW} tokens:",
         *(f"  {sentence}" for sentence in sentences(measurement.table())),
     ]
     try:

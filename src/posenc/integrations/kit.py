@@ -3,8 +3,9 @@
     kit(huggingface.read("model/config.json"), "folder")     # or posenc vectors model --kit folder
     PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
 
-Each case has two rows of tokens. The cases are an odd length, one token, left padding, positions beyond the trained
-length, the last position below 2³¹, and 16-bit types. All cases use the model's partial rotation, scaling and axes.
+Each case has two rows of tokens. The cases cover an odd length, one token, left padding, positions beyond the
+trained length, the last position below 2³¹, and 16-bit types. All cases use the model's partial rotation, scaling
+and axes.
 """
 
 import shutil
@@ -25,8 +26,8 @@ from posenc.integrations.vectors import rotated_room
 
 LAST, HEADS = 2**31 - 1, 3
 ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""The relative error of one rounding to each type, or 0 for float32, whose error is part of the angle's
-tolerance."""
+"""The relative error of one rounding to each type. It is 0 for float32, because the tolerance of the angle
+includes that error."""
 
 
 def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | None = None) -> Path:
@@ -47,7 +48,9 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
         if isinstance(encoding, Rotary)
     }
     if not rotary:
-        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, which a kit needs")
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has no rotary layers, but a kit tests only those"
+        )
     folder = Path(folder)
     arrays: dict[str, Any] = {}
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,8 +72,8 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
 
 
 def _cases(length: int, axes: int) -> Iterator[tuple[str, str, Int[Tensor, "*A B T"]]]:
-    """Yield the name, the type of x and the positions of each case. Positions on axis k are k lower than on axis
-    0."""
+    """Yield the name, the dtype of the tensor to rotate and the positions of each test case. Positions on axis k
+    are k lower than on axis 0, but at least 0."""
     rows = {
         "odd length": torch.arange(7),
         "one token": torch.tensor([length - 1]),

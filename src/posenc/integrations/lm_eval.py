@@ -3,7 +3,7 @@
 Run ``lm_eval --model posenc --model_args pretrained=PATH,scaling=yarn(4)``.
 
 Releases of the harness after 0.4.13 find this class by its entry point ``posenc`` in the group ``lm_eval.models``.
-With an older release, import this module before calling the harness's command line.
+With an older release, import this module before calling ``lm_eval.__main__.cli_evaluate``.
 """
 
 from contextlib import ExitStack
@@ -24,10 +24,11 @@ class PosencLM(HFLM):
     ``ModelPositions.stretched``.
 
     Args:
-        scaling: a scaling such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length.
-            The given scaling replaces the scaling in the config. An empty string leaves the model unchanged.
-        settings: arguments of lm_eval's ``hf``. ``max_length`` is factor × trained length by default; the harness
-            truncates the beginning of longer requests.
+        scaling: a scaling such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``; without an original length, the
+            model's trained length is used. The given scaling replaces the scaling in the config. An empty string
+            leaves the model unchanged.
+        settings: the arguments of lm_eval's ``hf`` model. ``max_length`` is factor × trained length by default;
+            the harness truncates the beginning of longer requests.
 
     Raises:
         UnknownName, InvalidArgument: the scaling is unknown, or the model does not use RoPE.

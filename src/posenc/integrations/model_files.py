@@ -66,9 +66,9 @@ class Departure:
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
-        full_only: not empty if the program uses one base in every layer and scales only layers of full_attention.
-            ``"inside"`` if a base in the rope dictionary takes precedence and the default base is 10,000, else
-            ``"outside"``.
+        full_only: not empty if the program uses one base in every layer and scales only full_attention layers. The
+            value is ``"inside"`` if a base in the rope dictionary takes precedence and the default base is 10,000,
+            else ``"outside"``.
         times_original: the factor by which YaRN's original length is multiplied if the rope dictionary has
             mrope_section.
     """
@@ -195,7 +195,8 @@ def rewritten(part: Mapping[str, Any], departing: Sequence[Departure], base: flo
 
 
 def ramped(positions: ModelPositions, departing: Sequence[Departure]) -> ModelPositions:
-    """Return the positions with YaRN's original length multiplied as in ``times_original``."""
+    """Return the position settings with YaRN's original length multiplied by the ``times_original`` of each
+    deviation."""
     times = math.prod(departure.times_original for departure in departing)
     return replace(
         positions,
@@ -212,8 +213,8 @@ def listed(
     positions: ModelPositions, departing: list[Departure], types: Sequence[str]
 ) -> tuple[ModelPositions, list[Departure]]:
     """Apply deviations with ``as_listed``: every layer gets the type that the config lists for it, and the window
-    of this type. Return the resulting positions and the deviations. If the layers already have these types and
-    windows, deviations with ``as_listed`` are omitted.
+    of this type. Return the resulting position settings and the deviations. If the layers already have these types
+    and windows, deviations with ``as_listed`` are omitted.
 
     Args:
         types: the config's own ``layer_types``.
@@ -232,9 +233,9 @@ def listed(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """Return the table with deviations applied, and with a note on each that names its source line. Deviations of
-    windows are left out if the table has no such windows, and deviations with ``up_to`` if the longest input
-    exceeds it.
+    """Return the table with deviations applied, and with a note on each that names its source line. Deviations
+    about windows are left out if the table has no windows, deviations with ``mixed`` if all layers have the same
+    window, and deviations with ``up_to`` if the longest input exceeds that length.
 
     Raises:
         InvalidArgument: the program cannot run the config.

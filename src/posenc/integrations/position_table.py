@@ -126,9 +126,9 @@ class PositionTable:
         layers: one table per layer type.
         layer_types: the type of every layer, first to last.
         pretrained_length: the trained length before any scaling; None if the file does not give it.
-        tuned_length: the length that the released model supports: the longest input if there is a scaling, else the
-            trained length.
-        admitted_length: the longest allowed input.
+        tuned_length: the length that the released model supports: the longest input that the config allows if
+            there is a scaling, else the trained length.
+        admitted_length: the longest input that the program allows or, for the file itself, that the config allows.
         layout: the order of a vision tower's patches, as a name in ``attention_layouts.LAYOUTS``; empty for text.
         program: the program that computes this table, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
@@ -169,9 +169,10 @@ def of(
 
     Args:
         positions: a model's position settings, as returned by ``huggingface.read``.
-        length: the length of prompt and answer together, if a scaling depends on the length. The default is the
-            longest allowed input.
-        admitted: the longest allowed input. The default is the longest input that the config allows.
+        length: the length of prompt and answer together, if a scaling depends on the length. The default is
+            ``admitted``.
+        admitted: the longest input that the program allows. The default is the longest input that the config
+            allows.
         program: the program that computes the table, with its version.
         notes: notes for the table, which follow the assumptions of ``positions``.
     """

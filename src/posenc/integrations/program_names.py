@@ -1,5 +1,5 @@
-"""The names of programs in all spellings, and the parsing of sources that begin with such a name. This module
-imports no program."""
+"""The names of programs in all spellings, and the parsing of sources that begin with such a name, as in
+``vllm:config.json``. This module imports no program."""
 
 import pkgutil
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 NAMES = tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]))
 """The names of the modules in the folder ``programs``, one module per program."""
 MEASURED = "measured"
-"""The prefix of a source that is measured with transformers on a small random model."""
+"""The prefix of a source whose positional encoding is measured on a small random model in transformers."""
 SPELT = {
     "llama.cpp": "llama_cpp",
     "llamacpp": "llama_cpp",
@@ -16,8 +16,8 @@ SPELT = {
     "llama-factory": "transformers",
     "llamafactory": "transformers",
 }
-"""Other spellings of program names, with their modules. A trainer maps to the module of the program that it
-runs."""
+"""Other spellings of program names, with their modules. The training tool LLaMA-Factory has the module
+``transformers``, because it runs transformers."""
 
 
 def name_of(module: str) -> str:
@@ -35,7 +35,8 @@ def module_of(name: str) -> str | None:
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """Split a source into a prefix and a path. The prefix is a program with its version, ``measured``, or None.
+    """Split a source into a prefix and a path. The prefix is a program, with or without a version
+    (``vllm@0.33.0``), or ``measured``, or None.
 
     An unknown prefix counts as a program if it has a version, or if the rest of the source is an existing path and
     the whole source is not.

@@ -63,16 +63,17 @@ class ProgramReader:
             encoding.
         takes: the key in defaults.json under which the program's defaults are listed by model type; the key may
             contain ``{version}``. Other model types are refused, except under ``"transformers5"``.
-        unknown: the error message for other model types, which may contain ``{model_type}`` and ``{program}``.
+        unknown: the error message for model types without defaults, which may contain ``{model_type}`` and
+            ``{program}``.
         unread: a function of the config and the version that returns the keys that the program does not read.
-        rotated: a function of the positions and the given rope dictionary that changes the positions after reading,
-            if no dictionary can express the change.
-        windowed: a function that changes the windows of the positions after reading.
-        admitted: a function of the positions, the given rope dictionary and the version that returns the longest
-            input that the program allows by default. The default is the config's length.
-        long_list: the requests for which the program uses LongRoPE's long list, in words; empty if only for long
-            requests.
-        finished: a function that changes the finished table.
+        rotated: a function that changes the position settings after reading, if no rope dictionary can express the
+            change. Its arguments are the settings and the given rope dictionary.
+        windowed: a function that changes the windows in the position settings after reading.
+        admitted: a function that returns the longest input that the program allows by default, or None for the
+            config's length. Its arguments are the position settings, the given rope dictionary and the version.
+        long_list: the requests for which the program uses LongRoPE's long list, in words; empty if it uses the
+            list only for long requests.
+        finished: a function that changes the finished position table.
     """
 
     module: str
@@ -96,7 +97,8 @@ class ProgramReader:
             version: a version in ``releases.versions``. The default is the newest.
 
         Raises:
-            InvalidArgument: the program does not run this config, or its reading of the model type was not checked.
+            InvalidArgument: the program does not run this config, or its reading of this model type was never
+                checked.
         """
         version = self.releases.chosen(version)
         config, program, takes = mapping_of(config), f"{self.title} {version}", self.takes.format(version=version)
@@ -125,7 +127,7 @@ class ProgramReader:
         dropped = {key for one in departing for key, value in one.default.items() if value != "left out"}
         part, stated = _changed(part, change, version, dropped)
         part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
-        notes += [f"{fact}, the default of {program}, which finds no key for it" for fact in assumed]
+        notes += [f"{fact}, the default of {program}, which finds no value in the config" for fact in assumed]
         positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
         positions, departing = model_files.listed(
             reader.rotated(self.windowed(model_files.ramped(positions, departing)), given),
@@ -148,7 +150,8 @@ class ProgramReader:
 
 @cache
 def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return a program's defaults, by model_type, for a base, share of channels or length that a config leaves out.
+    """Return a program's defaults, by model_type, for a base, share of rotated channels or length that a config
+    leaves out.
 
     ``tools/program_defaults.py`` reads these defaults from the released programs.
     """
@@ -195,7 +198,7 @@ def _completed(
 
     Args:
         stated: the keys of the rope dictionary.
-        known: the program's defaults by key. A value of true or false is not a default, but says whether the
+        known: the program's defaults by key. A value of true or false is not a default; it records whether the
             program reads the key.
         inner_first: whether the rope dictionary takes precedence over keys outside it.
     """

@@ -1,4 +1,7 @@
-"""Helpers for reading and writing rope dictionaries as individual programs do."""
+"""Helpers for reading and writing rope dictionaries as individual programs do.
+
+A rope dictionary is the value of ``rope_parameters`` or ``rope_scaling`` in a config.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,16 +17,16 @@ from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
 from posenc.scaling.yarn import sharpening
 
 MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
-"""Keys of YaRN's dictionary that give the factor of cos and sin, or that only some programs know."""
+"""The keys that set YaRN's attention factor, and extrapolation_factor, which only some programs read."""
 
 
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
     """Return a rope dictionary in which ``attention_factor`` is the attention factor that a program computes.
 
-    LongRoPE's factor is long_mscale if it is given, and otherwise √(1 + ln(M/L)/ln L) with M =
-    max_position_embeddings and the original length L; attention_factor in the dictionary is ignored. ``yarn``
-    computes YaRN's factor. Its arguments are the dictionary and whether the family has DeepSeek's
-    ``mscale_all_dim``. For such a family, this key is kept and the ends of YaRN's ramp are rounded.
+    LongRoPE's attention factor is long_mscale if it is given, and otherwise √(1 + ln(M/L)/ln L), where M is
+    max_position_embeddings and L is the original length; attention_factor in the dictionary is ignored. The
+    function ``yarn`` computes YaRN's attention factor. Its arguments are the dictionary and whether the family has
+    DeepSeek's ``mscale_all_dim``. For such a family, this key is kept and the ends of YaRN's ramp are rounded.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)
@@ -38,7 +41,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``entry`` as DeepSeek's class in vLLM and SGLang reads it: the class computes YaRN for any scaling."""
+    """Return ``entry`` as vLLM and SGLang read it. Their RoPE class for DeepSeek computes YaRN for any scaling."""
     family = family_of(config)
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry
@@ -55,22 +58,22 @@ def checked_factors(entry: Mapping[str, Any], *, weighs_ramp: bool) -> dict[str,
         weighs_ramp: whether the program multiplies YaRN's ramp by extrapolation_factor.
 
     Raises:
-        InvalidArgument: the program multiplies YaRN's ramp by a number other than 1.
+        InvalidArgument: the program multiplies YaRN's ramp by an extrapolation_factor other than 1.
     """
     if weighs_ramp and kind_of(entry) == "yarn" and entry.get("extrapolation_factor", 1) != 1:
         raise InvalidArgument(
-            f"extrapolation_factor={entry['extrapolation_factor']:g} multiplies YaRN's ramp in this release; "
-            "posenc cannot compute such a ramp, so remove extrapolation_factor"
+            f"extrapolation_factor={entry['extrapolation_factor']:g} multiplies YaRN's ramp in SGLang and in "
+            "vLLM 0.29; posenc cannot compute such a ramp, so remove extrapolation_factor"
         )
     return {key: value for key, value in entry.items() if key != "factor" or kind_of(entry) != "proportional"}
 
 
 def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Return positions with the axes that ``get_rope`` in vLLM and SGLang uses: one axis if there is a scaling
-    other than YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.
+    """Return ``positions`` with the M-RoPE axes that ``get_rope`` in vLLM and SGLang uses: one axis if there is a
+    scaling other than YaRN, and interleaved sections only if the rope dictionary has ``mrope_interleaved``.
 
     Raises:
-        InvalidArgument: the scaling is LongRoPE, whose class in both programs fails for interleaved pairs.
+        InvalidArgument: the scaling is LongRoPE and pairs are interleaved, which neither program supports.
     """
     family = FAMILIES[positions.model_type]
     interleaved = any(recipe.get("pairing") == "interleaved" for recipe in positions.rotary_recipes.values())
@@ -99,7 +102,7 @@ def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPosit
 
 
 def with_stated_share(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Return positions with the share of rotating channels from the rope dictionary, as in vLLM and ExLlamaV3."""
+    """Return ``positions`` with the rope dictionary's ``partial_rotary_factor``, as in vLLM and ExLlamaV3."""
     share = entry.get("partial_rotary_factor")
     if share is None or positions.model_type not in SKIPS_SHARE or kind_of(entry) == "proportional":
         return positions
@@ -121,7 +124,7 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
 
 
 def longest_of(config: Mapping[str, Any]) -> int:
-    """Return the longest input of a config, or the default of its class."""
+    """Return the maximum input length in a config or, if it has none, the default of its config class."""
     key = getattr(family_of(config), "length", "max_position_embeddings")
     return int(config.get(key) or getattr(config_class(str(config["model_type"])), key))
 
@@ -142,7 +145,7 @@ def pair_ratio(entry: Mapping[str, Any]) -> float:
 
 
 def mscale_of(entry: Mapping[str, Any], now: Any) -> float:
-    """Return the attention factor in LongRoPE's dictionary or, if it gives none, that of the scaling ``now``."""
+    """Return the attention factor in LongRoPE's dictionary or, if there is none, that of the scaling ``now``."""
     return (
         entry.get("attention_factor") or entry.get("long_mscale") or now.plan(now.original_length).attention_factor
     )

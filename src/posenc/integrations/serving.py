@@ -22,7 +22,7 @@ from posenc.scaling import LengthScaling, Scaling
 REFUSED = "refused: "
 """The beginning of a note that says why a program cannot compute a model's positional encoding."""
 NOT_ASKED = "not asked: "
-"""The beginning of a note that says what was not checked in a program; the result then has no command."""
+"""The beginning of a note that names an unchecked part of a program; a result with such a note has no command."""
 
 
 def serving(
@@ -35,16 +35,17 @@ def serving(
 ) -> dict[str, Any]:
     """Return the keys and the command that make a program compute this model's positional encoding.
 
-    The keys are verified: a program's ``write`` raises an error if its ``read`` does not compute this positional
-    encoding from them. A program that computes the same positional encoding from the unchanged file needs no keys.
+    Except for llama.cpp, the keys are verified: posenc reads them as the program would, and returns only a note
+    (``REFUSED``) if they give a different positional encoding. A program that computes the same positional encoding
+    from the unchanged file needs no keys.
 
     Args:
         program: a program such as ``"vllm"`` or ``"vllm@0.33.0"``.
         path: a config.json, its folder, or for llama.cpp a .gguf file.
-        scaling: a scaling that replaces the model's own. For a string that leaves out the original length, such as
-            ``"yarn(4)"``, the trained length is used.
+        scaling: a scaling that replaces the model's own. If a string such as ``"yarn(4)"`` does not state the
+            original length, the model's trained length is used.
         base: the rotary base, if the config lacks a base.
-        max_length: the longest input; the default is that of ``huggingface.write``.
+        max_length: the maximum input length; the default is that of ``huggingface.write``.
 
     Returns:
         A dictionary with these keys:
@@ -53,13 +54,13 @@ def serving(
         - ``fingerprint``: the fingerprint of the resulting positional encoding; empty for llama.cpp.
         - ``overrides``: the config keys that the command passes.
         - ``files``: for each file, the keys to change, with their new values, or None for a key to remove.
-        - ``command``: the line to type; empty for a library or if notes contain ``NOT_ASKED`` or ``REFUSED``.
-        - ``notes``: the program's assumptions; a note that begins with ``NOT_ASKED`` names the part of the program
-          that was not checked. If the program cannot compute this positional encoding, the only note is ``REFUSED``
-          followed by the reason.
+        - ``command``: the command line; empty for a library or if notes contain ``NOT_ASKED`` or ``REFUSED``.
+        - ``notes``: assumptions about the program; a note that begins with ``NOT_ASKED`` names the part of the
+          program that was not checked. If the program cannot compute this positional encoding, the only note is
+          ``REFUSED`` followed by the reason.
 
     Raises:
-        UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.
+        UnknownName, InvalidArgument: the program, version or scaling is unknown, or the file cannot be read.
     """
     module, version = program_of(program)
     version = module.PROGRAM.releases.chosen(version)
@@ -106,8 +107,8 @@ def _from_config(
 ) -> dict[str, Any]:
     """Return the result for a program that reads config.json.
 
-    If the caller passed a scaling or a length (``stated``), keys are written in any case. If not, keys are written
-    only if the program needs them.
+    If the caller passed a scaling or a length (``stated``), keys are always written. If not, keys are written only
+    if the program needs them.
     """
     config, program, keys = contents(path), module.PROGRAM, {}
     table = module.read(config, version)

@@ -1,6 +1,6 @@
-"""The position table of a source: a file, overrides for a file, or a program that reads a file.
+"""Position tables of sources. A source is a file, overrides for a file, or a program that reads a file.
 
-model/, config.json, model.gguf     what the file says
+model/, config.json, model.gguf     what the file states
 vllm@0.33.0:config.json             what this release computes from the file; vllm:config.json: the newest release
 measured:config.json                measurements of a small random model built from the file; what cannot be
                                     measured is taken from the file
@@ -33,13 +33,13 @@ def program_of(text: str) -> tuple[Any, str | None]:
     if module is None:
         raise InvalidArgument(
             f"program {name!r} is unknown; use one of {', '.join(map(name_of, NAMES))}; for another "
-            "program, compare the cos and sin that it computes with the output of posenc vectors"
+            "program, run posenc vectors and compare its output with the cos and sin of that program"
         )
     return import_module(f"posenc.integrations.programs.{module}"), version or None
 
 
 def measured(path: str, as_type: str | None = None) -> PositionTable:
-    """Return the table of a config, corrected by measurements of a small random model built from it."""
+    """Return the position table of a config, corrected by measurements of a small random model built from it."""
     stated, measurement = of(read(path, as_type=as_type)), measure(path)
     small = of(read(measurement.config, as_type=as_type))
     return carried(measurement.table(small), small, stated)
@@ -52,8 +52,8 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
         source: a source, in one of the forms that this module's docstring lists.
         beside: the other source of a comparison. If ``source`` contains only overrides, they are merged into the
             config of this other source.
-        as_type: the family whose rules apply to the config, as in ``huggingface.read``. Programs and GGUF files
-            follow their own rules.
+        as_type: the family whose rules apply to the config, as in ``huggingface.read``. It has no effect on
+            programs and GGUF files, which follow their own rules.
 
     Raises:
         UnknownName, InvalidArgument: the program, version or file does not exist or cannot be read.

@@ -1,9 +1,10 @@
-"""Reference vectors: numbers computed from a model's position settings, for testing a port in any language.
+"""Reference vectors: numbers computed from a model's position settings, for testing ports of the model.
 
     vectors(huggingface.read("model/config.json")).save("rope.json")      # or posenc vectors model -o rope.json
-    assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # numbers of a port in Python
+    assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # arrays that a port in Python computed
 
-docs/vectors.md documents the names and shapes in the file. A port does not need posenc.
+docs/vectors.md documents the names and shapes of the arrays in the file. A port can be in any language and
+does not need posenc.
 """
 
 import json
@@ -30,7 +31,7 @@ from posenc.scaling import planned
 
 FORMAT = "posenc-vectors 1"
 Port = Callable[[str, Float[Tensor, " D"], Int[Tensor, "A T"]], Any]
-"""A port's rotation: a function of layer type, query and positions that returns rotated queries ``(T, D)``."""
+"""The rotation function of a port: it maps a layer type, a query and positions to rotated queries ``(T, D)``."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,14 @@ class Vectors:
 
     Args:
         header: the strings and scalars of the file.
-        arrays: a dictionary from ``"LAYER TYPE.NAME"`` to arrays.
+        arrays: the arrays by name; names have the form ``"LAYER TYPE.NAME"``.
     """
 
     header: Mapping[str, Any]
     arrays: Mapping[str, Tensor]
 
     def save(self, path: str | Path) -> Path:
-        """Write the file as JSON or safetensors, according to its suffix."""
+        """Save the vectors as JSON or safetensors, according to the suffix of ``path``."""
         path = Path(path)
         if path.suffix == ".safetensors":
             from safetensors.torch import save_file
@@ -68,7 +69,7 @@ class Vectors:
 
 
 def load(path: str | Path) -> Vectors:
-    """Load the vectors of a file.
+    """Load reference vectors from a file.
 
     Raises:
         InvalidArgument: the file does not contain reference vectors.
@@ -86,7 +87,7 @@ def load(path: str | Path) -> Vectors:
             for name, one in header.pop("arrays", {}).items()
         }
     if header.get("format") != FORMAT:
-        raise InvalidArgument(f"{path} is not a {FORMAT!r} file; write such a file with posenc vectors")
+        raise InvalidArgument(f"{path} is not a {FORMAT!r} file; run posenc vectors to create one")
     return Vectors(header, arrays)
 
 
@@ -103,13 +104,13 @@ def vectors(
     Args:
         positions: a model's position settings, as returned by ``huggingface.read``.
         at: the positions of the vectors. The default is 0, 1, 2, L − 1, L and 4·L − 1 for the pretrained length L.
-        phases: ``"float32"`` for the angles that transformers computes.
-        total_length: the length of prompt and answer together, if a scaling depends on the length. The default is
-            the longest input.
+        phases: ``"exact"``, or ``"float32"`` for the angles that transformers computes.
+        total_length: the length of prompt and answer together, for scalings that depend on the length. The default
+            is the model's maximum input length.
         source: where the config was published, such as its repository, path and commit.
 
     Raises:
-        InvalidArgument: the model does not rotate, or positions are negative.
+        InvalidArgument: the model has no rotary layers, or ``at`` is empty or contains a negative position.
     """
     length = total_length or positions.max_length
     table = position_table.of(positions, length=length)
@@ -135,7 +136,9 @@ def vectors(
             where = torch.stack([torch.tensor(at) + axis for axis in range(len(layer.sections))])
             arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
     if not arrays:
-        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, which vectors need")
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has no rotary layers, but reference vectors need at least one"
+        )
     return Vectors(
         {
             "format": FORMAT,
@@ -152,7 +155,7 @@ def vectors(
 
 
 def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
-    """Return all arrays of a layer type."""
+    """Return all arrays of one layer type at the positions ``where``."""
     rotary = cast(Rotary, build(recipe, ModelShape()))
     cos, sin = rotary.tables(where if rotary.axes > 1 else where[0])
     query = (2**0.5 * torch.sin(torch.arange(1, rotary.head_dim + 1, dtype=torch.float64) ** 2)).float()
@@ -208,21 +211,22 @@ def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing
 
 
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:
-    """Raise an AssertionError that names the mistake if a port's numbers differ from the reference vectors.
+    """Raise an AssertionError that names the mistake if a port's arrays differ from the reference vectors.
 
-    The tolerance is eight float32 roundings of an angle, so a port that multiplies a position by a float32
-    frequency passes. The message names the mistake as ``posenc doctor`` does.
+    A port is another implementation of the model. The tolerance is eight float32 roundings of an angle, so a port
+    that multiplies a position by a float32 frequency passes. The message names the mistake as ``posenc doctor``
+    does.
 
     Args:
-        theirs: one or more of the port's arrays, by their names in the file, such as ``{"cos": …, "sin": …}``. The
-            layer type in front of a name may be left out if only one type rotates. You can also pass a function
+        theirs: one or more of the port's arrays, by their names in the file, such as ``{"cos": …, "sin": …}``. If
+            only one layer type rotates, names do not need the layer type in front. You can also pass a function
             that takes a layer type, the query ``(D,)`` and positions ``(A, T)``, and returns rotated queries
             ``(T, D)``.
         expected: vectors, or the path of their file.
 
     Raises:
         AssertionError: numbers or shapes differ.
-        InvalidArgument: no array is passed, or the file has no array of that name.
+        InvalidArgument: no array is passed, or the file has no array with one of the names.
     """
     expected = expected if isinstance(expected, Vectors) else load(expected)
     layers = {name: layer for name, layer in expected.header["layers"].items() if "pairing" in layer}
@@ -271,7 +275,7 @@ def _cause(
     ours: Mapping[str, Tensor],
     ladders: Mapping[str, tuple[float, tuple[float, ...]]],
 ) -> str:
-    """Describe the mistake that explains the port's numbers."""
+    """Describe the mistake that explains the numbers of a port."""
     given = {**ours, **theirs}
     numbers: dict[str, Any] = {name: given[name] for name in ("inv_freq", "rotated") if name in theirs}
     if "rotated" in theirs:

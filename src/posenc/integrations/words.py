@@ -1,4 +1,5 @@
-"""The wording of position tables: a phrase for every field, which ``inspect``, ``diff`` and the lab use.
+"""The phrases with which ``posenc inspect``, ``posenc diff`` and the pages of ``posenc lab`` describe the fields of
+position tables.
 
 ``PHRASES`` has a phrase for every field of ``LayerTable``, and ``TABLE`` has a phrase for every field of
 ``PositionTable``. Tests fail if a field has no phrase.
@@ -19,12 +20,13 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 
 @dataclass(frozen=True)
 class Phrase:
-    """The words for a field of a table.
+    """The phrases for a field of a position table.
 
     Args:
-        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Text that
-            starts with a capital letter is a separate sentence; other text is appended to the line of its layer
-            type. A field has no text if the phrase of another field covers it.
+        inspect: a function that returns the field's text in ``inspect``; its arguments are (layer, table) for a
+            field of ``LayerTable`` and (table) for a field of ``PositionTable``. Text that starts with a capital
+            letter is a separate sentence; other text is appended to the line of its layer type. The text is empty
+            if the phrase of another field covers the field.
         differs: the words before the two values in ``diff``; empty if ``diff`` does not compare the field.
     """
 
@@ -68,8 +70,8 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe the encoding of a string such as ``alibi(heads=8)``. If the encoding's class does not override
-    ``describe``, the description lists the settings. Text that is not the string of an encoding is returned
+    """Describe the encoding that a string such as ``alibi(heads=8)`` names. If the encoding's class does not
+    override ``describe``, the description lists the settings. A string that does not name an encoding is returned
     unchanged.
     """
     if " " in text.partition("(")[0]:
@@ -90,8 +92,8 @@ def encoding_in_words(text: str) -> str:
 
 
 def axes_in_words(axes: tuple[int, ...], *, ordered: bool = False) -> str:
-    """Return the number of pairs per axis in words, and whether the axes are chunked or interleaved. The order of
-    chunked axes is stated if it is not 0, 1 … or if ``ordered`` is true.
+    """Describe how many pairs use each position axis, and whether the pairs of an axis are chunked or interleaved.
+    The order of chunked axes is stated if it is not 0, 1 … or if ``ordered`` is true.
     """
     runs = [(axis, len(list(pairs))) for axis, pairs in groupby(axes)]
     count = len(set(axes))
@@ -271,4 +273,4 @@ TABLE: Mapping[str, Phrase] = {
     "not_asked": Phrase(lambda table: f"Not asked: {table.not_asked}." if table.not_asked else ""),
     "short": Phrase(),
 }
-"""The phrase of every field of ``PositionTable``. ``inspect`` prints the model's type first, and notes as risks."""
+"""The phrase of every field of ``PositionTable``. ``inspect`` prints the model type first, and notes as risks."""

@@ -1,1 +1,1 @@
-"""Fast implementations. Each gives the same results as its specification, forward and backward."""
+"""Fast rotation and attention, which give the same results and gradients as the plain definitions."""

@@ -1,4 +1,4 @@
-"""Chooses the implementation of rotation for a device, and gives the reason for the choice."""
+"""Chooses the implementation of RoPE's rotation for a device, and gives the reason for the choice."""
 
 from functools import cache
 from typing import Literal, get_args
@@ -8,9 +8,9 @@ from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 
 RotationBackend = Literal["auto", "torch", "eager", "native"]
-"""``"torch"``: the specification in basic operators. ``"eager"``: the same operators block by block, with few
-passes over memory and without compilation. ``"native"``: one pass in C, by the library that is compiled with the
-package. ``"auto"``: on each device, the fastest implementation that has no start-up cost.
+"""``"torch"``: the formula in basic torch operators. ``"eager"``: the same operators block by block, with few
+passes over memory and without compilation. ``"native"``: one pass over memory in C, by the library that is
+compiled with the package. ``"auto"``: on each device, the fastest implementation that has no start-up cost.
 """
 
 

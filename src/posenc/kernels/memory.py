@@ -21,7 +21,7 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def is_concrete(*tensors: Tensor) -> bool:
-    """Return whether the tensors are plain tensors, which are not traced, fake, transformed, or on the meta
+    """Return whether the tensors are plain tensors: none of them is traced, fake, transformed, or on the meta
     device.
     """
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch._C._is_tracing():
@@ -60,8 +60,8 @@ def plain_bool(flag: bool) -> bool:
 
 
 def is_certain(condition: bool) -> bool:
-    """Return whether a condition on lengths holds. An exported graph has one branch, so the condition must hold for
-    all its lengths.
+    """Return whether a condition on lengths holds. An exported graph contains only one branch, so during an export,
+    the condition must hold for all lengths that the graph accepts.
     """
     if not torch.compiler.is_exporting():
         return condition
@@ -112,7 +112,7 @@ def check_positions(
         return
     low, high = extremes
     if low < lowest:
-        raise PositionOutOfRange(f"{name} contains {low}; the first position is {lowest}")
+        raise PositionOutOfRange(f"{name} contains {low}; the lowest allowed position is {lowest}")
     if high >= limit:
         raise PositionOutOfRange(
             f"{name} contains {high}{past_limit or f'; the last position of this encoding is {limit - 1}'}"
@@ -177,8 +177,8 @@ def _span(x: Tensor) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Return the number of available bytes on the device. On Linux, memory of cached files counts as available. On
-    a Mac, the result is the total memory, whether available or not.
+    """Return the number of available bytes on the device. On Linux, memory that caches files counts as available.
+    On a Mac, the result is the total memory, whether available or not.
     """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])

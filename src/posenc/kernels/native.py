@@ -51,7 +51,7 @@ def load() -> ctypes.CDLL:
     """Load the library.
 
     Raises:
-        BackendUnavailable: no library works here; the message says how to get one.
+        BackendUnavailable: the library does not work here; the message says how to get one that does.
     """
     sources = sorted(SOURCES.glob("*.[ch]"))
     remedy = (

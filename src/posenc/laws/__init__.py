@@ -1,4 +1,4 @@
-"""The laws that every encoding must keep. Each law is a function that tests an encoding; see ``posenc.check``."""
+"""The laws that every encoding must satisfy. Each law is a function that tests an encoding (``posenc.check``)."""
 
 from posenc.laws.check import LAWS as LAWS
 from posenc.laws.check import Report as Report

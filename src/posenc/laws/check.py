@@ -108,12 +108,12 @@ def check(
     seconds.
 
     Args:
-        encoding: an instance, a class whose arguments include sizes of the model (``width``, ``heads``,
+        encoding: an instance, a class whose arguments may include sizes of the model (``width``, ``heads``,
             ``head_dim``, ``num_positions``, ``layers``), or a string such as ``"my_module:Mine(width=3)"``.
         width, heads, kv_heads, head_dim, num_positions, layers: the sizes of the model. The default of a size is
             the encoding's own value if it has one, and otherwise a small value.
-        compiled: whether to also test the laws of torch.compile and torch.export, which takes ten more seconds.
-            Functions that you compiled before stay compiled.
+        compiled: whether to also test the laws about torch.compile and torch.export, which takes about ten more
+            seconds. Functions that you compiled before stay compiled.
     """
     subject = Subject.of(
         encoding,
@@ -132,7 +132,7 @@ def check(
 def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
     """Test a law on a subject. Laws that run a compiler are tested only if ``compiled`` is True."""
     try:
-        later = NotAsked("takes seconds; pass compiled=True")
+        later = NotAsked("the test takes seconds; pass compiled=True")
         if why_not := law.why_not(subject) if compiled or not law.traces else later:
             return Verdict(
                 law.name, law.says, "not asked" if isinstance(why_not, NotAsked) else "not owed", why_not

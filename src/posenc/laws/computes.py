@@ -23,8 +23,8 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 def acts_where_it_declares(subject: Subject) -> None:
     """An encoding has exactly the effects that it declares, and it declares whether it reads content.
 
-    In ``acts_on``, list every effect that the ``Placed`` has, and do not override methods of other effects. Set
-    ``needs_content`` if ``with_content`` changes something.
+    In ``acts_on``, list every effect that the encoding's ``Placed`` has, and do not override methods of other
+    effects. Set ``needs_content`` if the encoding's effects depend on the content that ``with_content`` reads.
     """
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -32,7 +32,7 @@ def acts_where_it_declares(subject: Subject) -> None:
     layers = each_layer(placed, subject.period)
     owed(
         encoding.needs_content == any(here.awaits_content for _, here in layers),
-        f"needs_content={encoding.needs_content}",
+        f"needs_content={encoding.needs_content}, which contradicts awaits_content of its layers",
     )
     acting = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
     for _, awaiting in layers:
@@ -41,15 +41,15 @@ def acts_where_it_declares(subject: Subject) -> None:
         alike = (a.shape == b.shape and torch.equal(a, b) for a, b in zip(rotated, (q, k), strict=True))
         acting |= set() if all(alike) and not here.remaps else {"queries_keys"}
         acting |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
-        owed(not here.awaits_content, "it still awaits content after reading")
+        owed(not here.awaits_content, "a layer still awaits content after with_content")
         owed(
             (state is not None) == bool(here.state_size),
-            f"state_size={here.state_size}, but reading gave {state!r:.20}",
+            f"state_size={here.state_size}, but with_content returned the state {state!r:.20}",
         )
         if state is not None:
             owed(
                 state.shape == (2, here.state_size, 9),
-                f"a state of shape {tuple(state.shape)}; expected one value per key",
+                f"the state has shape {tuple(state.shape)}; expected one value per key",
             )
     owed(
         acting == set(encoding.acts_on),
@@ -97,8 +97,8 @@ def sees_only_the_offset(subject: Subject) -> None:
 
 def _no_rotation(subject: Subject) -> str:
     if "queries_keys" not in subject.declared.acts_on:
-        return "it does not rotate"
-    return "" if subject.declared.isometric else "it does not declare that it keeps lengths"
+        return "the encoding does not rotate"
+    return "" if subject.declared.isometric else "the encoding declares isometric = False"
 
 
 @law(_no_rotation)
@@ -130,7 +130,7 @@ def rotates_queries_and_keys_apart(subject: Subject) -> None:
     for layer, here, _ in read_layers(subject.build().at(subject.plain(9, 7)), subject.period, x):
         together = here.rotate(q, k)
         (alone_q, no_k), (no_q, alone_k) = here.rotate(q, None), here.rotate(None, k)
-        owed(no_q is None and no_k is None, f"None is rotated in layer {layer}")
+        owed(no_q is None and no_k is None, f"rotate returns a tensor for None in layer {layer}")
         near(alone_q, together[0], 0.0, f"queries without keys in layer {layer}")
         near(alone_k, together[1], 0.0, f"keys without queries in layer {layer}")
 
@@ -184,7 +184,7 @@ def tells_orders_apart(subject: Subject) -> None:
 
 @law()
 def refuses_what_is_no_position(subject: Subject) -> None:
-    """Positions that are floats, narrow integers, negative, too large or of a wrong shape raise an error.
+    """Positions that are floats, narrow integers, negative or too large, or have the wrong shape, raise an error.
 
     Set ``position_limit`` instead of overriding ``check``; if you override ``check``, call
     ``posenc.positions.check`` with your limit.

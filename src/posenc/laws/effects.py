@@ -1,4 +1,4 @@
-"""Helpers for laws: all results of an encoding at given positions, and attention computed from its definition."""
+"""Helpers for laws: all results of an encoding at given positions, and attention computed from dense scores."""
 
 import math
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def outputs(
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer, the layer's inputs for one sequence, and the state of its keys."""
+    """A layer, its inputs for a batch of sequences of equal length, and the content state of its keys."""
 
     encoding: Encoding
     number: int
@@ -131,8 +131,8 @@ def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
 
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
-    """Return the full bias ``(#B, H, T, S)`` for tokens in default order. A bias that reads scores gets scores of
-    zero.
+    """Return the full bias ``(#B, H, T, S)`` for tokens in default order. A bias that depends on the
+    scores is computed for scores of zero.
     """
     (B, H, T, _), S, compute_dtype = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
     return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=compute_dtype))
@@ -141,7 +141,9 @@ def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
 def defined(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask | None = None, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return softmax(scores)·v and the logsumexp, computed from dense scores. Rows that see no key are zero."""
+    """Return softmax(scores)·v and the logsumexp, computed from dense scores. The output is zero for a query
+    that sees no key.
+    """
     given = scores(q, k, placed, mask, scale=scale)
     dead = (given == -math.inf).all(-1, keepdim=True)
     weights = given.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)

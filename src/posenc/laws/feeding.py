@@ -18,10 +18,10 @@ from posenc.positions import left_padded, packed
 
 @law()
 def whole_is_pieces(subject: Subject) -> None:
-    """A sequence gives the same outputs in one pass, in chunks, or token by token with a cache and its state.
+    """A sequence gives the same outputs in one pass, in chunks, or token by token with cached keys and states.
 
-    Use ``q_positions`` and ``k_positions``, never a length or the index of a row, and return the state of all
-    keys.
+    Use ``q_positions`` and ``k_positions``, never a length or a token's index in the tensor. From
+    ``with_content``, return the state of all keys, including the cached ones.
     """
     length = subject.longest(24)
     given, positions = inputs(subject, length, torch.float64), subject.plain(length)
@@ -85,5 +85,5 @@ def together_is_apart(subject: Subject) -> None:
                 alone, plain = [x[rows, ..., tokens, :] for x in given], subject.plain(tokens.stop - tokens.start)
                 apart = outputs(subject, encoding, plain, alone, Mask(causal))
                 for got, want in zip(together, apart, strict=True):
-                    what = f"{len(plain)} tokens beside others, hidden by {', '.join(hidden)}, causal={causal}"
+                    what = f"{plain.shape[-1]} tokens beside others that {', '.join(hidden)} hides, causal={causal}"
                     near(got[rows, ..., tokens, :], want, what=what)

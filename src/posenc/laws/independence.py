@@ -55,8 +55,8 @@ def low_precision_rounds_once(subject: Subject) -> None:
 def _rounds_once(
     what: str, dtype: torch.dtype, got: Tensor, single: Tensor, double: Tensor, allowed: Tensor | None = None
 ) -> None:
-    """Compare a result in ``dtype`` with the results for the same inputs in float32 and float64. The tolerance of
-    float32 covers the rounding of the tables, two products and their sum."""
+    """Compare a result in ``dtype`` with the results for the same inputs in float32 and float64. The tolerance for
+    the float32 result covers the rounding of the tables, two products and their sum."""
     near(got, single.to(dtype), 0.0, f"{what} in {dtype}")
     products = 4 * 2.0**-23 * (1 + 2 * double.abs().amax())
     near(single, double, products if allowed is None else allowed, f"{what} in float32")
@@ -80,7 +80,7 @@ def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tenso
 def gradients_are_exact(subject: Subject) -> None:
     """The gradients of all inputs and parameters equal finite differences in float64.
 
-    Do not use ``detach``, ``.data`` or ``no_grad`` on the way from inputs and parameters to results.
+    Do not use ``detach``, ``.data`` or ``no_grad`` between the inputs or parameters and the results.
     """
     encoding = subject.build().double()
     names = [name for name, _ in encoding.named_parameters()]

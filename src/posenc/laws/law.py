@@ -1,4 +1,4 @@
-"""A law is a requirement for every encoding or model, with the function that tests the requirement."""
+"""A law is a requirement that every encoding or model must meet, together with a function that tests it."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 ROUNDING = 1e-12
-"""The float64 error of a few small layers, which is a few thousand roundings of 1e-16."""
+"""The tolerance for float64 results of a few small layers: a few thousand rounding errors of 1e-16."""
 
 
 class Broken(AssertionError):  # noqa: N818 - the name is clear without the suffix
@@ -32,11 +32,11 @@ class Law:
     """A law. Calling the law with a subject that breaks it raises ``Broken`` with a counterexample.
 
     Args:
-        holds: the function that tests the law; the law has the name of this function, and the first line of its
-            docstring is the requirement.
+        holds: the function that tests the law. Its name is the law's name, and the first line of its docstring is
+            the requirement.
         why_not: a function that returns the reason why the law does not apply to a subject, or a ``NotAsked``;
             the reason is empty if the law applies.
-        traces: whether the law runs a compiler, for which run-time checks of annotations must be off.
+        traces: whether the test runs a compiler, for which run-time checks of type annotations must be off.
     """
 
     holds: Holds
@@ -88,8 +88,8 @@ def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING, what: str 
 
 
 def same(got: dict[str, Tensor], want: dict[str, Tensor], what: str = "") -> None:
-    """Require that both results have equal names, dtypes and numbers."""
-    owed(got.keys() == want.keys(), f"{what}: {sorted(got)} instead of {sorted(want)}")
+    """Require that both dicts have the same keys, and that their tensors have the same dtypes and values."""
+    owed(got.keys() == want.keys(), f"{what}: got results for {sorted(got)}, expected {sorted(want)}")
     for name in want:
         owed(
             got[name].dtype == want[name].dtype, f"{what}: {name} is {got[name].dtype}, expected {want[name].dtype}"

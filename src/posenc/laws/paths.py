@@ -1,4 +1,4 @@
-"""Laws of attention: every backend gives the outputs and gradients of the definition."""
+"""Laws of attention: every backend gives the outputs and gradients of softmax(scores)·v."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from posenc.laws.subject import Subject
 from posenc.mask import Mask
 
 SEVERAL_BLOCKS = 270
-"""A number of tokens that every path of attention divides into several blocks of rows."""
+"""A number of tokens that every backend of attention divides into several blocks of rows."""
 
 
 Way = tuple[str, Mask, float | None]
@@ -45,7 +45,7 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 def paths_are_scores(subject: Subject) -> None:
     """Every backend computes softmax(scores)·v, with and without a cache, a mask, gradients and a logsumexp.
 
-    ``rows`` and every shortcut of the bias must give the same values. If the bias has ``fall``, the bias at
+    ``Bias.rows`` and every shortcut of the bias must give the same values. If the bias sets ``fall``, its value at
     distance d must be at most −fall·d.
     """
     S = subject.longest(SEVERAL_BLOCKS)
@@ -84,7 +84,10 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
             for leaf, (got, want) in enumerate(zip(mine, theirs, strict=True)):
                 what = f"gradient of {'xqkv'[leaf] if leaf < 4 else f'parameter {leaf - 4}'}, {name}, {way}"
                 got, want = (torch.zeros(()) if g is None else g for g in (got, want))
-                owed(got.shape == want.shape or not bool(got.any() or want.any()), f"{what}: one side is missing")
+                owed(
+                    got.shape == want.shape or not bool(got.any() or want.any()),
+                    f"{what}: only one of attention and softmax(scores)·v has it",
+                )
                 # Sums have S terms of the size of the result, each rounded by 2^-53 a few times. A parameter
                 # affects 2·S² scores, each with a gradient of S such terms; errors add up like a random walk.
                 walk = 4 * 2.0**-53 * S * math.sqrt(2) * S if leaf > 3 else 0.0
@@ -94,8 +97,8 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The queries of the last T of S tokens, and all keys, in every layer. All backends share them, so placing the
-    encoding, reading the tokens and rotating are done only once.
+    """The queries of the last T of S tokens, and all keys, in every layer. The same queries and keys are passed
+    to all backends, so the encoding is placed, reads the tokens and rotates only once.
     """
 
     leaves: list[Tensor]

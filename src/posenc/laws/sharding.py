@@ -17,12 +17,12 @@ from posenc.mask import Mask
 
 RANKS = 4
 Call = tuple[Tensor, Tensor, Tensor, Placed, Mask]
-"""The arguments of a call of attention."""
+"""The arguments of a call to ``attention``."""
 
 
 def call(layer: Layer, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
-    """Return the arguments of attention for these queries and keys, which are rotated at their positions; the
-    mask contains their order.
+    """Return the arguments of ``attention`` for these queries and keys, which are rotated at their positions. The
+    mask contains the order of the queries and keys.
     """
     here, q, k = layer.rotated(queries, keys)
     mask = Mask(causal=True, **{"q_order": queries, "k_order": keys, **more})  # type: ignore[arg-type]
@@ -65,16 +65,16 @@ def sharded_is_whole(subject: Subject) -> None:
             for tokens in shards:
                 q, _, v, here, mask = call(layer, tokens, keys)
                 got = attention(q, torch.cat(rotated, 2), v, here, mask)
-                what = f"tokens {tokens.tolist()} of a sequence {division}, layer {layer.number}"
+                what = f"tokens {tokens.tolist()}, sharded {division}, layer {layer.number}"
                 near(got, want[:, :, tokens], what=what)
 
 
 def _no_ring(subject: Subject) -> str:
     if subject.needs_scores:
-        return "its bias reads the scores of all keys of a row"
+        return "the bias reads the scores of all keys of a row"
     layers_apart = each_layer(subject.declared.at(subject.plain(1)), subject.period)
     states = any(here.state_size for _, here in layers_apart)
-    return "it sums over the tokens between two keys, which a part of the keys does not contain" if states else ""
+    return "the bias sums over the tokens between query and key, and a rank has only some of them" if states else ""
 
 
 @law(_no_ring)
@@ -91,7 +91,7 @@ def ring_is_whole(subject: Subject) -> None:
             near(merge(parts)[0], want[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.number}")
 
 
-@law(lambda subject: "" if subject.kv_heads > 1 else "its heads share one key-value head")
+@law(lambda subject: "" if subject.kv_heads > 1 else "all heads share one key-value head")
 def heads_are_whole(subject: Subject) -> None:
     """Heads that are sharded over ranks with ``slice_heads`` give the same outputs as all heads together.
 

@@ -17,7 +17,7 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 
 ROWS = 64
-"""The number of rows of learned tables in checks. Laws for all encodings use only positions with a row."""
+"""The number of rows of learned tables in checks. Laws for all encodings use only positions below this number."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ class Subject:
 
     @property
     def period(self) -> int:
-        """The smallest number of initial layers that includes every layer type."""
+        """The smallest number n such that the first n layers include every layer type."""
         return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
 
     @cached_property
     def needs_scores(self) -> bool:
-        """Whether a bias reads whole rows of scores, which makes attention in parts impossible."""
+        """Whether a bias reads whole rows of scores, which makes attention over parts of the keys impossible."""
         x, placed = torch.zeros(1, 1, self.width), self.declared.at(self.plain(1))
         biases = (here.bias for _, here, _ in read_layers(placed, self.period, x))
         return any(bias is not None and bias.needs_scores for bias in biases)
@@ -130,7 +130,7 @@ class Subject:
         return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
-        """Return positions with ``places`` on the first axis, which is axis 0. If the encoding has several axes,
+        """Return positions with ``places`` on axis 0. If the encoding has several axes,
         the positions on axis a ≥ 1 are (a + 2)·``places`` mod 31.
         """
         axes = range(1, self.declared.axes)
@@ -160,8 +160,8 @@ def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Place
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:
-    """Search the encoding and its parts for an integer setting with this name, such as ``heads``. Return the first
-    that is found; None if there is none.
+    """Return the first integer setting with this name, such as ``heads``, in the encoding or its parts; None if
+    there is none.
     """
     modules = () if encoding is None else encoding.modules()
     facts = (getattr(module, name, None) for module in modules)

@@ -63,19 +63,19 @@ def survives_copies(subject: Subject) -> None:
     )
     owed(
         repr(encoding).startswith(type(encoding).__name__),
-        f"its repr, {repr(encoding)[:40]!r}, does not name its class",
+        f"the encoding's repr, {repr(encoding)[:40]!r}, does not begin with the name of its class",
     )
     for what, copied in COPIES.items():
         try:
             other = copied(subject, encoding)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise Broken(f"it cannot be {what}: {error}") from error
+            raise Broken(f"the encoding cannot be {what}: {error}") from error
         same(effects(subject, other, at), want, what)
 
 
 @law()
 def survives_meta(subject: Subject) -> None:
-    """A move to meta, then to_empty and reset_parameters, gives the same result as reset_parameters alone.
+    """A round trip to the meta device (to_empty, then reset_parameters) gives the same result as reset_parameters.
 
     Fill parameters in ``reset_parameters``, and call ``self.reset_buffers()`` at its end if the module has
     buffers.
@@ -83,7 +83,7 @@ def survives_meta(subject: Subject) -> None:
     there, at = subject.build().to("meta"), subject.plain(9)
     with torch.device("meta"):
         shapes = there.at(subject.plain(9).to("meta"))
-    owed(shapes.q_positions.is_meta, "placed at positions on meta, it has tensors on other devices")
+    owed(shapes.q_positions.is_meta, "for positions on the meta device, at() returns q_positions on another device")
     both = [there.to_empty(device="cpu"), subject.build()]
     for tensor in (
         *both[0].parameters(),
@@ -99,15 +99,15 @@ def survives_meta(subject: Subject) -> None:
         built = subject.make()
     if subject.constructs:
         on = {name for name, t in (*built.named_parameters(), *built.named_buffers()) if not t.is_meta}
-        owed(not on, f"built on meta, but {sorted(on)} are allocated")
+        owed(not on, f"the encoding was built on the meta device, but {sorted(on)} are on another device")
 
 
 @law()
 def survives_autocast(subject: Subject) -> None:
-    """Autocast may run attention in bf16, but not tables or biases, because their errors would grow with distance.
+    """Autocast may round attention to bf16, but not tables or biases, whose errors would grow with distance.
 
-    Autocast rounds only matrix products. Use elementwise products and sums, or disable autocast with
-    ``torch.autocast(device, enabled=False)``.
+    Autocast lowers the precision of matrix products, but not of elementwise operations. Use elementwise products
+    and sums, or disable autocast with ``torch.autocast(device, enabled=False)``.
     """
     encoding, at = subject.build(), late(subject)
     want = effects(subject, encoding, at)

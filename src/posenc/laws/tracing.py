@@ -13,7 +13,7 @@ from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject
 
 LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
-"""Ten lengths of sequences. Length 1 is omitted, because compilers make a separate graph for length 1."""
+"""Ten sequence lengths. Length 1 is omitted, because compilers make a separate graph for it."""
 
 SINGLE = 2.0**-23 * 64
 """The tolerance for float32 sums of at most 64 terms."""
@@ -31,7 +31,7 @@ def traceable(how: str) -> Iterator[None]:
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
-    """Return the arguments for the ``forward`` of a ``Whole``."""
+    """Return arguments for ``Whole.forward``."""
     mask = torch.ones(2, T, dtype=torch.bool)
     mask[0, : T // 4] = False
     return *inputs(subject, T), subject.plain(T, offset), mask
@@ -66,7 +66,7 @@ def compiles_to_one_graph(subject: Subject) -> None:
                 results.append([*outputs, *(t.grad for t in leaves if t.grad is not None)])
             for i, (want, got) in enumerate(zip(*results, strict=True)):
                 near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
-        owed(graphs.frame_count == 1, f"{graphs.frame_count} graphs for {len(LENGTHS)} lengths, {way}")
+        owed(graphs.frame_count == 1, f"{graphs.frame_count} graphs, not one, for {len(LENGTHS)} lengths, {way}")
 
 
 @law(traces=True)

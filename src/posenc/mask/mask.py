@@ -50,17 +50,17 @@ class Mask(Pytree, metaclass=MaskType):
             the last key are the same token, as with a growing cache, so query t has index t + (S − T). Pass
             ``q_order`` for a shard, a permuted sequence or a preallocated cache.
         k_order: each key's index in its sequence; by default ``q_order`` if that is given, else 0 … S − 1.
-        window: a query sees only its own key, the ``window`` − 1 before it and, if not causal, as many after it.
-        q_segments: the document of every query, in integers ``(T,)`` or ``(B, T)``; a query sees only keys of its
-            own document.
+        window: a query sees only its own key, ``window`` − 1 keys before it and, if not causal, as many after it.
+        q_segments: the document of every query, integers ``(T,)`` or ``(B, T)``; a query sees only keys of its own
+            document.
         k_segments: the document of every key; by default ``q_segments``. With a cache, pass q_segments and
             k_segments.
         key_mask: bool ``(B, S)``, True for keys that may be seen, False for padding.
         document_lengths: for every row of segments, the lengths of its documents in order, such as ``((3, 5),)``.
-        left_padding: for every row of the key mask, the number of hidden keys, all of which are at its start.
-        chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). The first chunk starts
-            at a document's first real token; with ``q_order``, chunks start at its multiples of ``chunk``.
-        bidirectional_groups: the group of every key, in integers ``(S,)`` or ``(B, S)``; queries have the groups of
+        left_padding: for every row of the key mask, the number of hidden keys, all of which are at the row's start.
+        chunk: the length of a chunk; a query sees only the keys in its own chunk (Llama 4). In every document, the
+            first chunk starts at the first non-padding token; with ``q_order``, chunks start at multiples of it.
+        bidirectional_groups: the group of every key, integers ``(S,)`` or ``(B, S)``; queries have the groups of
             the last T keys. Tokens in the same group (0 or above) see each other in both directions, regardless of
             causality and window, like an image's tokens in PaliGemma and Gemma 3. Tokens without a group have −1.
         dense: bool ``(B|1, H|1, T, S)``, True if the query may see the key. Use it for any other rule, such as a
@@ -70,7 +70,7 @@ class Mask(Pytree, metaclass=MaskType):
 
     ``document_lengths`` and ``left_padding`` only make attention faster: attention then computes documents
     separately, or skips padding, instead of masking. On the CPU, these lengths are read from tensors. On other
-    devices, pass the lengths, because reading them would synchronise. After ``tree_map``, they are read again.
+    devices, pass the lengths, because reading them would synchronise. ``tree_map`` drops lengths that were read.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")
@@ -101,13 +101,13 @@ class Mask(Pytree, metaclass=MaskType):
     """The fields that hold tensors."""
 
     has_own_rule: ClassVar[bool] = False
-    """Whether a subclass overrides ``allows``, so that the fields do not determine which keys are hidden."""
+    """Whether a subclass overrides ``allows``, so that the fields alone do not determine which keys are hidden."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if cls.sees is not Mask.sees:
             raise InvalidArgument(
-                f"{cls.__name__} overrides sees(); override allows() instead, which hides keys where it is False"
+                f"{cls.__name__} overrides sees(); override allows() instead, which returns False for hidden keys"
             )
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
@@ -149,7 +149,7 @@ class Mask(Pytree, metaclass=MaskType):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """Return ``mask`` or, if it is None, a mask built from ``causal`` and ``window``; both is an error."""
+        """Return ``mask`` or, if it is None, a mask of ``causal`` and ``window``; passing both is an error."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -204,7 +204,7 @@ class Mask(Pytree, metaclass=MaskType):
 
     @property
     def only_causal(self) -> bool:
-        """Whether only causality, in the default order, hides keys."""
+        """Whether nothing but causality, in the default order, can hide keys."""
         return self.window is None and self.by_offset
 
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
@@ -327,8 +327,8 @@ class Mask(Pytree, metaclass=MaskType):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """Return which of the keys ``start`` to ``keys`` − 1 each of the queries ``first`` to ``last`` − 1 sees, or
-        None if each sees all of them. ``known`` contains the tensors of all blocks.
+        """For each of the queries ``first`` to ``last`` − 1, return which of the keys ``start`` to ``keys`` − 1 it
+        sees, or None if every query sees all of these keys. ``known`` contains the tensors of all blocks.
         """
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # an axis of size 1 is sliced only if the range of keys is empty
@@ -340,7 +340,7 @@ class Mask(Pytree, metaclass=MaskType):
         )
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
-        """Return ``sees`` as a function of one query and one key, for FlexAttention; None if no key is hidden."""
+        """Return ``sees`` as a FlexAttention ``mask_mod``, for one query and one key; None if no key is hidden."""
         if self.only_causal and not self.causal:
             return None
         window = {} if self.window is None else {"nearer_than": as_tensor(self.window, device)}

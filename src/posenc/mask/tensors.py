@@ -21,18 +21,18 @@ Row = Mapping[str, str]
 """The properties of a field that holds a tensor.
 
 ``axes`` names the axes: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys. Tensors
-of integers need not have ``b``; b and h may have size 1. For boolean fields, error messages contain two texts:
+of integers need not have ``b``; b and h may have size 1. For boolean fields, error messages contain two strings:
 ``truth`` tells users what True means (False hides a key), and ``convert`` tells them how to convert other dtypes,
 if not with ``.bool()``.
 
 With these properties, a field can be checked, copied, sliced, sharded and passed to FlexAttention. Boolean
-fields need no other code. For a field of integers, ``allows`` of the class defines the meaning.
+fields need no other code. The ``allows`` method of the class defines what a field of integers means.
 """
 
 
 class MaskType(ArgumentType):
-    """The type of masks. Many calls to attention build a mask, so the constructor is called directly; only after a
-    ``TypeError`` is the call repeated with the checks of ``ArgumentType``.
+    """The metaclass of masks. Many calls to attention build a mask, so the constructor is called directly; only
+    after a ``TypeError`` is the call repeated with the checks of ``ArgumentType``.
     """
 
     def __call__(cls, *arguments, **settings):  # type: ignore[no-untyped-def]  # noqa: N805
@@ -71,8 +71,8 @@ def per(axes: str) -> str:
 
 
 def copied(name: str, x: Tensor, row: Row) -> Tensor:
-    """Check that a tensor fits its field, and copy it to int64 or bool. In narrower integers, differences could
-    overflow.
+    """Check that a tensor fits its field, and return a copy in int64 or bool. In narrower integers, differences
+    could overflow.
     """
     if not isinstance(x, Tensor):
         tensors(**{name: x})
@@ -117,8 +117,8 @@ def check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device: 
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace the values of queries and keys by integers from 0 to 2S. Every comparison of a query with a key
-    (smaller, equal or larger) gives the same result as before.
+    """Replace the values of queries and keys by integers from 0 to 2S, where S is the number of keys. Every
+    comparison of a query with a key (smaller, equal or larger) gives the same result as before.
     """
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
@@ -183,8 +183,8 @@ def documents_of_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Treat every chunk as a document, and return the document of every query and key.
 
-    ``places`` are the indices of queries and keys in the sequence. Chunks start at index 0, or at the first real
-    token of each document.
+    ``places`` are the indices of queries and keys in the sequence. Chunks are counted from index 0 or, if
+    ``from_first_token`` is true, from the first non-padding token of each document.
     """
     (q, k), (q_segments, k_segments) = places, segments
     S = k.shape[-1]

@@ -1,4 +1,4 @@
-"""The assets of a page with views: the script, style and colours of the browser renderer."""
+"""The assets of a web page with views: the script, style and colours of the browser renderer."""
 
 import posixpath
 import re

@@ -12,7 +12,7 @@ from posenc.pictures import palette
 from posenc.pictures.palette import LIGHT, PAPERS, Paper, Scale
 
 EMPTY = 255
-"""The code of a cell without a value. Codes 0 … 254 cover the scale; code 127 is zero on a signed scale."""
+"""The colour code of a cell without a value. Codes 0 … 254 cover the scale; on a signed scale, code 127 is zero."""
 TEXT, LINE = 4.5, 3.0
 """The lowest contrasts of text, and of lines in the dark theme, with the background (WCAG 2.2, AA)."""
 

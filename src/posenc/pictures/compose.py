@@ -9,17 +9,17 @@ from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Tick,
 from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
-"""The largest number of cells at which the numbers of a matrix are shown."""
+"""The largest number of cells of a matrix for which the number in each cell is shown."""
 APART = 0.04
-"""The distance between the end of an axis and a mark that would lie on the end, as a share of the axis."""
+"""The distance by which the end of an axis is moved away from a mark that lies on it, as a share of the axis."""
 TICKED = 8
-"""The largest number of points on a logarithmic axis, or of cells, up to which every one has a tick."""
+"""An axis with at most this many cells, or a logarithmic axis with at most this many points, has a tick at each."""
 DEEPEST = 6
-"""The number of powers of ten below the top of a logarithmic axis; there are more if a whole curve is lower."""
+"""The largest number of powers of ten on a logarithmic axis, unless a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
 """The ticks within a power of ten on a logarithmic axis; an axis over fewer powers of ten has more ticks."""
 ENOUGH, MOST = 4, 7
-"""The smallest and the largest number of ticks on a logarithmic axis, if its length allows."""
+"""The smallest and the largest number of ticks on a logarithmic axis, if its range allows."""
 
 
 def compose(answer: View) -> tuple[Map | Chart | Disc, ...]:
@@ -133,7 +133,8 @@ def _chart(panel: Lines) -> Chart:
 def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
     """Return the horizontal axis from the first value to the last, with a tick at every value if there are few.
 
-    If a mark is at the low end, the end moves, so that the mark's line does not lie on the axis.
+    If a mark is at the low end, the axis starts at a lower value, so that the mark's vertical line does not lie on
+    the vertical axis.
     """
     low, high = min(axis.values), max(axis.values)
     if high <= low:

@@ -1,4 +1,4 @@
-"""Draws views with matplotlib, for files and notebooks. On pages, the browser draws them.
+"""Draws views with matplotlib, for files and notebooks. On web pages, the browser draws the views.
 
 Figures are matplotlib objects created without pyplot, so that no global list keeps figures alive. Identical input
 gives identical bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
@@ -212,7 +212,7 @@ class Drawing:
     view: View
 
     def save(self, path: str | Path, width: str = "page") -> Path:
-        """Save the view as a figure; the width is ``"page"`` or ``"column"``, and the suffix gives the format."""
+        """Save the view as a figure; ``width`` is ``"page"`` or ``"column"``. The path's suffix sets the format."""
         if width not in ("page", "column"):
             raise UnknownName("width", width, ("page", "column"))
         return write(draw(self.view, column=width == "column"), path)

@@ -4,7 +4,7 @@ import math
 
 THIN, MINUS = "\u202f", "−"
 MARKED = 10_000
-"""The magnitude from which numbers have thin spaces between thousands."""
+"""Numbers of at least this magnitude have thin spaces between thousands."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -42,7 +42,7 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def count(value: int) -> str:
-    """Format a whole number in full."""
+    """Format an integer with all its digits, never in scientific notation."""
     return plain(value, 0)
 
 

@@ -1,7 +1,8 @@
 """The palette, which gives an encoding the same colour, dash and marker in every figure, table and page.
 
-The common encodings use the Okabe–Ito colours, which colour-blind people can tell apart. Dashes and markers are
-distinct in print. The style sheet of the web pages that ``posenc lab`` serves also uses this palette.
+The common encodings use the Okabe–Ito colours, which colour-blind people can tell apart. In black-and-white print,
+encodings differ in their dashes and markers. The style sheet of the web pages that ``posenc lab`` serves also uses
+this palette.
 """
 
 from collections.abc import Collection
@@ -87,7 +88,7 @@ ACCENT = "#6741D9"
 """The colour of links, focused controls and movable parts."""
 QUERY, KEY = "#A61E8C", "#0B7285"
 REFERENCE = "#E6B800"
-"""The colour of a reference vector, as in the lessons."""
+"""The colour of arrows whose role is ``"reference"``."""
 MAGNITUDE = (
     *("#440154", "#48186a", "#472d7b", "#424086", "#3b528b", "#33638d", "#2c728e", "#26828e", "#21918c"),
     *("#1fa088", "#28ae80", "#3fbc73", "#5ec962", "#84d44b", "#addc30", "#d8e219", "#fde725"),

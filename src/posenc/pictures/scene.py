@@ -39,8 +39,8 @@ class Bar:
     """A colour scale, which several panels can share.
 
     Args:
-        low, high: the values at the ends of the colours, symmetric about 0 for a signed scale.
-        shown: the range of values that occur; renderers draw this part next to the panels.
+        low, high: the values at the ends of the scale, symmetric about 0 for a signed scale.
+        shown: the range of values that occur; renderers draw only this part of the scale next to the panels.
         legend: the labels of a bar without room for ticks: at both ends, and at 0 if 0 is far from both.
     """
 

@@ -71,7 +71,8 @@ def value_at(answer: View, panel: int, row: int, column: int) -> str:
     rows, columns = (asked.rows.values, asked.columns) if isinstance(asked, Heatmap) else ((0.0,), asked.x)
     if not (0 <= column < len(columns.values) and 0 <= row < len(rows)):
         raise InvalidArgument(
-            f"row={row}, column={column} must be inside {len(rows)} × {len(columns.values)}, counted from 0"
+            f"row={row}, column={column} must be inside the panel's {len(rows)} rows × {len(columns.values)} "
+            "columns, counted from 0"
         )
     if isinstance(asked, Heatmap):
         place = f"{asked.rows.name} {tick_text(asked.rows, row)}, {columns.name} {tick_text(columns, column)}"

@@ -24,7 +24,7 @@ class Axis:
     unit: str = ""
     log: bool = False
     labels: tuple[str, ...] = ()
-    """The labels of the ticks, such as the words of a sentence; by default the values."""
+    """The labels of the ticks, such as the words of a sentence; by default, the values are the labels."""
 
     @property
     def label(self) -> str:
@@ -42,20 +42,23 @@ class Heatmap:
     scale: Scale
     unit: str = ""
     limit: float | None = None
-    """The ends of the colour scale, ±limit or 0 … limit; by default the largest (and smallest) value."""
+    """The colour scale ends at ±limit, or at 0 and limit. By default, the smallest and largest values set its
+    ends.
+    """
     marked_rows: tuple[int, ...] = ()
     marked_columns: tuple[int, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
     """The strings in the cells, such as letters; by default, numbers if there are few cells."""
     picture: Float[Tensor, "down across"] | None = None
-    """A picture with the matrix's scale that is drawn instead of the cells; pointing still selects cells."""
+    """A picture that is drawn instead of the cells, with the same colour scale; the pointer still selects cells."""
 
 
 @dataclass(frozen=True)
 class Line:
     """A curve, y over x, with a name at its end and, if the curve shows an encoding, the encoding's name.
 
-    ``low`` and ``high`` bound a band around the curve. ``hollow`` marks an encoding that a study does not rank.
+    ``low`` and ``high`` bound a band around the curve. If ``hollow`` is True, the curve is thin and its markers
+    are not filled, as for an encoding that a study does not rank because some of its runs did not converge.
     """
 
     name: str
@@ -93,7 +96,7 @@ class Grip:
     setting: str
     at: float
     tips: tuple[tuple[float, float, float], ...]
-    """Value, x, y."""
+    """A tuple (value, x, y) for each possible value."""
 
 
 @dataclass(frozen=True)

@@ -31,15 +31,15 @@ def view(answer: View) -> dict[str, Any]:
 
 
 PROBED, DRAWN = 130, 1_100
-"""The largest number of points of a line whose values a saved page describes, and the largest number of points
-that it draws.
+"""A saved page describes the values of a line if the line has at most ``PROBED`` points, and draws at most
+``DRAWN`` points of a line.
 """
 
 
 def alone(answer: View) -> dict[str, Any]:
     """Return everything that a page without a server can show, including the texts that appear at the pointer.
 
-    Points less than a pixel apart are omitted.
+    If a line has more than ``DRAWN`` points, which would be less than a pixel apart, only every n-th point is kept.
     """
     sent = view(answer)
     for i, shown in enumerate(sent["panels"]):

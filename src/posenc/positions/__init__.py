@@ -1,8 +1,8 @@
 """Functions that build position tensors for text, for grids, and for sequences of text, images and videos.
 
-Positions are int64, from 0 to 2^31−1. Positions never have the dtype of activations, and are never given as just a
-length. To use an encoding with a cache, padding, packing or sharded sequences, change only the positions that you
-pass.
+Positions are int64, from 0 to 2^31−1, or from −(2^31−1) if the encoding is ``signed``. Positions never have the
+dtype of activations, and are never given as just a length. To use an encoding with a cache, padding, packing or
+sharded sequences, change only the positions that you pass.
 """
 
 from posenc.kernels.memory import LIMIT as LIMIT

@@ -25,7 +25,7 @@ def grid(
             is ``signed``.
         step: the step between neighbouring points, as one number for all axes or one number per axis.
 
-    The result is int64 ``(A, T)``; T is the product of the shape.
+    The result is int64 ``(A, T)``; A is the number of axes, and T is the product of the shape.
     """
     shape = tuple(as_integer(n, f"shape[{axis}]") for axis, n in enumerate(shape))
     if not shape or any(n < 1 for n in shape):
@@ -48,13 +48,13 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
 
     Cell i of n is at (2i + 1 − n)/n, so the result is (2i + 1 − n)·parts/n. To make the result an exact integer,
     ``parts`` must be a multiple of the number of cells on every axis. For images of several sizes, use ``math.lcm``
-    of all sizes. Set the encoding's ``units`` to 1/parts.
+    of all these numbers. Set the encoding's ``units`` to 1/parts.
     """
     parts = as_integer(parts, "parts")
     if any(n < 1 or parts % n for n in shape):
         raise InvalidArgument(
             f"parts={parts} must be a multiple of the number of cells on every axis, {shape}; use math.lcm of all "
-            "sizes"
+            "these numbers"
         )
     return grid(
         *shape, corner=[(1 - n) * (parts // n) for n in shape], step=[2 * parts // n for n in shape], device=device

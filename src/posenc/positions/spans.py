@@ -1,5 +1,5 @@
 """Positions of text, images and videos in one sequence, with the rules of each model family (M-RoPE,
-2409.12191).
+arXiv 2409.12191).
 
 A sequence consists of spans. Every token has three coordinates: time, row and column. In text, the three
 coordinates are equal and increase by one per token. An image or a video starts at the same coordinate s on every
@@ -58,7 +58,8 @@ COUNTINGS = {
     "glm-4v": Counting(whole_videos=False),
     "ernie-4.5-vl": Counting(frames=2),
 }
-"""The rule of every family, with the numbers of its public checkpoints. To change a number, use ``replace``."""
+"""The rule of every family, with the numbers of its public checkpoints. To change a number, use
+``dataclasses.replace``."""
 
 
 class Span(ABC):
@@ -82,8 +83,8 @@ class Text(Span):
 
 @dataclass(frozen=True)
 class Image(Span):
-    """An image, or a frame of a video with separate frames. ``rows`` and ``columns`` count patches before
-    merging.
+    """An image, or one frame of a video if the family puts text between the frames of a video (``whole_videos`` is
+    False). ``rows`` and ``columns`` count patches before merging.
     """
 
     rows: int
@@ -95,10 +96,11 @@ class Image(Span):
 
 @dataclass(frozen=True)
 class Video(Span):
-    """A video. ``frames`` counts frames of the video's grid; ``rows`` and ``columns`` count patches before merging.
+    """A video. ``frames`` counts frames after temporal patching (the first number of ``video_grid_thw``); ``rows``
+    and ``columns`` count patches before merging.
 
-    ``seconds`` is the duration of one frame of the grid, temporal_patch_size / fps (``second_per_grid_ts``), as
-    a fraction or a float. Families that count time in seconds require ``seconds``.
+    ``seconds`` is the duration of one such frame, temporal_patch_size / fps (``second_per_grid_ts``), as a fraction
+    or a float. Families that count time in seconds require ``seconds``.
     """
 
     frames: int
@@ -122,8 +124,8 @@ class Video(Span):
     def _seconds(self) -> Fraction:
         if self.seconds is None or not 0 < self.seconds < float("inf"):
             raise InvalidArgument(
-                f"{self} needs the duration of one frame of its grid, because this family counts time in seconds; "
-                "pass seconds=temporal_patch_size / fps, a number above 0"
+                f"{self} needs the duration of one frame after temporal patching, because this family counts time "
+                "in seconds; pass seconds=temporal_patch_size / fps, a number above 0"
             )
         return Fraction(self.seconds).limit_denominator(FINEST)
 

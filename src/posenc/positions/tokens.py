@@ -29,8 +29,8 @@ def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor
 
 
 def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
-    """Return positions of text for an encoding with ``axes`` axes. Positions are equal on all axes. If there
-    are several axes, the first dimension runs over them.
+    """Return positions of text for an encoding with ``axes`` axes. Positions are equal on all axes. If there are
+    several axes, they are the first dimension of the result.
     """
     return positions if axes == 1 else positions.expand(axes, *positions.shape)
 
@@ -73,7 +73,7 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
     if cu_seqlens.dtype not in (torch.int32, torch.int64) or cu_seqlens.dim() != 1 or bounds[:1] != [0]:
         raise InvalidArgument(
             f"cu_seqlens is {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)} and starts with {bounds[:4]}; "
-            "it must be integers of shape (N,), from 0 to the number of tokens"
+            "it must be int32 or int64 of shape (N,), starting with 0 and ending with the number of tokens"
         )
     if any(a >= b for a, b in itertools.pairwise(bounds)):
         at = next(i for i, (a, b) in enumerate(itertools.pairwise(bounds)) if a >= b)

@@ -7,10 +7,10 @@ training.
     y = posenc.attention(q, k, v, placed, causal=True)
 
 Near keys keep their distance to a query, and distant keys get a different distance. A single rotation of q and k
-cannot do both, so a remapped encoding has a few *parts*. Each part has its own query positions (and sometimes key
-positions) and its own range of distances. Every visible key is in exactly one part. Attention is computed for each
-part, and results are merged using their logsumexps. The merged result is exact: no key is counted twice, and sinks
-are added once.
+cannot do both, so a remapped encoding has a few *parts*. Each part has its own query positions (and sometimes
+key positions) and its own range of distances. Every visible key is in exactly one part. Attention is computed
+for each part, and results are merged using their logsumexps. The merged result is exact: no key is counted
+twice, and attention sinks are added once.
 """
 
 from posenc.remap.dca import DCA as DCA

@@ -1,12 +1,13 @@
-"""Dual Chunk Attention (DCA) uses a key's index in its chunk as its position (An et al. 2024, arXiv 2402.17463,
-section 3).
+"""Dual Chunk Attention (DCA) uses each key's index within its chunk as the key's position (An et al. 2024, arXiv
+2402.17463, section 3).
 
     s tokens per chunk, c = s + w:        key at p mod s
     keys of the query's chunk:            query at p mod s
     keys of the chunk before:             query at min(p mod s + s, c − 1)
     keys of earlier chunks:               query at c − 1
 
-so that all distances are below c. The w tokens before a query keep their distance, and keys are rotated only once.
+All distances are then below c. The w tokens before a query keep their distances to the query, and keys are
+rotated only once.
 """
 
 import math
@@ -24,12 +25,12 @@ from posenc.remap.remap import At, Remap
 
 @final
 class DCA(Remap):
-    """Uses different distances for keys in the same chunk, in the previous chunk and in earlier chunks. A cache
-    stores keys rotated to p mod ``chunk``.
+    """Computes distances by different rules for keys in the query's chunk, in the previous chunk and in earlier
+    chunks. A cache stores each key rotated to p mod ``chunk``, where p is the key's position.
 
-    For earlier chunks, the authors' code sets the position of queries to c, not c − 1. The authors' code also
-    multiplies cos and sin by YaRN's factor for the request's length; here, pass a ``Rotary`` with ``YaRN`` for this
-    factor.
+    For keys of earlier chunks, the authors' code sets the position of queries to chunk + local, not
+    chunk + local − 1. The authors' code also multiplies cos and sin by YaRN's attention factor for the request's
+    length. To apply this factor here, pass a ``Rotary`` with ``YaRN``.
 
     Args:
         rotary: the model's own rotary encoding.

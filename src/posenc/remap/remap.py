@@ -19,14 +19,14 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
 At = Callable[..., Placed]
-"""A function that places a rotation at given positions. By default, the function places the encoding's rotary; a
-second argument replaces this rotary.
+"""A function that places a rotation at given positions. By default, this rotation is the encoding's ``rotary``;
+a second argument replaces it.
 """
 
 
 class PlacedRemap(Placed):
-    """A remapped encoding at given positions: for each part a rotation of the queries and, unless the part uses
-    keys as a cache stores them, a rotation of the keys.
+    """A remapped encoding at given positions. Each part covers a range of distances and rotates queries to its own
+    positions. A part also rotates keys, unless it uses keys as a cache stores them.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class PlacedRemap(Placed):
 
 
 class Remap(Encoding):
-    """A rotation that replaces the positions of a query and a key, in a way that depends on the distance between
-    these positions. Has no parameters.
+    """A rotation that replaces the positions of queries and keys. The rule for a query and a key depends on the
+    distance between them. There are no parameters.
 
     A subclass implements ``parts``, and also ``cached`` if keys have the same positions in all parts. The parts
     together must cover all distances. Positions have one axis, and masks must be causal.

@@ -22,8 +22,8 @@ class ReRoPE(Remap):
     """Leaves distances up to ``window`` unchanged and replaces larger distances with ``window``. A cache stores
     unrotated keys.
 
-    The author's code also multiplies queries by max(1, ln(p + 1)/ln L); L is the trained length. To multiply
-    queries by this factor, use ``stack(rerope(…), query-scale(…))``.
+    The author's code also multiplies queries by max(1, ln(p + 1)/ln L), where p is the query's position and L is
+    the trained length. To multiply queries by this factor, use ``stack(rerope(…), query-scale(…))``.
 
     Args:
         rotary: the model's own rotary encoding.

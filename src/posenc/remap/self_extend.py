@@ -21,10 +21,10 @@ from posenc.remap.remap import At, Remap
 class SelfExtend(Remap):
     """Leaves distances to near keys unchanged and divides other distances by G. A cache stores unrotated keys.
 
-    The authors' code shifts by W − W/G, which is not a whole number unless G divides W. The authors' code does not
-    shift if the positions of all queries are below W, because all keys are then at distances below W. Optionally,
-    their code multiplies queries by ln(p + 1)/ln(b), where p is the query's position and the user sets b; here, use
-    ``stack(self-extend(…), query-scale(…))`` for this factor.
+    The authors' code adds W − W/G, not W − ⌊W/G⌋, to the positions of grouped queries; W − W/G is not a whole
+    number unless G divides W. Their code adds nothing if the positions of all queries are below W, because all
+    keys are then at distances below W. Optionally, their code multiplies queries by ln(p + 1)/ln(b), where p is the
+    query's position and the user sets b; here, use ``stack(self-extend(…), query-scale(…))`` for this factor.
 
     Args:
         rotary: the model's own rotary encoding.

@@ -1,12 +1,12 @@
-"""STRING gives distant keys distances that are more frequent in training (An et al. 2024, 2410.18745, section
-4).
+"""STRING gives distant keys distances that are more frequent in training (An et al. 2024, arXiv 2410.18745,
+section 4).
 
     distance used = d if d < S
                     d − S + W if d ≥ S
 
-The largest trained distances are rare in training, so they are not used. The nearest S keys keep their distances,
-and the distances of the others continue from W. The rotation called STRING in robotics (arXiv 2502.02562) is a
-different method.
+The largest trained distances are rare in training, so they are not used. The nearest S keys keep their
+distances, and the distances of the other keys continue from W. The rotation called STRING in robotics (arXiv
+2502.02562) is a different method.
 """
 
 from typing import ClassVar, final
@@ -28,7 +28,7 @@ class STRING(Remap):
     Args:
         rotary: the model's own rotary encoding.
         shift: S; the authors use a third of the trained length.
-        window: W, at most S; the authors use 128.
+        window: W, the distance that replaces distance S; at most S. The authors use 128.
     """
 
     name: ClassVar[str] = "string"

@@ -48,8 +48,8 @@ Factor = Annotated[
     float,
     such_that(
         lambda value: is_number(value) and value >= 1,
-        "be a finite number of at least 1: it is the new context length over the old; 1 changes nothing, and "
-        "shorter contexts need no scaling",
+        "be a finite number of at least 1: it is the new context length divided by the old one; 1 changes "
+        "nothing, and shorter contexts need no scaling",
     ),
 ]
 Length = Annotated[int, at_least(2, ": the length that the model was trained at")]

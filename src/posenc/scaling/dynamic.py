@@ -2,9 +2,9 @@
 
     b' = b·(f·T/L − (f−1))^(d/(d−2))   for T > L,   b' = b for T ≤ L
 
-With f = 1, the base equals the base of NTK with s = T/L. In general, the base equals the base of NTK with factor
-f·T/L − (f−1). ``plan`` rounds this factor once to float64, so angles are within 1e-8 rad of the formula at any
-position.
+T is the length of the request, L the trained length, b the base and f the factor. With f = 1, the base equals
+the base of NTK with s = T/L. In general, the base equals the base of NTK with factor f·T/L − (f−1). ``plan``
+rounds this factor once to float64, so angles are within 1e-8 rad of the formula at any position.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class DynamicNTK(LengthScaling):
     """NTK with a base that depends on the length of the request.
 
     Args:
-        factor: f ≥ 1, which multiplies T/L for requests beyond the trained length.
+        factor: f ≥ 1; for a request of T tokens with T > L, f multiplies T/L.
         original_length: L, the trained context length in tokens.
 
     If a request outgrows its planned length and is planned again, cached keys are stale: they were rotated with the

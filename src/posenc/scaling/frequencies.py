@@ -1,4 +1,4 @@
-"""The attention factor, and every pair's frequency, both exact and as the models' own float32 code computes it."""
+"""Every pair's frequency, exact and as public models' float32 code computes it, and the attention factor."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,8 +12,8 @@ class Frequencies:
 
     Args:
         exact: θ_i, radians per position, one per pair, as exact decimals (50 digits).
-        float32: the frequencies, bit for bit, that public models' own code computes in float32; they
-            differ from ``exact`` only by float32 rounding.
+        float32: the frequencies that public models' own code computes in float32, bit for bit; they differ from
+            ``exact`` only by float32 rounding.
         attention_factor: a, which multiplies both cos and sin, so scores are multiplied by a².
     """
 

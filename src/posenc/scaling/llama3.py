@@ -35,7 +35,7 @@ class Llama3(Scaling):
         factor: s ≥ 1; 8 in Llama 3.1, 32 in Llama 3.2.
         original_length: L, the trained context length in tokens; 8192 in both.
         low_freq_factor: pairs that complete fewer turns than this number are interpolated; 1 in Llama 3.1.
-        high_freq_factor: pairs that complete more turns than this number are kept; 4 in Llama 3.1.
+        high_freq_factor: pairs that complete more turns than this number keep their frequency; 4 in Llama 3.1.
     """
 
     factor: Factor = 8.0

@@ -1,4 +1,5 @@
-"""NTK-aware scaling uses a larger base, which slows the slow pairs and hardly changes the fast pairs.
+"""NTK-aware scaling by a factor s uses a larger base, which slows the slow pairs and hardly changes the fast
+pairs.
 
 ``form="base"`` (bloc97 2023; YaRN, arXiv 2309.00071, appendix A.1): θ'_i = b'^(−2i/d), b' = b·s^(d/(d−2)). The
 first frequency is unchanged, and the last frequency is divided by exactly s. Nearly all slow pairs leave the range
@@ -10,8 +11,8 @@ by s, and the first frequency is divided by s^(2/d). Neighbouring frequencies ha
 
 ``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, section 4.1): b' = b·s^(log₈ 50),
 or b·s^1.88. The authors raise the base from 10,000 to 500,000 for eight times the length but do not state a
-rule; the power law through this point is our choice. The last frequency is divided by more than s, so
-fine-tuning starts with angles that the model has seen.
+rule; the power law through this point is our choice. For d > 4, the last frequency is divided by more than s,
+so in texts s times as long, the angles of the last pair stay in the range that the model has seen in training.
 """
 
 import math
@@ -41,7 +42,7 @@ class NTK(Scaling):
     Args:
         factor: s ≥ 1, the target length divided by the trained length.
         form: ``"base"``, which is the usual meaning of NTK; ``"fixed"``; or ``"abf"``, which has the largest
-            base.
+            base if ``rotary_dim`` is above 4.
     """
 
     factor: Factor

@@ -23,13 +23,13 @@ R = TypeVar("R")
 TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918")
 
 DIGITS = 50
-"""The number of digits of exact frequencies. 2^64 parts of a turn need 20 digits, and positions up to 2^31 need
-10 more digits.
+"""The number of digits of exact frequencies. A phase in units of 2^−64 turn needs 20 digits, and multiplying it
+by positions up to 2^31 needs 10 more digits.
 """
 
 
 class Scaling(Checked, ABC):
-    """A rule for the frequencies of a rotation, possibly for longer contexts.
+    """A rule that sets the frequencies of a rotation, usually to extend the context beyond the trained length.
 
     A scaling is a frozen dataclass of plain numbers, which is independent of modules, layouts and caches.
     Pairing, partial rotation and dtype are chosen separately.
@@ -63,7 +63,7 @@ class LengthScaling(Checked, ABC):
 
 
 def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scaling:
-    """Return the scaling, or its plan for a request of ``total_length`` tokens if it depends on the length."""
+    """Return the scaling or, if it depends on the length of the request, its plan for ``total_length`` tokens."""
     if isinstance(scaling, Scaling):
         return scaling
     if total_length is None:
@@ -84,7 +84,7 @@ def fixed(scaling: object) -> Scaling:
             + (
                 "; for DynamicNTK or LongRoPE, pass the scaling for one request, scaling.plan(total_length)"
                 if isinstance(scaling, LengthScaling)
-                else ", such as posenc.scaling.YaRN(4, 4096); as text, write "
+                else ", such as posenc.scaling.YaRN(4, 4096); as a string, write "
                 "posenc.encoding('rotary(scaling=yarn(4, 4096))')"
             )
         )
@@ -146,8 +146,8 @@ def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decima
 
 
 def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:
-    """Return base^(2i/d) in float32 for all pairs, or the first ``pairs`` pairs. These powers are the first step
-    of every float32 recipe.
+    """Return base^(2i/d) in float32 for all pairs, or the first ``pairs`` pairs. Every float32 computation of
+    frequencies starts with these powers.
 
     The last bit of a power depends on the length of the vector in which it is computed, because torch uses
     different instructions for the elements that fill SIMD registers and for the elements that are left over. To

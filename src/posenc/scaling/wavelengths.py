@@ -14,8 +14,8 @@ from posenc.scaling.scaling import Scaling
 
 
 def frequencies(pairs: Frequencies) -> Float[Tensor, " pairs"]:
-    """Return θ_i in radians per position, or NaN for a pair that does not rotate, because a logarithmic axis
-    cannot show 0.
+    """Return θ_i in radians per position, or NaN for a pair that does not rotate, because plots with a logarithmic
+    axis cannot show 0.
     """
     return torch.tensor([float(f) if f else math.nan for f in pairs.exact], dtype=torch.float64)
 

@@ -11,14 +11,14 @@ With ``ramp="dimension"`` (authors' code, Hugging Face), g_i falls with the inde
     g_i = 1 − clip((i − low)/(high − low), 0, 1)
     low = max(⌊dim(β_fast)⌋, 0),   high = min(⌈dim(β_slow)⌉, d−1),   dim(r) = d·ln(L/2πr)/(2·ln b)
 
-dim(r) is the index at which a pair completes r turns. The limit of high is d−1, not d/2−1. If low = high, 0.001 is
-added to high. Without ``truncate``, the ends are not rounded. The frequencies of the two ramps differ by a factor
-of up to 3.04 (d=128, L=4096, s=16).
+dim(r) is the index at which a pair completes r turns. The limit of high is d−1, not d/2−1. If low = high, 0.001
+is added to high. Without ``truncate``, low and high are not rounded. The frequencies of the two ramps differ by
+a factor of up to 3.04 (d=128, L=4096, s=16).
 
 cos and sin are multiplied by the attention factor a = 0.1·ln s + 1, so scores are multiplied by a² and attention
 becomes sharper. DeepSeek's configs also set mscale and mscale_all_dim. With these settings, the attention factor is
 a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and the softmax scale is multiplied by
-(0.1·mscale_all_dim·ln s + 1)². The factor of the softmax scale is ``softmax_factor``, which a placed encoding
+(0.1·mscale_all_dim·ln s + 1)². The last factor is the property ``softmax_factor``, which an encoding
 passes to attention.
 """
 
@@ -62,8 +62,9 @@ class YaRN(Scaling):
         factor: s ≥ 1, the target length divided by the trained length.
         original_length: L, the trained context length in tokens.
         beta_fast: a number of turns within L; pairs that complete more turns are kept; 32 in the paper. If L is
-            small, this number can exceed L/2π, the turns of the fastest pair, so that every pair is scaled. In that
-            case, pass a smaller number.
+            small, this number can exceed L/2π, the number of turns that the fastest pair completes. Then
+            ``ramp="dimension"`` keeps only the fastest pair, and ``ramp="rotations"`` keeps no pair; pass a smaller
+            number.
         beta_slow: a number of turns within L; pairs that complete fewer turns are fully interpolated; 1 in the
             paper. With ``ramp="dimension"`` it may equal ``beta_fast``, as in Kimi K2, where both are 1; the
             ramp is then one pair wide.

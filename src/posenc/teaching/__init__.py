@@ -1,1 +1,1 @@
-"""The lab, the lessons and the claims, which explain the library and the workbench and test these explanations."""
+"""Teaching material on positional encodings: the interactive lab, the lessons, and the claims with their tests."""

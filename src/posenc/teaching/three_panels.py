@@ -8,19 +8,19 @@ from posenc.teaching.views import sinusoidal
 
 
 def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
-    """Draw the first ``shown`` dimensions by position, the cosine similarities of positions, and the waves of five
-    dimensions.
+    """Draw three panels of the sinusoidal encoding: the first ``shown`` dimensions by position, the cosine
+    similarities of positions, and the waves of five dimensions.
 
     In the lesson, negative values are red in the first panel (RdBu); here they are blue, as in all figures.
     """
     code = sinusoidal.heatmap(width, length, transposed=True).panels[0]
     assert isinstance(code, Heatmap)
     dims = Axis("dimension", code.columns.values[:shown])
-    first = Heatmap("Sinusoidal code", code.values[:, :shown], code.rows, dims, code.scale, limit=code.limit)
+    first = Heatmap("Sinusoidal encoding", code.values[:, :shown], code.rows, dims, code.scale, limit=code.limit)
     similar = sinusoidal.similarity(sinusoidal.table(width, range(length), 10_000.0))
     single = tuple(dimension for dimension in (0, 1, 10, 20, 50) if dimension < width)
     waves = sinusoidal.waves(width, single, last=99).panels[0]
-    second = replace(similar, name="Cosine of two positions' codes")
+    second = replace(similar, name="Cosine of two positions' encodings")
     figure = draw(View("", (first, second, replace(waves, name="Single dimensions"))))
     figure.set_size_inches(18, 5)
     return figure

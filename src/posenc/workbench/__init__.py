@@ -16,7 +16,8 @@ HOMES = {"check_task": "tasks.check:check_task", "extend": "extended:extend"}
 
 
 def open(study: str | Path = "study") -> "Opened":
-    """Open a study of ``posenc compare``: its runs, numbers, losses and verdicts as data frames and figures."""
+    """Open a study that ``posenc compare`` wrote, with its runs, numbers, losses and verdicts as data frames and
+    figures."""
     from posenc.workbench.notebook import Opened
 
     return Opened(study)

@@ -41,8 +41,8 @@ def located(error: BaseException, files: Iterable[Path]) -> str:
 def source_hash(names: Iterable[str]) -> str:
     """Return a hash of the source files of these classes.
 
-    For a package, all files are hashed. For a module, its file and the files of modules that it imports from its
-    folder are hashed. Packages that are installed elsewhere are not hashed.
+    For a package, all files are hashed. For a module, its file and the files of the modules that it imports from
+    the same folder are hashed. Packages that are installed elsewhere are not hashed.
     """
     files = (path.read_bytes() for name in names for path in _sources(name))
     return hashlib.sha256(b"".join(files)).hexdigest()[:16]
@@ -51,7 +51,7 @@ def source_hash(names: Iterable[str]) -> str:
 def modules(names: Iterable[str]) -> tuple[Path, ...]:
     """Return the files and packages that another process needs to import these classes.
 
-    A module needs its own file and the files of modules that it imports from its folder.
+    A module needs its own file and the files of the modules that it imports from the same folder.
     """
     paths: list[Path] = []
     for name in names:
@@ -61,7 +61,9 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
 
 
 def _sources(name: str) -> list[Path]:
-    """Return all files of a package, or a module's file and those of modules that it imports from its folder."""
+    """Return all files of a package, or a module's file and those of the modules that it imports from the same
+    folder.
+    """
     origin = _origin(name)
     if origin.is_dir():
         return sorted(origin.rglob("*.py"))

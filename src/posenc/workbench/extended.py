@@ -1,4 +1,5 @@
-"""``posenc.workbench.extend``: scores long documents with every scaling of a model, and chooses a method."""
+"""``posenc.workbench.extend``: scores long documents with each method that extends a model's context, and chooses
+one."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -90,27 +91,29 @@ def extend(
     console: terminal.Console | None = None,
     command: str = "",
 ) -> Extended:
-    """Score long documents with every scaling of a model, and choose the best method, as ``posenc extend`` does.
+    """Score long documents with each method that extends the model's context, and choose a method, as
+    ``posenc extend`` does.
 
     Args:
-        model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
+        model: the folder of a study that ``posenc compare`` wrote, a Hugging Face folder, or a .gguf file.
         to: the target length. It is either a number of tokens, such as ``16384``, or a multiple of the trained
             length, such as ``"4x"``. The default is ``"8x"`` for a study, else ``"2x"``.
         replace_scaling: replace the scaling in the model's config; if False, a config with a scaling is refused.
         text: a file to read instead of the default text. A study's model reads only the text it was trained on.
-        methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
+        methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings except
+            ``ntk-fixed`` and ``abf``.
         documents: the largest number of documents to score.
         finetune: the training steps of each method's fine-tune; by default 60 for a study and 0 for other models.
         positions: the positions in a fine-tune: ``"counted"`` (0, 1, 2, …) or ``"pose"`` (drawn by PoSE).
-        seed: the seed that draws the windows of a fine-tune and the positions of PoSE.
+        seed: the seed for drawing the windows of a fine-tune and the positions of PoSE.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
         beta_fast: YaRN does not scale pairs that complete more turns than this within the trained length.
         device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
         launcher: where the work runs: in this process (``"in-process"``), in several processes on this machine
             (``"local"``), or on a Ray cluster (``"ray"``).
-        output: the folder for the page and for the scores, which a later call reuses; by default ``extension`` in
-            the model's folder, or in the current folder if the model is a file.
-        console, command: the console for progress, and the command line that the page shows.
+        output: the folder for ``report.html`` and for the scores, which a later call reuses; by default
+            ``extension`` in the model's folder, or in the current folder if the model is a file.
+        console, command: the console for progress, and the command line that ``report.html`` shows.
 
     Raises:
         InvalidArgument: an argument is invalid, or cannot be used with this model.
@@ -134,7 +137,7 @@ def extend(
 
 
 def _folder(model: Path, output: str | Path | None) -> Path:
-    """Return the folder for the page and the scores, and refuse the folder of a study."""
+    """Return the folder for ``report.html`` and the scores; raise InvalidArgument for the folder of a study."""
     folder = Path(output or (model / "extension" if model.is_dir() else "extension"))
     if (folder / "study.toml").exists():
         raise InvalidArgument(

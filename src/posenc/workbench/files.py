@@ -27,9 +27,9 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write texts to files in ``folder``, each atomically. The key of each text is the name of its file.
+    """Write each string to a file in ``folder`` atomically. The key of each string is the name of its file.
 
-    A text may mention a path with bytes that are not UTF-8; these bytes are written as "?".
+    If a string contains a path that is not valid UTF-8, the path's invalid bytes are written as "?".
     """
     for name, text in texts.items():
         with write_atomically(folder / name) as partial:
@@ -38,7 +38,8 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 @contextmanager
 def lock(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold a lock, which the operating system releases when this process ends for any reason.
+    """Hold a lock on the file ``path`` inside the block. The operating system releases the lock if this process
+    dies.
 
     Raises:
         sqlite3.OperationalError: another process holds the lock and ``wait`` is False, or the file cannot be

@@ -49,8 +49,9 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A data frame with one row per task and encoding. The columns have the best values of the settings that
-        vary (axes), the measure at each test length, and the verdict."""
+        """A data frame with one row per task and encoding. If other settings vary too (axes), each of them has a
+        column with the value that gave the encoding its best result. Further columns have the measure at each
+        test length and the verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         return _frame(
             [
@@ -68,13 +69,13 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """The results by task. They include the task's newest run and the runs that differ from it only in
-        encoding, seed and settings that a study may vary (axes)."""
+        """The results by task. The result of a task covers its newest run, and the runs that differ from this
+        run only in encoding, seed and settings that a study may vary (axes)."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
         return {name: newest([run for run in self._runs if run.plan.task == name]) for name in names}
 
     def over_lengths(self, task: str) -> "Drawing":
-        """Draw the measure of every encoding at every length, with its interval."""
+        """Draw every encoding's accuracy or perplexity at every test length, with its interval."""
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_lengths
 
@@ -83,8 +84,8 @@ class Opened:
     def over_steps(self, task: str) -> "Drawing":
         """Draw the losses and the gradient norm of every encoding by step.
 
-        If other settings vary too (axes), each encoding is drawn only with the values of these settings that are
-        best for it at the trained length.
+        If other settings vary too (axes), each encoding is drawn only with the values of these settings that give
+        its best result at the trained length.
         """
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_steps

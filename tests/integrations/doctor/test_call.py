@@ -462,14 +462,14 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             "rope",
             MADE,
             "right; ",
-            ", with posenc's cos and sin; make_tables was not tested: it needs layer_idx",
+            ", with posenc's cos and sin; make_tables was not tested: the function needs layer_idx",
         ),
         (
             HALF,
             "rope",
             TWO_MAKERS,
             "right; ",
-            ", with global_tables; broken_tables was not tested: it needs config",
+            ", with global_tables; broken_tables was not tested: the function needs config",
         ),
         ("alibi", "get_slopes", SLOPES, "its slopes are the single series 2^(−8i/h)", ""),
         ("t5(two_sided=False)", "relative_position_bucket", BUCKETS, "right; ", ""),
@@ -673,6 +673,6 @@ def test_tables_are_not_longer_than_a_scaling_asks_for(gemma: ModelPositions) ->
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="the port's arrays are result, which cannot be compared; pass positions and x and rotated"
+        ValueError, match="the port's arrays cannot be compared; got result; pass positions and x and rotated"
     ):
         answer("rotary", "f", "def f(x):\n    return 3\n")

@@ -93,7 +93,7 @@ def test_refusals_name_sglang() -> None:
             None,
             "is in thinker_config.text_config, but SGLang merges overrides",
         ),
-        (stretched, Linear(8), 8 * LENGTH, "SGLang does not multiply the length by factor=8 if"),
+        (stretched, Linear(8), 8 * LENGTH, "SGLang does not multiply the maximum input length by factor=8 if"),
         (
             {**PLAIN, "model_type": "cohere"},
             lists,

@@ -272,7 +272,7 @@ def test_the_cards_score_first_tries_filter_lead_to_their_stage_and_remember(vis
     page.get_by_role("button", name="Different vectors").click()
     page.get_by_text("No. Nothing in the layer sees the order.").wait_for()
     assert page.locator("#quiz").get_by_text("0 of 1 right").is_visible()
-    page.get_by_role("button", name="The same vector for each word").press("Enter")
+    page.get_by_role("button", name="The same vectors, in the new order").press("Enter")
     page.get_by_text("Right. Each word attends to the same set of words.").wait_for()
     assert page.get_by_role("link", name="Where to see it").get_attribute("href") == "/order#shuffle"
     page.goto(f"{visitor.address}/check?card=third-slope")

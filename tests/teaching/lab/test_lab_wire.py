@@ -43,7 +43,7 @@ def test_the_value_under_the_pointer_is_exact() -> None:
     answer = find("heatmap").answer({"width": "8"})
     assert value_at(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
     assert "PE(p)·PE(p+k) 64" in value_at(find("falloff").answer({}), 0, 0, 0)
-    with pytest.raises(InvalidArgument, match="must be inside 8 × 64"):
+    with pytest.raises(InvalidArgument, match="must be inside the panel's 8 rows × 64 columns"):
         value_at(answer, 0, 8, 0)
     with pytest.raises(InvalidArgument, match="panel=3 must be less than 1, the number of panels"):
         value_at(answer, 3, 0, 0)

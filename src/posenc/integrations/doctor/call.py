@@ -1,11 +1,12 @@
-"""Calls a port's function with any signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
+"""Calls a port's function with arguments that fit its signature.
 
-The file runs in a separate process with limits on time and memory, in an empty folder. Run only code that you
-trust. Arguments are recognised by the names that ports usually give them, such as ``q``, ``cos`` and
-``position_ids``. Vectors are tried as (B, H, T, D), (B, T, H, D), (T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and
-(T, D). If the file has functions or classes that make tables of cos and sin, the tables of all of them are tried.
-Every layer type of a model is tested. If the function has an argument for the layer, it is called for all layers of
-the type; it is also called for the layers that have no positional encoding.
+The command is ``posenc doctor MODEL --call my_port.py:apply_rope``. The file runs in a separate process with
+limits on time and memory, in an empty folder. Run only code that you trust. Arguments are recognised by the names
+that ports usually give them, such as ``q``, ``cos`` and ``position_ids``. Vectors are tried as (B, H, T, D), (B,
+T, H, D), (T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions or classes that make
+tables of cos and sin, the tables of all of them are tried. Every layer type of a model is tested. If the function
+has an argument for the layer, it is called for all layers of the type; it is also called for the layers that have
+no positional encoding.
 """
 
 import inspect
@@ -55,7 +56,7 @@ from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
 UNSCALED = 4096
-"""The number of positions for which functions of the file make tables, unless a scaling needs another number."""
+"""The number of positions for which the port's functions make tables, unless a scaling needs another number."""
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
@@ -63,10 +64,9 @@ MAKER = (
 )
 """A pattern for the names of functions and classes that make tables."""
 Tables = tuple[list[Any], str]
-"""One set of tables in one or two shapes (for one row of tokens and for a batch), and a remark for the diagnosis.
-"""
+"""One set of tables in one or two shapes (for one sequence and for a batch), and a remark for the diagnosis."""
 Way = tuple[str, Tables]
-"""The order of the axes of x, such as ``"BHTD"``, and the tables that are passed with such an x."""
+"""The order of the axes of the vectors x, such as ``"BHTD"``, and the tables that are passed with them."""
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
@@ -82,7 +82,7 @@ RETURNED = {
 
 
 def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: str | None = None) -> Diagnosis:
-    """Diagnose a port's function with any signature, for one or all layer types of a model.
+    """Diagnose a port's function, which may have any signature, for one or all layer types of a model.
 
     Args:
         path, name: the file, and the name of a function or class in the file.
@@ -123,7 +123,7 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
 
 
 def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
-    """Return ``target``, or, if it is a class of which an instance can be built, the instance's ``forward``."""
+    """Return ``target``, or, if it is a class that can be instantiated, the ``forward`` of an instance."""
     built = (
         first(
             target,
@@ -140,19 +140,21 @@ def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
 
 def is_table(returned: Any) -> bool:
     """Return whether the result of a function consists of tables of cos and sin. Frequencies do not count, because
-    they have only one axis. The function was called with vectors of zeros, so zeros that it returns are not a table
-    either.
+    they have only one axis. An array of zeros does not count either: functions are called with vectors of zeros, so
+    zeros are probably rotated vectors and not tables.
     """
     parts = returned if isinstance(returned, tuple) else (returned,)
     return all(getattr(part, "ndim", 0) > 1 and part.any() for part in parts)
 
 
 def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected) -> list[Tables]:
-    """Return the tables that the file's functions and classes make, or else the model's tables in common layouts.
+    """Return the tables that the file's functions and classes make, or, if they make none, the model's tables in
+    common layouts.
 
     Each entry contains one set of tables, in one or two shapes, and a remark for the diagnosis. The remark names
-    the function that made the tables, functions of the file that could not be tested, and bases that replace a
-    default. If the function ``target`` needs no tables, the only entry contains no tables.
+    the function that made the tables, functions of the file that could not be tested, and any base that was passed
+    in place of a function's default base. If the function ``target`` needs no tables, the only entry contains no
+    tables.
     """
     takes_tables = takes(target, "cos", "sin", "table")
     makers = {
@@ -211,8 +213,8 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected, *, whole: boo
 
     A function that takes positions is called with the first entry of ``POSITIONS`` that it accepts. Other functions
     are compared with the model at the positions ``NEAR``. If some orders and tables give correct queries, only the
-    searches for these are returned. In latent attention, vectors have only the rotated channels, unless ``whole``
-    is set or every call with such vectors fails.
+    searches for these are returned. In latent attention, the queries and keys passed to the function have only the
+    rotated channels, unless ``whole`` is set or every such call fails.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
@@ -262,11 +264,11 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected, *, whole: boo
 
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
-    """Group the layers of this type for which the port computes the same numbers.
+    """Group the layers of one type by the numbers that the port computes for them.
 
     Each key of the result describes the layers of a group, such as "layers 0 to 2", and its value contains the
-    searches of this group. If the function has no argument for the layer, the only key is "". The first groups, if
-    any, are layers without positional encoding that the port rotates by mistake.
+    searches of this group. If the function has no argument for the layer, the only key is "". Layers without
+    positional encoding that the port rotates by mistake, if there are any, form the first groups.
     """
     functions = [each for key, each in names.items() if inspect.isfunction(each) or key == name]
     if not asked.indices or not any(takes(function, "layer", needs=False) for function in functions):
@@ -289,8 +291,8 @@ def in_ranges(numbers: Sequence[int]) -> str:
 
 
 def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
-    """Return the diagnosis of a layer type, in parts if the port computes different numbers for layers of this
-    type.
+    """Return the diagnosis of a layer type. It has several parts if the port's numbers differ between layers of
+    this type.
     """
     return together(
         {
@@ -302,7 +304,7 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
 
 
 def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) -> list[Search]:
-    """Return searches for the arrays that a port returned; the shapes of the arrays show what the arrays are."""
+    """Return searches for the arrays that a port returned. The shapes of the arrays show what each array means."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     arrays = [torch.as_tensor(part).detach() for part in (returned if several else [returned]) if part is not None]
     vectors = dict(zip(MULTIPLES, (array for array in arrays if array.shape == x.shape), strict=False))

@@ -35,11 +35,11 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
         model: the position settings that ``huggingface.read`` returned, or an encoding's string: ``"rotary"``,
             ``"alibi"``, ``"t5"`` or ``"sinusoidal"``. If the string omits the base or the pairing, every usual base
             or pairing counts as right.
-        numbers: a port's arrays by name. A rotation has ``positions``, of shape (T,) or (A, T), and either ``x``
-            and ``rotated``, both (…, T, D), or ``cos`` and ``sin``, both (T, W); or it has only ``inv_freq``, (P,).
-            For ALiBi, pass ``bias (H, T, T)`` or ``slopes (H,)``. For sinusoidal embeddings, pass ``table (T, D)``,
-            with ``positions (T,)`` unless they are 0 to T − 1. For T5, pass ``buckets (N,)`` and ``offsets (N,)``;
-            offsets are key position − query position.
+        numbers: a port's arrays by name. For a rotation, pass ``positions``, of shape (T,) or (A, T), with ``x``
+            and ``rotated``, both (…, T, D), or with ``cos`` and ``sin``, both (T, W); or pass only ``inv_freq``,
+            (P,). For ALiBi, pass ``bias (H, T, T)`` or ``slopes (H,)``. For sinusoidal embeddings, pass
+            ``table (T, D)``, with ``positions (T,)`` unless they are 0 to T − 1. For T5, pass ``buckets (N,)`` and
+            ``offsets (N,)``; offsets are key position − query position.
         layer: the layer type; optional if the model has only one layer type.
 
     Raises:
@@ -54,14 +54,14 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
-    """Return the ``Search`` for a port's arrays, which may have any type."""
+    """Return the ``Search`` for a port's arrays, which may be tensors, NumPy arrays or lists."""
     kind = KINDS[one_of("encoding to diagnose", asked.recipe.name, KINDS)] if asked.rotates else UNTURNED
     if "table" in numbers:
         numbers = {"positions": np.arange(len(numbers["table"])), **numbers}
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
     if not complete or set(numbers) - complete - {"positions"}:
         raise InvalidArgument(
-            f"the port's arrays are {' and '.join(numbers) or 'missing'}, which cannot be compared; pass "
+            f"the port's arrays cannot be compared; got {' and '.join(numbers) or 'no arrays'}; pass "
             + ", or ".join(" and ".join(form) for form in kind.forms)
         )
     arrays = {name: torch.as_tensor(values).double().numpy() for name, values in numbers.items()}
@@ -79,7 +79,9 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
 
 
 def expected(model: ModelPositions | str) -> dict[str, Expected]:
-    """Return what a port should compute, by layer type; for an encoding's string, the layer type is ``""``."""
+    """Return what a port should compute for each layer type. If ``model`` is an encoding's string, the only layer
+    type is ``""``.
+    """
     if isinstance(model, str):
         stated = parse(model)
         recipe = canonical(stated, full=True)

@@ -126,8 +126,9 @@ UNEVEN: Mapping[str, tuple[str, Callable[[Any, Array, Array], tuple[Array, Array
         lambda port, axes, theta: (axes.repeat(2).reshape(2, -1), theta),
     ),
 }
-"""How the channels of a pair get their angles, each in words and as a function of the pairs' axes and frequencies.
-The function returns axes and frequencies, each ``(P,)``, or ``(2, P)`` if the two channels of a pair differ.
+"""Ways in which the channels of a pair may get their angles, each in words and as a function of the pairs' axes and
+frequencies. The function returns axes and frequencies, each ``(P,)``, or ``(2, P)`` if the two channels of a pair
+differ.
 """
 
 PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {

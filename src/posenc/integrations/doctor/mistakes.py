@@ -105,15 +105,17 @@ def _channels(right: Rotation) -> list[Change]:
 
 
 def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator[Change]:
-    """Yield changes to try for rotated vectors: to positions, axes, lists of frequencies, base, span and factor.
+    """Yield the changes to try if the port's numbers are rotated vectors: changes of the positions, axes, lists of
+    frequencies, base, span and factor.
 
     The values of base, span, factor and shift are measured from the port's numbers. The position at which the port
     clamps or restarts positions is also measured; in addition, powers of two and the lengths in the config are
     tried. Several ways of pairing channels are tried. With each of them, values are measured only if the port
     multiplies the norms of all pairs by the same factor. Positions are measured with the first pair whose period
-    exceeds 2,000, and with the first pair whose period exceeds twice the last position. The lag of a position is
-    the position minus the one that the port used instead. If a port clamps positions, the lag is the distance
-    beyond the end of the table. If a port restarts positions, the lag is a multiple of the period.
+    exceeds 2,000, and with the first pair whose period exceeds twice the last position. Clamped and restarted
+    positions are found by their lag, which is the right position minus the position that the port used. If a port
+    clamps positions, the lag is the distance beyond the end of the table. If a port restarts positions, the lag is
+    a multiple of the period.
     """
     rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
@@ -148,10 +150,10 @@ def _of_vectors(right: Rotation, seen: Rows, lengths: Iterable[int]) -> Iterator
 
 @np.errstate(all="ignore")  # the first frequency is 1 for every base
 def _ladders(right: Rotation, theta: Array) -> list[Change]:
-    """Return changes to the base and to the span that reproduce measured frequencies.
+    """Return changes to the base or to the span that reproduce measured frequencies.
 
-    A base is computed for each span that a port may use: the right one, the number of rotating channels, and the
-    number of all channels.
+    The span is the divisor in the exponent of the base. A base is computed for each span that a port may use: the
+    right span, the number of rotating channels, and the number of all channels.
     """
     best = (np.arange(len(theta)) * theta * (theta < 1)).argmax()
     bases = theta[best] ** (-np.array((right.span, 2 * right.turning, right.head_dim)) / (2 * best))
@@ -167,7 +169,7 @@ def _ladders(right: Rotation, theta: Array) -> list[Change]:
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
-    """Yield every wrong scaling twice: with the model's attention factor, and with the wrong scaling's own."""
+    """Yield each wrong scaling twice: with the model's attention factor, and with its own attention factor."""
     kind, numbers = type(right.scaling), vars(right.scaling)
     factor, length = numbers.get("factor", 0), numbers.get("original_length", 0)
     variants = each(
@@ -188,8 +190,8 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 
 
 def other_lists(axes: tuple[int, ...], right: AxisMap | None) -> dict[AxisMap | None, str]:
-    """Return a dict from axis maps, which determine the frequency of each pair, to descriptions of them. The key
-    None stands for one list of frequencies, in order, for all pairs.
+    """Return descriptions of axis maps, which determine the frequency of each pair. The keys of the dict are the
+    maps; the key None stands for one list of frequencies, in order, for all pairs.
     """
     A, axis_map = max(axes) + 1, right or AxisMap(axes)
     counts, ranks = [axes.count(axis) for axis in range(A)], [axes[:i].count(axis) for i, axis in enumerate(axes)]
@@ -205,7 +207,9 @@ def other_lists(axes: tuple[int, ...], right: AxisMap | None) -> dict[AxisMap | 
 
 
 def _other_axes(right: tuple[int, ...], pairs: int) -> list[tuple[int, ...]]:
-    """Return other axes for the same pairs: other layouts, orders or counts, or one axis for all pairs."""
+    """Return other ways to assign the pairs to axes: another layout, another order of the axes, other numbers of
+    pairs per axis, or one axis for all pairs.
+    """
     A, P = max(right) + 1, len(right)
     counts, orders = [right.count(axis) for axis in range(A)], list(permutations(range(A)))
     equal = (*[P // A] * (A - 1), P - P // A * (A - 1))

@@ -1,5 +1,5 @@
-"""Rejects most changes to a rotation early, in two steps: first by the norms of a few pairs, and then by
-predictions of these pairs for many changes at once.
+"""Rejects most of the possible mistakes in a rotation early. The first step compares the norms of a few pairs, and
+the second step compares predictions of these pairs for many mistakes at once.
 """
 
 from collections import defaultdict
@@ -21,12 +21,13 @@ POSITIONS = frozenset(("counted", "shift", "multiple", "rounded_down", "last", "
 PAIRS, AT_ONCE = 8, 256
 """The number of pairs that are compared, and the number of changes that are compared at once."""
 NORM = 2.0**-8
-"""The relative tolerance for norms, which exceeds one rounding of cos and sin to 16 bits."""
+"""The relative tolerance for norms, which exceeds the error of rounding cos and sin to 16 bits once."""
 Fields = tuple[tuple[str, Any], ...]
 
 
 def plausible(search: Search, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes with which a rotation correctly predicts a few numbers in two of the port's rows.
+    """Return the changes with which the right rotation reproduces a sample of the port's numbers: a few pairs in
+    two rows.
 
     Changes are grouped by their fields other than ``FREQUENCIES`` and ``POSITIONS``. Within a group, each list of
     frequencies and each list of positions is computed only once, and angles are their products.
@@ -49,7 +50,7 @@ def part(change: Change, names: Set[str]) -> Fields:
 
 
 def agreeing(port: Rotation, changes: Sequence[Change], group: Iterable[int], rows: Rows) -> Iterator[int]:
-    """Yield the indices of the changes with which ``port`` agrees with these rows.
+    """Yield the indices of the changes that make ``port`` agree with these rows.
 
     The changes in ``group`` differ only in frequencies and positions; ``port`` already has the fields that they
     share. Without mistakes in ``products`` and ``uneven``, a rotation multiplies the norms of all pairs by

@@ -1,4 +1,6 @@
-"""A rotation as a port computes it: one field for each choice of a port, such as the pairing or the base."""
+"""A rotation as a port computes it, with one field for each choice that a port makes, such as the pairing or the
+base.
+"""
 
 import math
 from collections.abc import Mapping
@@ -32,7 +34,8 @@ class Rotation:
         factor: the number by which cos and sin are multiplied.
         sign: −1 to rotate backwards.
         axes: the axis of every pair.
-        lists: the axis map that determines the frequency of each pair; None for one list, in the order of pairs.
+        lists: the axis map that determines the frequency of each pair. If it is None, pairs use one list of
+            frequencies in order.
         written: the channels to which a rotated pair is written; None for the channels in ``layout``.
         ladder: (name, base, frequencies) of another layer type whose frequencies replace the right ones, or None.
         series: how the frequencies are changed, as a key of ``SERIES``.
@@ -72,7 +75,9 @@ class Rotation:
 
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> Self:
-        """Return the right description. If the encoding has no head_dim, the arrays determine it."""
+        """Return the rotation that a port should compute. If the encoding has no head_dim, the arrays determine
+        head_dim.
+        """
         recipe = expected.recipe
         pairs = by_pair(numbers["cos"], 0) if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
         channels = numbers["x"].shape[-1] if "x" in numbers else 2 * pairs.shape[-1]
@@ -116,7 +121,7 @@ class Rotation:
 
     @property
     def slower(self) -> float:
-        """The factor by which the scaling divides slow frequencies."""
+        """The factor by which the scaling divides low frequencies."""
         return float(getattr(self.scaling, "factor", 1.0))
 
     @property
@@ -125,15 +130,15 @@ class Rotation:
         return channels(0, *self.layout[1:], self.pairs, 2 * self.pairs)
 
     def with_swapped_ends(self, plain: Array) -> Array:
-        """Return the frequencies that the code of YaRN's authors computes from swapped betas. The ramp is reversed,
-        and its ends are rounded inwards to whole pairs.
+        """Return the frequencies that the code of YaRN's authors computes if beta_fast and beta_slow are swapped.
+        The ramp is then reversed, and its ends are rounded inwards to whole pairs.
         """
         first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
         keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
         return plain * keep + plain / self.slower * (1 - keep)
 
     def with_ramp_over(self, channels: int, plain: Array) -> Array:
-        """Return the frequencies with YaRN's ramp over another number of channels."""
+        """Return the frequencies that result if YaRN's ramp is computed over this number of channels."""
         other = replace(self, span=channels, series="")
         return plain * (other.theta / replace(other, scaling=Default()).theta)[: self.turning]
 
@@ -209,7 +214,9 @@ def fill(values: Array, count: int) -> Array:
 
 
 def by_pair(table: Array, pairs: int) -> Array:
-    """If a table has every column twice, half a width apart or side by side, keep one column per pair."""
+    """If the table has more than ``pairs`` columns, and has every column twice, half a width apart or side by side,
+    return one column per pair. If not, return the table unchanged.
+    """
     half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
     twice = ((half, np.concatenate((half, half), -1)), (every_other, every_other.repeat(2, -1)))
     equal = (columns for columns, both in twice if np.array_equal(both, table, equal_nan=True))
@@ -228,8 +235,8 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: AxisMap | None = None) -> Array:
-    """Return the frequencies of the first pairs. They fall below 1/base if more than ``span`` channels rotate. If
-    ``span`` is so small that base^(channels/span) overflows, the library raises an error.
+    """Return the frequencies of the first ``pairs`` pairs. They fall below 1/base if more than ``span`` channels
+    rotate. If ``span`` is so small that base^(channels/span) overflows, an error is raised.
     """
     channels = 2 * lists.pairs if lists else max(span, 2 * pairs)
     port = float(np.float64(base) ** (channels / span))

@@ -17,8 +17,8 @@ from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, Llama3, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
-"""Positions at which wrong rotations differ from each other. From the fourth position on, axes have different
-positions, as in pictures.
+"""Positions at which wrong rotations differ from each other. From the fourth on, positions differ between axes, as
+in pictures.
 """
 
 
@@ -34,7 +34,8 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
         )
     if 1 < len(where) <= max(right.axes, default=0):
         raise InvalidArgument(
-            f"positions have {len(where)} axes; pass one axis, or the model's {max(right.axes) + 1} axes"
+            f"positions have {len(where)} axes; pass positions on one axis, or on all {max(right.axes) + 1} axes "
+            "of the model"
         )
     H, T = x[None].shape[-3:-1]
     *_, head, token = map(np.ravel, np.indices(x[None].shape[:-1]))
@@ -55,7 +56,7 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
 
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
-    """Return rows for tables of cos and sin: rotation turns each pair of channels from (1, 0) into (cos, sin)."""
+    """Convert tables of cos and sin to rows, in which each pair is (1, 0) before rotation and (cos, sin) after."""
     turns = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
     differ = turns.shape[-1] == 2 * right.pairs
@@ -69,7 +70,7 @@ def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
 
 
 def frequencies(right: Rotation, inv_freq: Array) -> Rows:
-    """Return a row for every pair."""
+    """Return a row for the frequency of every pair."""
     pair, y = np.arange(len(inv_freq))[:, None], inv_freq[:, None]
     return {"pair": pair, "y": y, "step": step(inv_freq) + np.zeros(y.shape)}
 
@@ -198,4 +199,4 @@ UNTURNED = replace(
         ("multiple", "factor"), lambda port, right: "rotated, although the model does not rotate them"
     ),
 )
-"""A port of values, or of layers without positional encoding."""
+"""A port of values, or of layers without positional encoding, which must not rotate anything."""

@@ -23,21 +23,22 @@ Array = NDArray[Any]
 Rows = Mapping[str, Array]
 """Numbers of a port, one row per position, pair, head or offset: arrays of equal length, by name.
 
-The first array says what each row stands for, such as ``position``. The array ``y`` contains the port's numbers,
-and ``step`` is the relative error of 16-bit arithmetic. A description predicts ``y`` from the other arrays.
+The name of the first array, such as ``position``, shows what the rows stand for. The array ``y`` contains the
+port's numbers, and ``step`` is the relative error of 16-bit arithmetic. A description of the port predicts ``y``
+from the other arrays.
 """
 Change = dict[str, Any]
-"""A mistake, as a dictionary from the names of fields of a description to wrong values."""
+"""A mistake of a port, as a dictionary from the names of fields of its description to wrong values."""
 LOW = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
 """The relative error of one rounding to each 16-bit type."""
 CLOSE = 2.0**-20
-"""The relative tolerance for a frequency from exp and log: sixteen times the rounding error of float32."""
+"""The relative tolerance for frequencies computed with exp and log: sixteen times the rounding error of float32."""
 ROUNDINGS = 6
 """The number of roundings per result in 16-bit arithmetic: both products, their sum, cos, sin and the input."""
 BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
 """Bases of released models, which a port may have copied."""
 SHOWN = 3
-"""The maximum number of mistakes that an answer names if each of them alone reproduces the numbers."""
+"""The maximum number of mistakes that an answer names if each of them alone reproduces the port's numbers."""
 UNMEASURED = {"base": None, "factor": None}
 """Fields that may be measured from a port's numbers. If two measured values fit, the answer names the first."""
 
@@ -47,9 +48,9 @@ class Diagnosis:
     """The answer of ``posenc doctor`` for a port.
 
     Args:
-        right: whether the right description reproduces the port's numbers.
-        causes: the mistakes, in words. There are several if each of them reproduces the numbers, and none if the
-            port is right or if no description that was tried reproduces the numbers.
+        right: whether the port computes the right numbers.
+        causes: the mistakes, in words. There are several if each of them alone explains the port's numbers, and
+            none if the port is right or if no mistake that was tried explains its numbers.
         text: the answer, in one or two sentences.
     """
 
@@ -91,7 +92,8 @@ class Expected:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of port, with the functions for finding its mistakes.
+    """A kind of port, with the functions for finding its mistakes. A description of a port is a dataclass with a
+    field for each choice that the port makes.
 
     Args:
         right: a function that returns the right description, given the ``Expected`` and the port's arrays. Sizes
@@ -105,8 +107,8 @@ class Kind:
         phrases: for each field, a function that puts a change of this field into words, given the wrong and the
             right description. If a change has several fields, they are named in the order of this dict.
         wanted: what else to pass if the numbers fit several mistakes.
-        plausible: a function from the ``Search`` and a list of changes to a shorter list, without most of the
-            changes that do not reproduce the numbers. It must be faster than comparing one change at a time.
+        plausible: a fast filter, applied before changes are compared one at a time: a function that returns a list
+            of changes without most of those that do not reproduce the numbers, given the ``Search`` and the list.
         free: the settings that a port may choose if the encoding's string omits them. Each value consists of the
             description's field for the setting, and of a function that returns whether a choice is allowed, given
             the choice and the right description.
@@ -128,7 +130,7 @@ def each(**values: Iterable[Any]) -> list[Change]:
 
 
 def changed(description: Any, change: Change) -> Any:
-    """Return a description with a change. ``dataclasses.replace`` takes three times as long."""
+    """Return a copy of the description with this change. ``dataclasses.replace`` would take three times as long."""
     return type(description)(**vars(description) | change)
 
 
@@ -136,7 +138,8 @@ class Search:
     """A search for the mistakes of one port.
 
     Args:
-        expected: the encoding.
+        kind: the kind of the port.
+        expected: the encoding that the port should compute.
         numbers: the port's numbers in float64, by name.
         note: a remark that answers include, such as the order of axes.
     """
@@ -161,22 +164,21 @@ class Search:
         return list(map(dict, dict.fromkeys(tuple(change.items()) for change in mistakes if change)))
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
-        """Return how far each number is from the prediction with this change, and whether that is too far."""
+        """Return the error of each number predicted with this change, and whether the error is too large."""
         ours, room = changed(self.right, change).predict(rows)
         apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
         return apart, ~((apart <= room) & np.isfinite(apart))
 
     def fits(self, change: Change) -> bool:
-        """Return whether the right description with this change reproduces the numbers."""
+        """Return whether the right description with this change reproduces the port's numbers."""
         with suppress(InvalidArgument):  # the library refuses to compute this change
             return not any(self.compare(change, rows)[1].any() for rows in self.rows)
         return False
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def fitting(self, mistakes: int) -> list[Change]:
-        """Return all changes with this many mistakes (0 to 2, in different fields) that reproduce the numbers.
-
-        If one of these changes contains another, only the smaller one is returned.
+        """Return all changes that combine ``mistakes`` mistakes (0 to 2, in different fields) and reproduce the
+        port's numbers. If one of these changes contains another, only the smaller one is returned.
         """
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
@@ -185,7 +187,9 @@ class Search:
         return [change for change in fits if not any(other.items() < change.items() for other in fits)]
 
     def same(self, change: Change, other: Change) -> bool:
-        """Return whether two changes predict the same numbers for the probe, or differ only in measured values."""
+        """Return whether two changes predict the same numbers for the probe, or differ only in the fields of
+        ``UNMEASURED``, whose values may be measured from the port's numbers.
+        """
         ours, theirs = (replace(self.right, **fields).predict(self.probe)[0] for fields in (change, other))
         return change | UNMEASURED == other | UNMEASURED or np.allclose(ours, theirs, rtol=0, atol=1e-7)
 
@@ -211,7 +215,7 @@ class Search:
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int) -> Diagnosis | None:
-        """Return the answer if descriptions with this many mistakes reproduce the numbers, or else None."""
+        """Return the diagnosis if ``mistakes`` mistakes (0 to 2) explain the port's numbers, or else None."""
         fitting = self.fitting(mistakes)
         right = list(filter(self.is_right, fitting))[:1]
         chosen = right or self.distinct(fitting)
@@ -236,7 +240,7 @@ class Search:
         return Diagnosis(bool(right), () if right else causes, opening + text)
 
     def unexplained(self) -> Diagnosis:
-        """Return an answer that says which numbers differ, from which row on, and what this usually means."""
+        """Return a diagnosis that states which numbers differ, where they start to differ, and the usual cause."""
         compared = ((rows, *self.compare({}, rows)) for rows in self.rows)
         rows, apart, off = next(numbers for numbers in compared if numbers[2].any())
         count, wrong, columns = next(iter(rows)), off.any(1), np.flatnonzero(off.any(0))
@@ -265,21 +269,22 @@ class Search:
 
 
 def diagnosed(searches: Sequence[Search]) -> Diagnosis:
-    """Return the diagnosis that names the fewest mistakes, from 0 to 2, with which the numbers are reproduced. If
-    there is no such diagnosis, return one that says how the numbers differ.
+    """Return the diagnosis with the fewest mistakes, at most 2, that explains the port's numbers. If there is none,
+    return a diagnosis that describes how the numbers differ from the right ones.
     """
     tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
     return next(filter(None, tried), None) or searches[0].unexplained()
 
 
 def rounded(values: Array, dtype: str) -> Array:
-    """Round values to float32, as in ports, then to this type and back to float32."""
+    """Round values to float32, as ports do, then to this type, and convert them back to float32."""
     return torch.from_numpy(values.astype(np.float32)).to(getattr(torch, dtype)).float().numpy()
 
 
 def step(values: Array) -> Array:
-    """Return the relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits, and 0 for other
-    rows."""
+    """Return the relative error of 16-bit arithmetic for rows whose numbers are all exact in bfloat16 or all exact
+    in float16, and 0 for other rows.
+    """
     return ROUNDINGS * np.maximum(
         *((rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items())
     )

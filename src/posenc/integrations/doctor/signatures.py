@@ -1,4 +1,4 @@
-"""The meanings of argument names in ports, and calls to functions with any signature."""
+"""The meanings of argument names in ports, and calls to functions whose signature is not known in advance."""
 
 import inspect
 import itertools
@@ -15,9 +15,9 @@ from posenc.integrations.doctor.search import Expected
 HEAD_DIM = 64
 """The number of channels of a head if the encoding's string has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS is the number of heads of x. It differs from every number of position axes, because equal sizes would
-broadcast. HEADS is the number of heads for functions that compute a number per head. It is not a power of two,
-because ALiBi has a simpler formula for powers of two.
+"""X_HEADS is the number of heads of the vectors that are passed to a port. It differs from every number of position
+axes, because equal sizes would broadcast. HEADS is the number of heads for functions that compute a number per
+head. It is not a power of two, because ALiBi has a simpler formula for powers of two.
 """
 NEAR = torch.arange(11)
 """The positions at which functions without an argument for positions are tested."""
@@ -27,11 +27,13 @@ POSITIONS = (
     torch.tensor((0, 1, 2, 3, 5, 8, 13, 50, 100, 500, 1000)),
     NEAR,
 )
-"""The positions that are passed to functions with an argument for positions. Later ones are for functions that fail
-at earlier ones, usually because their table ends.
+"""The positions that are passed to functions with an argument for positions. Each further set is for functions that
+fail at the sets before it, usually because their table ends.
 """
 LATER = 7 + NEAR
-"""Functions that take the first position as an integer are called with 0 and with 7. These positions are for 7."""
+"""Functions that take the first position as an integer are called with 0 and with 7. ``LATER`` contains the
+positions for the second call.
+"""
 OFFSETS = torch.arange(-300, 301)
 NAMES = {
     "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|quer(y|ies)|keys?|values?"
@@ -87,7 +89,7 @@ def meant(name: str, meaning: str) -> bool:
 def values(
     asked: Expected, x: Tensor | None = None, at: Tensor = NEAR, tables: Sequence[Any] = ()
 ) -> dict[str, list[Any]]:
-    """Return the values to try for each meaning of an argument; ``at`` has positions, ``(T,)`` or ``(A, T)``."""
+    """Return the values to try for each meaning of an argument; ``at`` holds positions, ``(T,)`` or ``(A, T)``."""
     batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
     return {
         "vector": [] if x is None else [x],
@@ -119,9 +121,9 @@ def first(
     """Try combinations of possible arguments until a call of the function succeeds.
 
     If a call succeeds and returns ``result``, return the list ``[made(result)]``. If all calls fail, return an
-    empty list. ``known`` has the possible values for each meaning of an argument. Arguments with a default keep it,
-    unless their meaning is in ``overriding``. The errors of failed calls are added to ``errors``; an error of
-    ``made`` counts as a failed call.
+    empty list. ``known`` contains the possible values for each meaning of an argument. Arguments with a default
+    keep it, unless their meaning is in ``overriding``. The errors of failed calls are added to ``errors``; if
+    ``made`` raises an error, the call also counts as failed.
     """
     wanted = {
         name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]
@@ -138,8 +140,8 @@ def first(
     if unknown := [name for name, values in wanted.items() if not values]:
         errors.append(
             TypeError(
-                f"it needs {', '.join(unknown)}; use the usual argument names (x or q, positions, cos and sin, "
-                "freqs_cis, head_dim, seq_len, heads, base)"
+                f"the function needs {', '.join(unknown)}; use the usual argument names (x or q, positions, cos "
+                "and sin, freqs_cis, head_dim, seq_len, heads, base)"
             )
         )
     for chosen, array in itertools.product(itertools.product(*wanted.values()), (torch.as_tensor, np.asarray)):

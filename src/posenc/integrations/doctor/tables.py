@@ -72,7 +72,7 @@ class Slopes:
     def bias(self, bias: Array) -> Rows:
         """Return a row for every head, with a slope for every pair of a query and an earlier key.
 
-        A constant per query does not change attention, because softmax removes it.
+        The bias at a query's own position is subtracted first, because softmax ignores a constant per query.
         """
         T = bias.shape[-1]
         if T < 2 or bias.shape[1:] not in ((T, T), (1, T)):
@@ -138,7 +138,7 @@ def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
 
 
 def _table(right: Rotation, positions: Array, table: Array) -> Rows:
-    """Return a row for every position."""
+    """Return a row for every position of the table."""
     x = np.zeros(table.shape) + np.isin(np.arange(right.head_dim), right.both_channels[0][1])
     return vectors(right, positions, x, table)
 
@@ -172,7 +172,7 @@ class Buckets:
         buckets, max_distance: as in ``posenc.T5``.
         two_sided: whether keys after the query have buckets of their own.
         sign: −1 if the port's offsets are query position − key position.
-        first: the number of the first bucket.
+        first: the index of the first bucket.
         shift: a number that is added to every offset.
     """
 

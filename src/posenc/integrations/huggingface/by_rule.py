@@ -1,9 +1,9 @@
 """Applies Llama's rule to model types that were not measured, and checks the rule against their rotary modules.
 
-Llama's rule says that every attention layer rotates, scores are divided by √D, and a window size counts a token and
-the tokens before it. The checks do not run the model. They cover two things: the frequencies and the attention
-factor of the model's rotary module, and the pairs of channels that the functions in the model file rotate.
-Everything else, such as the meaning of a window size, can be found only with ``measure``.
+Llama's rule says that every attention layer rotates, scores are divided by √D, and a window of size W contains a
+token and the W − 1 tokens before it. The checks do not run the model. They cover two things: the frequencies and
+the attention factor of the model's rotary module, and the pairs of channels that the functions in the model file
+rotate. Everything else, such as the meaning of a window size, can be found only with ``measure``.
 """
 
 import importlib
@@ -71,7 +71,7 @@ def by_rule(model_type: str) -> Family:
 
 
 def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
-    """Compare encodings that were read by Llama's rule with the rotary module of the model itself.
+    """Check that the model's own rotary module computes the same angles as the encodings read by Llama's rule.
 
     Args:
         encodings: the encoding of each layer type, with float32 angles.
@@ -89,7 +89,7 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
     if len(types) > 1 and not getattr(module, "layer_types", None):
         raise NotByRule(
             config.model_type,
-            f"{' and '.join(types)} share one rotary module, but perhaps not all of them rotate",
+            f"{' and '.join(types)} share one rotary module, so it is unknown which of them rotate",
         )
     for name, encoding in encodings.items():
         if isinstance(encoding, Rotary):
@@ -97,7 +97,10 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
             read = torch.tensor(encoding.clock.frequencies.float32)
             same = frequencies.shape == read.shape and torch.allclose(frequencies, read, rtol=CLOSE, atol=0)
             if not same or abs(factor - encoding.attention_factor) > CLOSE * factor:
-                raise NotByRule(config.model_type, f"the rotary module computes different angles for {name!r}")
+                raise NotByRule(
+                    config.model_type,
+                    f"the rotary module's angles for {name!r} differ from those that the rule gives",
+                )
 
 
 def _file(config: Any) -> dict[str, Any]:
@@ -118,7 +121,7 @@ def _module(config: Any) -> nn.Module:
             config.model_type,
             "the language model is described by text_config, which is missing"
             if "text_config" in class_keys(config.model_type)
-            else f"the model file has {len(kinds) or 'no'} rotary modules for this config",
+            else f"the model file must have one rotary module for this config, but has {len(kinds) or 'none'}",
         )
     return cast(nn.Module, kinds[0](config))
 

@@ -16,10 +16,11 @@ from posenc.positions import arange
 class MovableCache(Cache):
     """A cache for a rotary model. Its S keys are always at positions 0 … S−1, in the order of their slots.
 
-    Pass the cache to the model's ``forward``, as ``past_key_values`` (``cache`` from transformers 5.24 on), without
-    positions, padding or a mask. New tokens follow the tokens in the cache. transformers passes no positions to a
-    cache, so wrong positions go unnoticed. ``generate`` counts all tokens that it was given, so it refuses a cache
-    from which tokens were dropped. Memory grows with the text, but is constant in a ``RingCache``.
+    Pass the cache to the model's ``forward``, as ``past_key_values`` (named ``cache`` from transformers 5.24 on),
+    without positions, padding or a mask. New tokens follow the tokens in the cache. transformers passes no
+    positions to a cache, so wrong positions go unnoticed. ``generate`` counts all tokens that it was given, so
+    passing it a cache from which tokens were dropped raises an error. Memory grows with the text, but is constant
+    in a ``RingCache``.
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
@@ -49,8 +50,7 @@ class MovableCache(Cache):
         """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
 
         ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift. ``slots`` is an int64 tensor
-        ``(N,)`` of numbers below S. To move a passage, put the numbers of its slots at another place in this
-        tensor.
+        ``(N,)`` of slot indices below S. To move a passage, move its slot indices to another place in this tensor.
 
         Raises:
             InvalidArgument, PositionOutOfRange: the slots are invalid.
@@ -58,7 +58,9 @@ class MovableCache(Cache):
         length = self.get_seq_length()
         check_positions(slots, "slots", length)
         if slots.dim() != 1:
-            raise InvalidArgument(f"slots has shape {tuple(slots.shape)}; expected (N,), the same for all rows")
+            raise InvalidArgument(
+                f"slots has shape {tuple(slots.shape)}; expected (N,), one list of slots for the whole batch"
+            )
         self.dropped |= len(slots.unique()) < length
         for layer in self.layers:
             layer.select(slots)
@@ -115,7 +117,7 @@ class MovableLayer(DynamicLayer):
 
 
 class RingCache(Cache):
-    """A cache for the sinks and the last keys of a rotary model, in constant memory.
+    """A cache for rotary models that keeps the attention sinks and the last keys, in constant memory.
 
     Queries see the first ``sinks`` tokens and the last ``slots − sinks`` tokens, at consecutive positions, as in
     StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). There, the first sink is always at position 0; here, new
@@ -135,7 +137,7 @@ class RingCache(Cache):
             remappings, only ReRoPE and STRING are allowed, because their scores depend only on distances. Others
             count groups or chunks from position 0, but positions in a ring grow.
         slots: S, the number of keys; at most the trained length.
-        sinks: the number of first tokens, which are never dropped; 4 in the paper.
+        sinks: the number of tokens at the start of the text that are never dropped; 4 in the paper.
         wrap: a position, at least 2·S, at which all positions are reset to 0 … S − 1. If ``wrap`` is None,
             positions count all tokens, as in ``generate``, and float32 angles have an error of about p·2⁻²⁴ at
             position p. A model whose frequencies depend on the length needs a ``wrap`` of at most its trained

@@ -72,7 +72,7 @@ def class_keys(model_type: str) -> frozenset[str]:
 
 
 def class_form(config: Mapping[str, Any]) -> Any:
-    """Return the config object that the class builds from the JSON of a language model.
+    """Return the config object that transformers' class builds from the config of a language model.
 
     Raises:
         MissingExtra, InvalidArgument: see ``config_class``.

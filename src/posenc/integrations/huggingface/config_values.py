@@ -49,8 +49,8 @@ class ConfigValues:
         self.assumed: list[str] = []
         if self.model_type not in FAMILIES:
             self.assumed.append(
-                "read by Llama's rule (every attention layer rotates, a window counts tokens back), not measured "
-                f"in transformers {class_version()}; run posenc inspect PATH --measure"
+                "read by Llama's rule (every attention layer rotates, windows reach back from each token), not "
+                f"measured in transformers {class_version()}; run posenc inspect PATH --measure"
             )
         if as_type is None and named in ON_HUB:
             self.assumed.append(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
@@ -80,8 +80,8 @@ class ConfigValues:
 
     @property
     def refused(self) -> bool:
-        """Whether transformers' class refuses the config, so that ``made`` is the class. posenc then reads the
-        config only to check whether posenc refuses it too; if so, posenc's error is raised instead of the class's.
+        """Whether transformers' class refuses the config; ``made`` is then the class. posenc then reads the config
+        only to check whether posenc refuses it too; if so, posenc's error is raised instead of the class's.
         """
         return isinstance(self.made, type)
 

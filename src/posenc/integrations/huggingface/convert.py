@@ -1,9 +1,9 @@
 """Converts trained weights from one rotary pairing to the other.
 
-A pairing is an order of channels. If the rows of the query and key projections are reordered head by head,
-together with their biases and norms, the model uses the other pairing and computes the same function: q and k are
-permuted in the same way, so q·k is unchanged. The channels of v stay in place, and so do the channels of q and k
-that do not rotate.
+A pairing determines which two channels rotate together, so a model is converted to the other pairing by reordering
+channels. If the rows of the query and key projections are reordered head by head, together with their biases and
+norms, the model uses the other pairing and computes the same function: q and k are permuted in the same way, so
+q·k is unchanged. The channels of v stay in place, and so do the channels of q and k that do not rotate.
 """
 
 import math
@@ -56,12 +56,12 @@ def convert_pairing(
     """Return a new state dict with its rotary channels in the order of ``to``.
 
     Args:
-        state_dict: weights under the names of Hugging Face (``q_proj`` and ``k_proj``; ``q_norm``, ``k_norm`` or
-            ``q_layernorm``, for one head, for all heads, or of shape (heads, head_dim)), of Meta (``wq``, ``wk``)
-            or of GGUF (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``). A fused ``qkv_proj``, ``qkv`` or
-            ``attn_qkv`` must contain q, k and v in this order. GPT-NeoX's ``query_key_value`` must contain q, k and
-            v of each head in turn. Scales (``weight_scale``, per channel or per tensor) and adapters (``lora_A``,
-            ``lora_B``) may be included.
+        state_dict: weights under the names of Hugging Face (``q_proj``, ``k_proj``, ``q_norm``, ``k_norm``,
+            ``q_layernorm``, ``k_layernorm``), of Meta (``wq``, ``wk``) or of GGUF (``attn_q``, ``attn_k``,
+            ``attn_q_norm``, ``attn_k_norm``). A norm can have the weights of one head or of all heads, or the shape
+            (heads, head_dim). A fused ``qkv_proj``, ``qkv`` or ``attn_qkv`` must contain q, k and v in this order.
+            GPT-NeoX's ``query_key_value`` must contain q, k and v of each head in turn. Quantisation scales
+            (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be included.
         from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
             and ``"half"`` in Hugging Face's folders; the weights do not show their pairing.
         to: the target pairing. If ``to`` equals ``from_``, nothing changes.
@@ -96,8 +96,8 @@ def convert_pairing(
 def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
     """Return, for each head in the rows of a tensor, whether it rotates.
 
-    The list is empty for a tensor without q and k. A norm of shape (heads, head_dim), as in Cohere, counts as a
-    tensor with heads · head_dim rows.
+    The list is empty for a tensor that contains neither q nor k. A norm of shape (heads, head_dim), as in Cohere,
+    counts as a tensor with heads · head_dim rows.
 
     Raises:
         InvalidArgument: the tensor is a query or key tensor that is not supported.
@@ -106,7 +106,8 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
         return []
     if PARTS.search(name) and TOWER.search(name):
         raise InvalidArgument(
-            f"{name} belongs to a tower, whose heads rotate differently; pass weights of the language model alone"
+            f"{name} belongs to a vision or audio tower, whose heads rotate differently; pass weights of the "
+            "language model alone"
         )
     if LATENT.search(name):
         raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which convert_pairing does not support")

@@ -1,4 +1,4 @@
-"""The table of families: facts for each ``model_type`` from families.toml, checked when they are loaded."""
+"""The families of models: facts about each ``model_type`` from families.toml, checked when they are loaded."""
 
 import tomllib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from posenc.integrations.huggingface.family import Family
 
 
 def parse(text: str) -> dict[str, Family]:
-    """Parse the text of families.toml into families by ``model_type``.
+    """Parse the text of families.toml, and return the family of each ``model_type``.
 
     Raises:
         UnknownName: an entry has a key that ``Family`` lacks, or its ``like`` names an entry that does not exist.
@@ -37,7 +37,7 @@ hints_of = cache(get_type_hints)
 
 
 def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
-    """Build a dataclass from a table, checking each value against the annotation of its field."""
+    """Build a dataclass from a TOML table, checking each value against the annotation of its field."""
     hints = hints_of(kind)
     for key in facts:
         one_of(f"key of family {name!r}", key, hints)
@@ -57,7 +57,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
 
 
 class Families(dict[str, Family]):
-    """The measured family of each ``model_type``. Looking up any other type applies Llama's rule to it."""
+    """The family of each ``model_type`` in families.toml. Any other type gives ``by_rule(model_type)``."""
 
     def __missing__(self, model_type: str) -> Family:
         return by_rule(model_type)
@@ -72,13 +72,13 @@ ALIASES = {
     "muse_spark": "muse_spark_text",
     "muse_glimmer": "muse_glimmer_text",
 }
-"""The model types of composite models, and the types of their language models."""
+"""For the model type of each composite model, the type of its language model."""
 
 ON_HUB = {
     "bailing_moe_v2": "glm4_moe",  # Ling 2.0 and Ring
     "kimi_k2": "deepseek_v3",
 }
-"""Model types with code on the Hub, and the types in transformers with the same positional encoding."""
+"""For model types whose code is on the Hub, the type in transformers with the same positional encoding."""
 
 READ_AS = {
     **ON_HUB,
@@ -86,25 +86,28 @@ READ_AS = {
     "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen2_vl": "qwen2_vl_text",
 }
-"""Model types that are read as another type: older names, and composite models with a flat config."""
+"""Model types that are read as another type: models with code on the Hub, older names, and composite models with
+a flat config."""
 
 SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
-"""Families whose code ignores ``partial_rotary_factor`` and rotates every channel if there is no scaling. With a
-scaling, the tables of cos and sin have only the stated share of the channels and do not fit the heads."""
+"""Families whose code, without a scaling, ignores ``partial_rotary_factor`` and rotates every channel. With a
+scaling, cos and sin cover only the given share of a head's channels, so their shapes do not match those of
+queries and keys."""
 
 NOT_IN_CONFIG = {
-    "mistral_large4_text": "scales its frequencies, and the logarithm of position that multiplies its queries, by "
+    "mistral_large4_text": "multiplies its frequencies, and the logarithm of the position in its query scale, by "
     "trained numbers",
     "hrm_text": "runs the same layers many times",
-    "neomme": "alternates two windows within one kind of layer",
+    "neomme": "alternates between two window sizes within one layer type",
 }
-"""Families whose positional encoding is not in their config, and descriptions of it."""
+"""Families whose positional encoding cannot be read from their config, and what the config leaves out."""
 
 
 def family_of_type(model_type: str) -> Family:
-    """Return the measured family of a model type, or else the family that Llama's rule gives.
+    """Return the family of a model type: its entry in families.toml, or else the family that ``by_rule`` builds on
+    the assumption that the model encodes positions as Llama does.
 
-    If the type was not measured and Llama's rule does not fit it, raise an error that gives the reason.
+    If there is no entry and the assumption is wrong, raise an error that gives the reason.
     """
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(

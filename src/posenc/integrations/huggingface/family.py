@@ -18,7 +18,8 @@ SEEN: Mapping[Count, Callable[[int], tuple[int | None, int]]] = {
     "both sides, ends in": lambda window: (window // 2 + 2, window // 2 + 1),  # Gemma 4: as Gemma 3, plus both ends
     "ignored": lambda window: (None, 0),
 }
-"""For each meaning of a window size, how many tokens a token sees back, including itself, and how many ahead."""
+"""For each meaning of a window size, a function of the size. It returns the number of tokens that a token sees up
+to and including itself, and the number of later tokens that it sees."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,
@@ -43,29 +44,32 @@ class Family:
         rotary_dim: the key whose value is the number of channels that rotate. A family may have this key instead of
             a share, or both.
         head_dim: the key for the number of channels per head, which is width / heads if the config lacks the key.
-            The string is empty if the class always uses width / heads.
+            ``head_dim`` is empty if the class always uses width / heads.
         full_head_dim: the key for the number of channels per head in full layers, if it differs.
         defaults: the default values, set in transformers' class or in the model's code, of keys that a config may
             leave out. ``ModelPositions.assumed`` names each default that was used.
-        window_counts: what the window size in the config counts, as a key of ``SEEN``. With ``"back"``, it counts
-            the query's own token and the tokens before it.
-        two_sided_counts: what it counts instead if ``use_bidirectional_attention`` is on; None for no change.
-        rotates: the rule that determines which layers rotate. ``"compression"``: all layers rotate, and layers with
-            a nonzero entry under ``rotates_key`` have a different base and scaling. ``"windows"``: only sliding
-            layers rotate if the config has a window size, and all layers otherwise. ``"flags"``: the key is a list
-            with a nonzero entry for each rotating layer. ``"indices"``: the key lists the attention layers, and
-            other layers are recurrent. ``"others"``: the key lists the layers that do not rotate, because they
-            attend to images. ``"bases"``: the key lists the base of every layer, 0 for no rotation. ``"scaled"``:
-            all layers rotate, and the layers that the key lists are scaled. ``"switch"``: attention layers rotate
-            if the key is ``"rope"``; in an image model, patches have position embeddings if the key is true.
-            ``"base"``: attention layers rotate, unless the key, the base in the rope dictionary, is null.
+        window_counts: what the window size in the config counts, as a key of ``SEEN`` in this module. ``"back"``
+            means the query's own token and earlier tokens.
+        two_sided_counts: what the window size counts instead if ``use_bidirectional_attention`` is on; None for no
+            change.
+        rotates: the rule that determines which layers rotate. ``"compression"``: all layers rotate, and layers
+            with a nonzero entry under ``rotates_key`` have a different base and scaling. ``"windows"``: if the
+            config has a window size, only sliding layers rotate; if not, all layers rotate. ``"flags"``: the key
+            is a list with a nonzero entry for each rotating layer. ``"indices"``: the key lists the attention
+            layers, and other layers are recurrent. ``"others"``: the key lists the layers that do not rotate,
+            because they attend to images. ``"bases"``: the key lists the base of every layer, 0 for no rotation.
+            ``"scaled"``: all layers rotate, and the scaling applies only to the layers that the key lists.
+            ``"switch"``: attention layers rotate if the value of the key is ``"rope"``; in an image model, patches
+            have position embeddings if the value is true. ``"base"``: the key, in the rope dictionary,
+            holds the base, and attention layers rotate unless the base is null.
         rotates_key: the key that this rule reads.
         backwards: whether pairs rotate in the opposite direction.
         query_scale: the rule for scaling queries.
         ignored: position keys in the family's released configs that transformers does not read.
         ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic scales the base as NTK's factor does.
         ignored_rope_keys: keys in the rope dictionary that do not affect frequencies.
-        axes: how positions on several axes (M-RoPE) share the pairs, as a name in ``MAPS``; None for one axis.
+        axes: how the pairs are divided among several position axes (M-RoPE), as a name in ``MAPS``; None for one
+            axis.
         sections: the number of pairs of each axis, if the rope dictionary has no mrope_section.
         score_scale: the config key that determines the factor on q·k. If the key is query_pre_attn_scalar, its
             value n means the factor 1/√n; for any other key, the value is the factor. If there is neither this key
@@ -74,17 +78,19 @@ class Family:
         softcap: c in c·tanh(score/c), which the family's code applies if attn_logit_softcapping is missing.
         sinks: the layers with a trained sink per head in their softmax.
         mscale_scores: whether scores are scaled by YaRN's mscale_all_dim.
-        mscale_by_length: whether short_mscale, or long_mscale past the original length, multiplies cos and sin.
+        mscale_by_length: whether cos and sin are multiplied by short_mscale up to the original length and by
+            long_mscale beyond it.
         divides_alibi: whether the code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
         scales_before_rotation: whether the code scales queries before they rotate. The factor on cos and sin then
             cannot be measured, because both the factor and the scale change the norms of queries.
         norm_after_rotation: the key that says whether the code normalises queries and keys after rotation, which
             cancels any factor on cos and sin; or ``"always"``.
-        sinusoidal: the stacks (encoder or decoder) whose table is sinusoidal instead of trained, or ``"all"`` for a
-            family with one stack.
+        sinusoidal: the stacks (encoder or decoder) whose position table is sinusoidal instead of trained, or
+            ``"all"`` for a family with one stack.
         spacing: the spacing of the frequencies of a sinusoidal table, as in ``posenc.Sinusoidal``.
         padding_rows: the config key, such as pad_token_id, whose value is the index of the last padding row of the
-            table. It is given only if padding rows precede the row of position 0 and ``length`` counts them.
+            position table. The key is given only if padding rows precede the row of position 0 and ``length``
+            counts them.
         bias_per_layer: whether every layer has its own table of biases; if not, the layers of a stack share one
             table.
         layout: for an image tower, which pairs rotate by the row of a patch and which by its column, as a name in
@@ -145,6 +151,7 @@ class Family:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The position keys that the family's code or config class may read without declaring them."""
+        """The position keys that the family's code or config class may read although the class does not declare
+        them."""
         keys = (self.length, self.local_base, self.partial, self.rotary_dim, self.head_dim, self.full_head_dim)
         return frozenset(filter(None, (*keys, self.rotates_key, *self.ignored, *self.extra, *self.defaults)))

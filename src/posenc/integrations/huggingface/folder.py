@@ -60,10 +60,10 @@ def from_config(config: dict[str, Any]) -> Any:
 
 
 def _kind(path: Path) -> Any:
-    """Return the class that loads this folder's language model, with its towers if it has any.
+    """Return the class that loads the language model in this folder, with its vision and audio towers if any.
 
-    The model is first built without weights. If building fails, the config is wrong, and a new download does not
-    help.
+    The model is first built without weights. If building fails, the config is wrong, so the error asks for a
+    correction of the config, not for a new download of the model.
     """
     import transformers
 

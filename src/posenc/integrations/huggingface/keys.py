@@ -1,5 +1,5 @@
-"""Refuses unknown keys. A key about positions must be one that is read, or one that is known to have no effect; any
-other key raises an error that says how to fix the config.
+"""Refuses unknown config keys. A key about positions must be either a key that posenc reads or a key that is known
+to have no effect. Any other key raises an error that says how to fix the config.
 """
 
 import re
@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.schema import BESIDE, IDLE, KEYS, RARE, ROP
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
-"""A pattern of names that concern positions, including keys that no family here has."""
+"""A pattern that matches the names of keys about positions, even if no family that posenc reads has the key."""
 HARMLESS = (
     *("position_buckets", "per_layer_config", "indexer_rope_interleave", "compress_rates"),
     "model_max_length",  # only servers read it, in Cohere's configs among others
@@ -32,8 +32,8 @@ ELSEWHERE = {
     **dict.fromkeys(("window_size", "sliding_window_size", "attention_window"), "sliding_window"),
     "n_embed": "hidden_size",
 }
-"""For names that other families use, the usual name of the key. A config may contain such a name if it also has the
-usual name with an equal value.
+"""Names that only some families use for a key, mapped to the usual name of the key. A config may contain the key
+under such a name if it also has the usual name with an equal value.
 """
 UNSUPPORTED = {
     "rotary_value": "also rotates values, which posenc does not compute; use transformers' own model",
@@ -43,8 +43,8 @@ UNSUPPORTED = {
         "local=local_size)"
     ),
 }
-"""Keys that request an encoding that posenc lacks. Each value says what the key requests, and how to fix the
-config.
+"""Keys that request an encoding that posenc does not read from a config. Each value says what the key requests,
+and how to fix the config.
 """
 OUTSIDE = {
     "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
@@ -60,7 +60,8 @@ def plain(key: str) -> str:
 
 
 def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the rope dictionary under either of its keys, or an empty dictionary."""
+    """Return the rope dictionary under ``rope_scaling`` or ``rope_parameters``, or an empty dictionary if the
+    config has neither key."""
     return next((config[key] for key in BOTH_FORMS if config.get(key) and isinstance(config[key], Mapping)), {})
 
 
@@ -75,7 +76,8 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
 
 
 def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mapping[str, Any]) -> None:
-    """Refuse contradictory values, and keys that the class dropped from a rope dictionary (flat or by layer type).
+    """Refuse contradictory values, and keys that the config class dropped from a rope dictionary (flat or by layer
+    type).
 
     Args:
         names: the class's own name for each standard key.
@@ -147,7 +149,7 @@ def _implied(config: Mapping[str, Any], key: str) -> object:
 
 
 def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool:
-    """Return whether a key that the family lacks has no effect, because of a value such as null or False."""
+    """Return whether a key that the family lacks has no effect with this value, for example because it is null."""
     if near_miss(key, known):
         return False
     if key == "rope_interleave":  # the pairing is fixed in the code
@@ -160,7 +162,8 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
 
 @cache
 def near_miss(key: str, known: frozenset[str]) -> str | None:
-    """Return the known key that ``key`` misspells, or None. A key with an extra word is a different key."""
+    """Return the known key that ``key`` misspells, or None. A key that adds a word to a known key is a different
+    key, not a misspelling."""
     letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
     near = [letters[name] for name in get_close_matches(plain(key).replace("_", ""), letters, n=1, cutoff=0.86)]
     if not near or near[0] == key or {*near[0].split("_")} < {*plain(key).split("_")}:

@@ -1,4 +1,6 @@
-"""Finds the language model in a config, and its modules in a model with towers."""
+"""Finds the language model's part of a config, and the language model's modules in a model with vision or audio
+towers.
+"""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -7,7 +9,8 @@ from typing import Any
 from torch import nn
 
 AROUND = ("vlm_config", "thinker_config", "llm_config")
-"""Keys under which a config holds the config of a whole model, such as a thinker or a retriever's model."""
+"""Keys under which a config holds the config of a whole model, such as Qwen-Omni's thinker or the model in a
+retriever."""
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class Pretrained:
 
     unit = "token"
     learning_rate = 2e-5
-    """The learning rate of a fine-tune, which is small, so that the model forgets little."""
+    """The learning rate for fine-tuning. It is small, so that the model forgets little."""
 
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         if path.suffix != ".gguf":
@@ -76,7 +76,7 @@ class Pretrained:
 
     @classmethod
     def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
-        """Wrap a model that is in memory. The result is meant only for ``losses``."""
+        """Wrap a model that is already in memory. Only ``losses`` is meant to be called on the result."""
         pretrained = cls.__new__(cls)
         pretrained.model, pretrained.tokenizer, pretrained.name = model, tokenizer, type(model).__name__
         pretrained.positions = read(pretrained.model.config)
@@ -89,7 +89,7 @@ class Pretrained:
 
     @property
     def original_length(self) -> int:
-        """The trained length."""
+        """The length that the model was released for, with the scaling in its config."""
         return self.positions.tuned_length
 
     @property
@@ -129,7 +129,8 @@ class Pretrained:
         """Return the loss of every token in ``tokens[1:]`` in nats; a token is predicted from all earlier tokens.
         If ``encoding`` is None, the model keeps its own encoding.
 
-        ``tick`` is called after each piece with its share of the work.
+        The tokens are processed in pieces if the model's cache allows it. After each piece, ``tick`` is called with
+        the piece's share of the tokens.
         """
         length, placed = len(tokens) - 1, nullcontext() if encoding is None else self.placed(encoding)
         step, targets = PIECE if self._parts else length, tokens[1:].to(self.model.device)
@@ -146,7 +147,8 @@ class Pretrained:
 
     @cached_property
     def _parts(self) -> bool:
-        """Whether a text can be read in pieces: keys and values must be the only state of every layer."""
+        """Whether a text can be read in pieces, which requires that keys and values are the only state of every
+        layer."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
@@ -165,13 +167,14 @@ class Pretrained:
         return self.positions.with_scaling(scaling).as_layers(total_length, "float32")
 
     def placed(self, encoding: Encoding) -> AbstractContextManager[nn.Module]:
-        """Make the model use ``encoding`` inside the block."""
+        """Return a context manager inside which the model uses ``encoding``."""
         return patched(self.model, encoding)
 
     def logits(
         self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Return logits with gradients, in one pass, at consecutive positions or at the given positions."""
+        """Return the logits of one forward pass with gradients enabled, at consecutive positions or at the given
+        positions."""
         rows = rows.to(self.model.device)
         # without a mask, transformers takes a gap in positions for the start of a text
         given = (
@@ -190,8 +193,8 @@ class Pretrained:
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
         """Return the changes to the config for a scaling that reaches this length, with None for a key to remove.
 
-        If all layers share one scaling, the keys are ``rope_scaling`` and ``rope_theta``, the older spelling, which
-        every program understands.
+        If all layers share one scaling, the keys are ``rope_scaling`` and ``rope_theta``: the older spelling,
+        which older servers need and transformers 5 still reads.
         """
         return changes(self.positions, scaling, max_length=length, spelling="v4" if self.positions.alike else "v5")
 
@@ -215,10 +218,10 @@ class Pretrained:
     def memory(self, length: int) -> int:
         """Return an upper bound on the memory in bytes, without the weights, for reading a text of this length.
 
-        For each token of a piece, one layer holds about ten rows of the model's width and three rows of its
-        feed-forward width, and logits are held twice. For each position, all layers keep keys and values. One layer
-        also holds a copy of them while its cache grows, and a copy that repeats them for every query head. Each
-        token of a piece also has two masks, boolean and additive.
+        For each token of a piece, one layer holds about ten vectors of the model's width and three of its
+        feed-forward width, and logits are held twice. For each position, all layers keep keys and values. One
+        layer also holds a copy of them while its cache grows, and a copy that repeats them for every query head.
+        Each token of a piece also has two masks, boolean and additive.
         """
         config = text_config(self.model.config)
         size = next(self.model.parameters()).element_size()

@@ -47,12 +47,13 @@ class LoadedModel:
         self.takes, self.ids = inspect.signature(model.forward).parameters, TokenIds(model)
         if not self.ids.accepted:
             raise InvalidArgument(
-                f"{type(model).__name__} takes {next(iter(self.takes), 'nothing')} instead of token ids"
+                f"{type(model).__name__} does not take token ids; its first argument is "
+                f"{next(iter(self.takes), 'missing')}"
             )
 
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
-        """Run the model, continuing from ``caches`` if given, and return its output. With ``loaded``, run the model
-        as it was loaded, in its own dtype."""
+        """Run the model, continuing from ``caches`` if given, and return its output. If ``loaded`` is true, run
+        the model as it was loaded, in its own dtype."""
         decoded = {"decoder_input_ids": self.ids.draw(1, SHORT).expand(len(ids), -1)} if self.ids.decodes else {}
         given = {"input_ids": ids, **decoded, "use_cache": False, "return_dict": True, **more}
         taken = {name: value for name, value in given.items() if name in (*self.takes, "return_dict")}
@@ -177,7 +178,7 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
 
     If you pass packed position ids to the model, pass no attention_mask and no cache. The model's code must pass
     these ids on to ``create_causal_mask``. If positions have several axes, put one more axis in front, which counts
-    the tokens of each text. Alternatively, separate the texts by an explicit mask.
+    the tokens of each text. Alternatively, separate the texts with an explicit mask.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -188,7 +189,7 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
 
 @law(lambda model: "" if model.axes > 1 and model.causal else "its positions have one axis")
 def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
-    """If one axis of position ids is constant over a picture, later tokens still see the tokens before the picture.
+    """If one axis of position ids is constant over an image, later tokens still see the tokens before the image.
 
     Derive packing (cu_seqlens, masks) from a token's index in its row, never from one axis of position ids.
     """
@@ -214,7 +215,7 @@ def does_what_its_config_says(model: LoadedModel) -> None:
 
     If this model differs, but a new model built from its config does not, load this model again with
     from_pretrained and the config used in training; ``posenc inspect`` explains a config. If the new model differs
-    too, loading is not the cause. Either the code of the model or posenc's reading is wrong, so report the config.
+    too, loading is not the cause: the model's code is wrong or posenc misreads the config; report it to posenc.
     """
     texts = differences(measure(model.model), model.positions)
     where = f"; and {len(texts) - 2} more" * (len(texts) > 2)
@@ -229,9 +230,9 @@ def _whose(model: LoadedModel) -> str:
     except InvalidArgument as error:
         return f"a new model built from its config could not be measured: {error}"
     return (
-        "a new model built from its config differs from the reading too"
+        "a new model built from its config differs from posenc's reading of the config too"
         if differs
-        else "only this model: a new one built from its config agrees with the reading"
+        else "only this model: a new one built from its config agrees with posenc's reading of the config"
     )
 
 
@@ -263,7 +264,8 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
 
 @law()
 def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
-    """Factors, and buffers outside the checkpoint, equal the values that their class computes from the config.
+    """Non-persistent buffers, and the attention factors in the same modules, equal the values that the module's
+    class computes from the config.
 
     After building a model on meta or under FSDP, rebuild buffers with ``module.__init__(config)``, or load the
     model with from_pretrained.
@@ -276,7 +278,7 @@ def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
 def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
     """In a model with 16-bit weights, frequencies and angles are in float32 until cos and sin are computed.
 
-    Cast only parameters, or load with from_pretrained(dtype=…), instead of model.to(…) and half(); multiply
+    Cast only parameters, or load with from_pretrained(dtype=…), instead of calling model.to(…) or half(). Multiply
     positions and frequencies in float32, and cast cos and sin afterwards.
     """
     for where, got, want in _remade(model):
@@ -325,9 +327,9 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
 
     The model reads a few dozen short texts: padded and alone, in chunks and in full, packed and alone. It also
     generates tokens with and without a cache. The model's positional encoding is measured and compared with the
-    config, the model runs at the config's last position, and buffers that are not in a checkpoint are recomputed. A
-    check takes ten seconds for 135 million parameters on two cores. The model and the random state do not change.
-    16-bit weights are checked in a float32 copy if memory allows.
+    config, the model runs at the config's last position, and buffers that are not in a checkpoint are recomputed.
+    A check of a model with 135 million parameters takes ten seconds on two CPU cores. The model and the random
+    state do not change. 16-bit weights are checked in a float32 copy if memory allows.
 
     Args:
         model: a loaded transformers model that takes token ids, on any device; its code may be remote code.

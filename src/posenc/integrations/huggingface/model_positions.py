@@ -30,8 +30,8 @@ def softmax_factor(recipe: Recipe) -> float:
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """Return a copy of a recipe with this factor. The copy states the factor only if the scaling does not already
-    imply it.
+    """Return a copy of a recipe with this factor on 1/√D. The copy states the factor only if the scaling does not
+    already imply it.
     """
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
@@ -63,17 +63,17 @@ class ModelPositions:
         model_type: the name of the family in transformers.
         recipes: one recipe per layer type, keyed by ``"all"`` or by the names in the config.
         layer_types: the type of every layer, first to last.
-        windows: for each layer, the number of tokens that a token sees, counted back from itself; None for no
+        windows: for each layer, the number of tokens that a token sees up to and including itself; None for no
             limit.
         window_after: how many later tokens a token sees in a window, as in encoders.
         query_dim: the number of channels of a query in latent attention, where only the last channels rotate; None
             in other models.
-        chunk: the number of tokens per chunk, if rotating layers see only their own chunk (Llama 4).
+        chunk: the number of tokens per chunk, if a token in rotating layers sees only its own chunk (Llama 4).
         original_length: the trained length before any scaling, if it is in the config; else max_length.
         max_length: the longest input that the config allows.
         scales: the query scales by layer type; ``as_layers`` stacks a scale on the encoding of its type.
-        assumed: notes on each value that the config leaves out and for which the class or the family has a default,
-            and on anything that ``as_layers`` cannot express.
+        assumed: notes on each value that the config leaves out and that therefore comes from the defaults of the
+            class or the family, and on anything that ``as_layers`` cannot express.
         layout: for an image tower that rotates queries and keys, the name of the layout in
             ``posenc.integrations.attention_layouts`` whose ``positions`` must be passed to the encoding.
         added_table: a table of position embeddings that such a tower also adds to its patches; ``as_layers`` stacks
@@ -105,8 +105,8 @@ class ModelPositions:
 
     @property
     def tuned_length(self) -> int:
-        """The length that the model was released for: the longest input if there is a scaling, else
-        original_length.
+        """The length that the model was released for: the longest input that the config allows if there is a
+        scaling, else original_length.
         """
         scaled = bool(self.rotary_recipes) and self.rotary.get("scaling") != Default()
         return max(self.max_length, self.original_length) if scaled else self.original_length
@@ -123,8 +123,8 @@ class ModelPositions:
         return (
             *(
                 "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
-                "transformers' bias, slope·(key position), no longer tells near keys apart at a few thousand "
-                "positions"
+                "transformers' bias, slope·(key position), no longer distinguishes neighbouring keys beyond a few "
+                "thousand positions"
                 for _ in alibi
             ),
             *(
@@ -134,8 +134,8 @@ class ModelPositions:
                 if family.divides_alibi
             ),
             *(
-                "its code normalises queries and keys after they rotate, which cancels the attention factor of "
-                f"{factor:.6g}"
+                "the model's code normalises queries and keys after they rotate, which cancels the attention "
+                f"factor of {factor:.6g}"
                 for factor in sorted(cancelled - {1.0})
             ),
             *(
@@ -165,7 +165,7 @@ class ModelPositions:
     @property
     def types_by_window(self) -> tuple[str, ...]:
         """The type of every layer. If the windows of a type have different widths, each width is a separate type.
-        If every layer of a stack has its own table, the whole stack is still one type.
+        Layers of an encoder or decoder that differ only in their bias tables still count as one type.
         """
         several = {name for name in self.recipes if len(self.windows_of(name)) > 1}
         return tuple(
@@ -175,7 +175,8 @@ class ModelPositions:
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The rotary layer types that a longer context affects: types without a window, or else all types."""
+        """The rotary layer types that a longer context affects: the types without a window or, if all have one,
+        all types."""
         if not self.rotary_recipes:
             raise InvalidArgument(f"model_type {self.model_type!r} has no rotary layers to rescale")
         return stretched(
@@ -198,8 +199,8 @@ class ModelPositions:
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | str | None) -> "ModelPositions":
-        """Return the same model with this scaling in the stretched layer types. If ``scaling`` is None, the
-        stretched layer types no longer rotate.
+        """Return these settings with ``scaling`` in the layer types of ``stretched``. None removes not only the
+        scaling but the rotation: these layer types then have no positional encoding.
 
         For text such as ``"yarn(4)"``, the original length is the model's. If ``scaling`` is the model's own,
         nothing changes, and each layer type keeps its scaling.

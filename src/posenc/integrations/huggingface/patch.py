@@ -43,10 +43,10 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     audio towers keep their own encodings. T5 accepts key masks, and masks of shape ``(B, 1, T, S)`` with a row per
     query, boolean or additive.
 
-    The block changes neither ``state_dict`` nor anything outside the model, except for an attention function
-    registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
-    With gradient checkpointing, also call ``backward`` inside the block, because ``backward`` then recomputes
-    activations.
+    The block changes neither ``state_dict`` nor anything outside the model, except for an attention function that
+    is registered with transformers for T5 and for remapped encodings. Inside the block, the model may be compiled
+    and exported. With gradient checkpointing, also call ``backward`` inside the block, because ``backward`` then
+    recomputes activations.
 
     Raises:
         InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables,
@@ -89,7 +89,8 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
         here = encoding.layer(i)
         if kind not in acting and here.acts_on:
             raise InvalidArgument(
-                f"layer {i} has encoding {here.name!r}, but this layer of the model has none; use 'nope'"
+                f"encoding gives layer {i} {here.name!r}, but layer {i} of the model has no positional encoding; "
+                "pass 'nope' for this layer"
             )
         if by_type.setdefault(kind, here) is not here and kind in acting:
             raise InvalidArgument(

@@ -38,8 +38,9 @@ def _visible(mask: Tensor) -> Tensor:
 
 
 class _Stack:
-    """An encoding and its placement at the positions of a forward pass, in one object that is shared by all
-    attention modules with this encoding. The model's cache contains unrotated keys, in the order of tokens.
+    """An encoding, the position ids of the current forward pass, and the encoding at these positions. All
+    attention modules with this encoding share one object. The model's cache contains unrotated keys, in the order
+    of tokens.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -47,7 +48,8 @@ class _Stack:
 
     def stand(self, ids: Tensor) -> None:
         """Receive the position ids of a forward pass."""
-        self.ids, self.placed = ids, dict[tuple[int, int], Placed]()
+        self.ids = ids
+        self.placed: dict[tuple[int, int], Placed] = {}
 
     def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
         """Receive the positions of T5's forward pass, and return a zero instead of the model's own L×L bias."""
@@ -55,7 +57,8 @@ class _Stack:
         return torch.zeros(1, 1, 1, 1, device=device)
 
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor, Tensor, int]:
-        """Return the encoding, queries and keys for attention, and the number of tokens before the queries."""
+        """Return the encoding at the positions of the current forward pass, the rotated queries and keys, and the
+        number of tokens before the queries."""
         T, S = q.shape[2], k.shape[2]
         filled = S if T == 1 else T  # without a mask, prefill fills a fixed-size cache from its first slot
         if mask is not None and T != S:  # the last key that the last query sees is its own
@@ -115,7 +118,8 @@ def _attach(module: nn.Module, stack: _Stack, undo: ExitStack) -> None:
     """Set the encoding of an attention module that uses the attention interface; ``attended`` reads it."""
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
         raise InvalidArgument(
-            f"{type(module).__name__} has its own attention in this transformers version; install a newer version"
+            f"{type(module).__name__} does not use transformers' attention interface in this version of "
+            "transformers; install a newer version"
         )
     undo.enter_context(patch.object(module, "posenc_stack", stack, create=True))
 

@@ -1,4 +1,5 @@
-"""Determines which layers of a transformers config rotate, with which base, and which layers scale their queries.
+"""Determines from a transformers config which layers rotate, with which base, and which layers scale their
+queries.
 
 Each line gives a rule, and families whose configs follow it:
 
@@ -111,8 +112,8 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
 
 
 def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
-    """Return, for each layer, the number of tokens that a token sees, counted back from itself (None for all), and
-    one number for all layers: how many later tokens it sees.
+    """Return, for each layer, the number of tokens that a token sees up to and including itself (None for all), and
+    one number for all layers: how many later tokens a token sees in a window.
     """
     family, both = reader.family, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
@@ -158,8 +159,8 @@ def query_dim(reader: Reader) -> int | None:
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
-    """Return the ``layer_types`` that transformers' class makes from the config, one per layer, or an empty tuple
-    if the class has no ``layer_types``.
+    """Return the ``layer_types`` that transformers' config class reads or derives from the config, one per layer,
+    or an empty tuple if the class has no ``layer_types``.
     """
     types, flags = tuple(reader.get("layer_types") or ()), reader.get("hybrid_layer_pattern")
     # MiMo-V2's list has 1 for each layer with a window, and may continue with layers of multi-token prediction.
@@ -202,22 +203,25 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe]) -> dict[str, Recipe]:
 
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """Return the recipe of each layer type from its own rope dictionary; null means no positional encoding."""
+    """Return the recipe of each layer type from its own rope dictionary. A layer type whose entry is null has no
+    positional encoding."""
     if not _has_types(reader.model_type):
         raise InvalidArgument(
-            f"rope_parameters has {sorted(parameters)}, but transformers' model_type {reader.model_type!r} has one "
-            "rope dictionary for all layers; put its keys directly into rope_parameters"
+            f"rope_parameters has the keys {sorted(parameters)}, but transformers' model_type "
+            f"{reader.model_type!r} has one rope dictionary for all layers; put its keys directly into "
+            "rope_parameters"
         )
     if stray := sorted(key for key, value in parameters.items() if not isinstance(value, Mapping | None)):
         raise InvalidArgument(
-            f"rope_parameters has plain keys {stray}, but model_type {reader.model_type!r} has one rope dictionary "
-            f"per layer type; move them into a dictionary for each of {sorted(set(types))}"
+            f"rope_parameters has the keys {stray} outside its dictionaries, but model_type {reader.model_type!r} "
+            "has one rope dictionary per layer type; move the keys into a dictionary for each of "
+            f"{sorted(set(types))}"
         )
     used = {key: parameters.get(key, {}) for key in sorted({*types}, key=lambda key: (key == NEAR, key))}
     if not types or any(value == {} for key, value in used.items() if key not in RECURRENT):
         raise InvalidArgument(
-            f"rope_parameters has {sorted(parameters)}, but layer_types has {sorted(set(types))}; every layer type "
-            "needs its own entry"
+            f"rope_parameters has the keys {sorted(parameters)}, but the types in layer_types are "
+            f"{sorted(set(types))}; add an entry to rope_parameters for every layer type"
         )
     _check_lists(reader.stated, [parameters.get(key) or {} for key in types])
     wide, recipes = {FULL: reader.full_head_dim()}, {}
@@ -232,10 +236,11 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
 
 
 def _check_lists(stated: Mapping[str, Any], entries: list[Mapping[str, Any]]) -> None:
-    """Refuse lists with one value per layer, as in Step-3.5 configs, if the class derives other values from them.
+    """Refuse lists with one value per layer, as in Step-3.5 configs, if transformers' config class derives other
+    values from them.
 
-    transformers' class takes the values of the first layer of each type, and applies rope_scaling to full layers. A
-    list may have more values than the model has layers; the rest belong to layers of multi-token prediction.
+    The class takes the values of the first layer of each type, and applies rope_scaling to full-attention layers.
+    A list may have more values than the model has layers; the rest belong to layers of multi-token prediction.
     """
     for key, name in (("rope_theta", "rope_theta"), ("partial_rotary_factors", "partial_rotary_factor")):
         values = stated.get(key)

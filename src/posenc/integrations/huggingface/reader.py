@@ -33,12 +33,14 @@ class Reader(ConfigValues):
 
     @property
     def decoder_depth(self) -> int:
-        """The number of decoder layers, which is the encoder's if the key is missing or null, as in T5."""
+        """The number of decoder layers. If its key is missing or null, as in T5, this is the number of encoder
+        layers."""
         return int(self.get(self.family.decoder) or self.need(self.family.layers))
 
     @cached_property
     def length(self) -> int:
-        """The longest input, in tokens or in patches, not counting table rows that belong to no position."""
+        """The longest input that the config allows, in tokens or in patches. Rows of a position table that belong
+        to no position, such as padding rows, are not counted."""
         if self.family.layout is None and self.family.kind != "learned-grid":  # text or sound
             self.check_stated(self.family.length, self.is_stated(self.family.length))
             length, served = int(self.need(self.family.length)), self.stated.get("model_max_length")
@@ -71,7 +73,8 @@ class Reader(ConfigValues):
         return self.family.fixed_score_scale if key is None else float(self.need(key) ** POWERS.get(key, 1))
 
     def softmax_factor(self, head_dim: int) -> float:
-        """Return the factor on 1/√D: the family's own or DeepSeek's, and 1 if there is neither.
+        """Return the factor by which 1/√D is multiplied: the family's own factor, DeepSeek's factor, or 1 if the
+        family has neither.
 
         DeepSeek's factor is (0.1·mscale_all_dim·ln s + 1)², where s is the factor of the scaling. It applies with
         every type of scaling.
@@ -86,16 +89,17 @@ class Reader(ConfigValues):
         return 1.0 if rope_type(parameters) == "default" else sharpening(factor, amount) ** 2
 
     def rope_parameters(self) -> dict[str, Any]:
-        """Return the config's rope_parameters or rope_scaling, else the class's default, or an empty dictionary."""
+        """Return the config's rope_parameters or rope_scaling, or else the class's default. Return an empty
+        dictionary if the family has no rope dictionary."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
         parameters = self.config.get("rope_parameters") or self.stated_rope  # if the class refuses the config
         return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
-        """Return the recipe of a rotary layer from one flat rope dictionary and the config around the dictionary.
+        """Return the recipe of a rotary layer from one flat rope dictionary and the config that contains it.
 
-        Pass ``head_dim`` for layers whose head size differs from the general one in the config.
+        Pass ``head_dim`` for layers whose head size differs from the head size of the other layers.
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
         parameters = {
@@ -173,15 +177,16 @@ class Reader(ConfigValues):
         width, heads = self.need(self.family.width), self.need(self.family.heads)
         if self.get(others := "decoder_num_attention_heads" if self.family.decoder else None) not in (None, heads):
             raise InvalidArgument(
-                f"{others}={self.get(others)} in model_type {self.model_type!r}, but its encoder has {heads}; "
-                "encoder and decoder must have the same number of heads"
+                f"{others}={self.get(others)} in model_type {self.model_type!r}, but its encoder has {heads} "
+                "heads; encoder and decoder must have the same number"
             )
         if width % heads:
             raise InvalidArgument(f"{self.family.width}={width} must be a multiple of {self.family.heads}={heads}")
         return width // heads
 
     def full_head_dim(self) -> int | None:
-        """Return the channels per head in full layers, or None if they have as many as other layers."""
+        """Return the number of channels per head in full-attention layers, or None if it is the same as in other
+        layers."""
         if self.family.full_head_dim is None:
             return None
         stated = {
@@ -270,7 +275,8 @@ class Reader(ConfigValues):
 
 
 def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return rope dictionaries with whole trained lengths as integers, because some files contain 32768.0."""
+    """Return rope dictionaries in which original lengths such as 32768.0, which some files contain, are
+    integers."""
     return {
         key: _whole_lengths(value)
         if isinstance(value, Mapping)

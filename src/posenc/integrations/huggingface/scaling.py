@@ -49,7 +49,7 @@ TYPES: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {
 }
 """For each rope type, its scaling class, its keys in addition to ``COMMON``, and its required keys.
 
-``finetuned``, which YaRN's authors write, has no effect on frequencies.
+The key ``finetuned``, which is in the configs of YaRN's authors, has no effect on frequencies.
 """
 FIELDS = {
     ORIGINAL: "original_length",
@@ -57,13 +57,13 @@ FIELDS = {
     "short_factor": "short_factors",
     "long_factor": "long_factors",
 }
-"""posenc's names for keys that have different names in posenc."""
+"""For each config key that has a different name in posenc, posenc's name."""
 
 SPELLINGS = {"su": "longrope"}
 
 
 def rope_type(parameters: Mapping[str, Any]) -> str:
-    """Return the rope type under either of its keys, or ``"default"`` if neither key is given."""
+    """Return the value of ``rope_type`` or of the older key ``type``, or ``"default"`` if neither is given."""
     named = {
         key: ROPE[key].check(key, parameters[key])
         for key in ("rope_type", "type")
@@ -76,15 +76,15 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
         )
     if "mrope_section" in parameters or "mrope" in types:
         raise InvalidArgument(
-            "this config has M-RoPE (mrope_section), with separate positions for text, height and width, which "
+            "this config has M-RoPE (mrope_section), with separate positions for time, height and width, which "
             "this model_type does not support; use a model_type with M-RoPE, such as 'qwen2_vl_text'"
         )
     return str(one_of("rope_type", types.pop() if types else "default", TYPES))
 
 
 def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> None:
-    """Allow only keys of this rope type and keys in ``more``, and check their values. If there is any other key,
-    the error names the nearest allowed key.
+    """Check the values of the keys, and refuse keys that belong neither to this rope type nor to ``more``. The
+    error for such a key names the nearest allowed key.
     """
     known = [*COMMON, *TYPES[kind][1], *more]
     for key in parameters:
@@ -168,7 +168,8 @@ def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> 
     """
     if isinstance(scaling, LengthScaling):
         raise InvalidArgument(
-            f"{type(scaling).__name__} has no rope dictionary; use scaling.plan(total_length) instead"
+            f"one list of factors cannot express {type(scaling).__name__}, which depends on the length; use "
+            "scaling.plan(total_length), which is fixed"
         )
     plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
     if not all(scaled):

@@ -23,7 +23,7 @@ class Values:
     holds: Callable[[Any], bool]
 
     def check(self, key: str, value: Any) -> Any:
-        """Return the value if it is allowed. Null must not be passed; it means the same as a missing key.
+        """Return the value if it is allowed. Do not pass null, which means the same as a missing key.
 
         Raises:
             InvalidArgument: the value is not allowed; the message names key, value and allowed values.
@@ -77,7 +77,7 @@ SHAPES: dict[str, Values] = {
     **_of(DEPTH, "num_hidden_layers n_layer n_layers num_layers encoder_layers num_decoder_layers decoder_layers"),
     "pad_token_id": WINDOW,
 }
-"""The keys of sizes that both a whole model and its parts may state."""
+"""The keys of sizes that may be in the config of a whole model and also in the configs of its parts."""
 
 KEYS: dict[str, Values] = {
     **SHAPES,

@@ -29,11 +29,11 @@ def loss_by_position(
     """Return a callback that scores ``text`` before the first step, every ``every`` steps, and after the last step.
 
     Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are in nats per token, with
-    the model's own positional encoding, as in ``posenc extend``. Each is the mean over a range of positions, and
-    its name gives the end of the range. For example, if the first two are ``loss_to_512`` and ``loss_to_1024``, the
-    second is the mean over positions 512 … 1023. The losses are written to the Trainer's log history, which is
-    saved in ``trainer_state.json``, and are passed to ``report``. Only the first process scores the text, and it
-    needs all weights, so sharded models do not work.
+    the model's own positional encoding, as in ``posenc extend``. Each loss is the mean over a range of positions,
+    and its name gives the end of the range. For example, if the first two losses are ``loss_to_512`` and
+    ``loss_to_1024``, the second is the mean over positions 512 … 1023. The losses are written to the Trainer's log
+    history, which is saved in ``trainer_state.json``, and are passed to ``report``. Only the first process scores
+    the text, and it needs all weights, so sharded models do not work.
 
     Args:
         text: the text whose beginning is scored.
@@ -67,7 +67,8 @@ def loss_by_position(
 
 
 def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
-    """Return mean losses in consecutive ranges of the first ``length`` positions, keyed by the range's end."""
+    """Return the mean losses over consecutive ranges of the first ``length`` positions, keyed by names such as
+    ``loss_to_512``."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
         raise InvalidArgument(
@@ -87,8 +88,8 @@ def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
 def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
     """Return a callback for transformers' Trainer that checks the model with ``check`` before its first step.
 
-    Use it as ``Trainer(model, args, callbacks=[positions_callback()], …)``. If the model breaks one of the laws
-    that ``check`` tests, the callback raises an AssertionError with the report before training starts.
+    Use it as ``Trainer(model, args, callbacks=[positions_callback()], …)``. If the model fails a test of
+    ``check``, the callback raises an AssertionError with the report of ``check`` before training starts.
     """
     from transformers import TrainerCallback
 
@@ -125,8 +126,9 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
         cu_seqlens: the index of each text's first token among all B·T tokens, and B·T at the end.
 
     Raises:
-        AssertionError: lengths and position ids differ; the message names the first wrong token. With three axes,
-            ``cu_seqlens = [0, L, 2L, 3L]`` is wrong, because it counts each axis as a text.
+        AssertionError: ``cu_seqlens`` and the position ids contradict each other; the message names the first
+            wrong token. For one text of L tokens with three axes, ``cu_seqlens = [0, L, 2L, 3L]`` is wrong,
+            because it counts each axis as a text; ``[0, L]`` is right.
     """
     rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
     ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape
@@ -141,6 +143,6 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     at = int(wrong.int().argmax())
     owed(
         not bool(wrong.any()),
-        f"token {at} has position {rows[:, at].tolist()} but is number {int(want[at])} of its text; restart "
+        f"token {at} has position {rows[:, at].tolist()} but is at index {int(want[at])} of its text; restart "
         f"position ids at 0 where cu_seqlens {ends} starts a text",
     )

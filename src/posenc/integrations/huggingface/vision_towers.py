@@ -59,7 +59,7 @@ def _table(reader: Reader, stack: str, rows: int) -> Recipe:
 
 
 def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
-    """Return the recipe of a table with a row for each position in a picture."""
+    """Return the recipe of a table with one row per cell of a grid over the picture."""
     return Recipe("learned-grid").with_(
         num_positions=rows, columns=columns, width=reader.need(reader.family.width), tables="grid"
     )
@@ -134,7 +134,8 @@ def t5(reader: Reader) -> Recipes:
 
 
 def deberta(reader: Reader) -> Recipes:
-    """Return the recipe of distance tables for queries and keys, as in all released DeBERTa-v2 and -v3 models."""
+    """Return the recipe of DeBERTa's tables of relative positions, one for queries and one for keys, as in all
+    released v2 and v3 models."""
     for key, stated, read in (
         ("relative_attention", reader.get("relative_attention"), True),
         ("position_biased_input", reader.get("position_biased_input"), False),
@@ -174,4 +175,4 @@ BY_KIND: dict[str, Callable[[Reader], Recipes]] = {
     "t5": t5,
     "deberta": deberta,
 }
-"""The function that reads the families of each kind. Families of other kinds rotate."""
+"""The function that reads the families of each kind. The remaining kind, ``rotary``, has no entry here."""

@@ -37,13 +37,13 @@ def write(
             length, but a config with dynamic scaling always gets the original length, at which the scaling starts.
             ``max_length`` is required if the model's own scaling reaches further than the new scaling, which
             replaces it.
-        spelling: ``"v5"`` writes one ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and ``rope_theta``;
-            older servers need these keys, and transformers 5 still reads them. The v4 spelling cannot express a
-            rope dictionary per layer type.
+        spelling: ``"v5"`` writes one dictionary, ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and
+            ``rope_theta``; older servers need these keys, and transformers 5 still reads them. The v4 spelling
+            cannot express a rope dictionary per layer type.
 
     Raises:
         InvalidArgument: the family's config cannot express this scaling, or the scaling reaches fewer positions
-            than the scaling that it replaces.
+            than the scaling that it replaces and ``max_length`` is not given.
     """
     one_of("spelling", spelling, get_args(Spelling))
     scaling = scaling_of(scaling, positions.original_length)
@@ -57,8 +57,8 @@ def write(
     if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
-                "spelling='v4' has one rope_scaling for all layers, but this model needs several dictionaries; use "
-                "spelling='v5'"
+                "spelling='v4' has one rope_scaling dictionary for all layers, but this model needs several "
+                "dictionaries; use spelling='v5'"
             )
         compressed = set(positions.recipes) <= {"main", "compress"}
         return {
@@ -99,12 +99,13 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
     several = len(positions.rotary_recipes) > 1 and family.rotates in ("bases", "scaled")
     if in_code and scaling not in (None, Default()):
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has no key for {scaling}; its encoding is fixed in its code"
+            f"model_type {positions.model_type!r} has no key for {scaling}; the encoding is fixed in its code"
         )
     if several and scaling is not None:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has one rope_parameters, but {family.rotates_key} makes its "
-            "layers rotate differently, so no scaling can be written for it; edit config.json by hand"
+            f"model_type {positions.model_type!r} has one rope_parameters dictionary for all layers, but "
+            f"{family.rotates_key} makes layers rotate differently from each other, so no scaling can be written "
+            "for it; edit config.json by hand"
         )
     return bool(positions.rotary_recipes) and not (in_code or several)
 
@@ -200,7 +201,10 @@ def _with_softmax(
     if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
     if entry.get("factor", 1.0) <= 1:
-        raise InvalidArgument(f"{scaling} with factor 1 cannot express DeepSeek's mscale_all_dim; use Default()")
+        raise InvalidArgument(
+            f"{scaling} has factor 1, with which mscale_all_dim has no effect, so the config cannot express the "
+            "model's factor on scores; use Default()"
+        )
     amount = (math.sqrt(factor) - 1) / (0.1 * math.log(entry["factor"]))
     if entry["rope_type"] == "yarn":
         entry = {**entry, "attention_factor": scaling.frequencies(rotary_dim, base).attention_factor}  # type: ignore[union-attr]

@@ -1,9 +1,10 @@
 """One module per program, with its tested releases, its interpretation of configs, and its position keys.
 
 ``read`` returns the position table that the program computes from a config. The table follows the program's own
-source, even if the source departs from the config. ``write`` writes position settings in the program's own keys and
-reads the keys back. If the result differs, ``write`` raises an error, because a key that a program ignores is worse
-than no key. This file has the code that several programs share; ``program_tables`` computes their tables.
+source code, even if the code does not do what the config says. ``write`` writes position settings in the program's
+own keys and reads the keys back. If the result differs, ``write`` raises an error, because a key that a program
+ignores is worse than no key. This file has the code that several programs share; ``program_tables`` computes their
+tables.
 """
 
 import math
@@ -35,7 +36,7 @@ TRANSFORMERS_OF_SERVERS = (
 
 
 PROVED = ("axes", "encoding", "head_dim", "query_scale")
-"""Fields that must match in addition to the fields that change cos or scores."""
+"""The fields of a layer's table that must match in addition to the fields that change cos or scores."""
 
 
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
@@ -53,7 +54,7 @@ class Program(ProgramReader):
 
     Args:
         command: the beginning of the command line, with ``{model}`` for the model's folder; empty for a library.
-        keys_flag: the flag that takes the keys of ``write`` as JSON; empty if they are in config.json.
+        keys_flag: the flag that takes the keys of ``write`` as JSON; empty if the keys belong in config.json.
         length_flag: the flag for the longest input; empty if the program has no such flag.
         spell: a function of (positions, scaling, max_length, version) that returns the program's keys for these
             settings, and raises an error if there are none.
@@ -106,8 +107,8 @@ class Program(ProgramReader):
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a config with overrides merged into it recursively; an override of null removes a key (RFC 7396).
 
-    If the overrides contain a rope dictionary, it replaces ``rope_parameters``, ``rope_scaling`` and the outer
-    ``rope_theta`` of the config.
+    If the overrides contain a rope dictionary, it replaces ``rope_parameters``, ``rope_scaling`` and the
+    ``rope_theta`` outside them in the config.
     """
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     kept = {key: value for key, value in config.items() if key not in gone}
@@ -147,7 +148,8 @@ def config_of(
 
 
 def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the length and the rope dictionary, nested under the keys of the language model."""
+    """Return the length and the rope dictionary, nested under the keys that lead to the language model's
+    config."""
     return within(positions.path, {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry})
 
 
@@ -165,12 +167,12 @@ def overrides(
 
     YaRN's attention factor is written twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
     0.1·ln s + 1 (s is the scaling's factor). For DeepSeek families, which have their own classes, the attention
-    factor is written as ``mscale``. For lists of factors, it is written as ``short_mscale`` and ``long_mscale``.
+    factor is written as ``mscale``. With lists of factors, it is written as ``short_mscale`` and ``long_mscale``.
     Both programs multiply the length by the factor of linear scaling, so the length is divided by that factor here.
 
     Raises:
-        InvalidArgument: the program cannot compute this positional encoding, or its table is shorter than the
-            longest input.
+        InvalidArgument: the program cannot compute this positional encoding, or its table of cos and sin is
+            shorter than the longest input.
     """
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")

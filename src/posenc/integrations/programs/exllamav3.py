@@ -1,4 +1,4 @@
-"""ExLlamaV3, which reads config.json in either spelling."""
+"""ExLlamaV3, which reads config.json in the spelling of transformers 4 or 5."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from posenc.scaling import LengthScaling, Scaling
 from posenc.scaling.yarn import sharpening
 
 MISSING = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
-"""The values of keys that a llama3 dictionary leaves out, as in util/rope.py:230."""
+"""The values that ExLlamaV3 uses for keys that a llama3 dictionary leaves out (util/rope.py:230)."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -29,9 +29,9 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     if llama_4_scaling_beta is given, and 0.1·ln s + 1 if not, where s is the factor. mscale and mscale_all_dim are
     not read. LongRoPE computes its attention factor from the original length and max_position_embeddings. If the
     config allows more than the original length, LongRoPE uses the long list for every input. A base outside the
-    rope dictionary takes precedence over a base inside it. An original length outside it is read only for LongRoPE,
-    and only if there is none inside. The share of channels that rotate is read from the rope dictionary.
-    ``exllamav3/util/rope.py`` and ``model/config.py`` were run to check these rules.
+    rope dictionary takes precedence over a base inside it. An original length outside the rope dictionary is read
+    only for LongRoPE, and only if there is none inside. The share of channels that rotate is read from the rope
+    dictionary. ``exllamav3/util/rope.py`` and ``model/config.py`` were run to check these rules.
 
     Raises:
         InvalidArgument: the scaling is dynamic, which ExLlamaV3 does not support.
@@ -76,8 +76,8 @@ PROGRAM = Program(
     releases=Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",)),
     change=change,
     takes="exllamav3",
-    unknown="model_type {model_type!r} was not checked in {program}; compare the cos and sin that "
-    "it computes with the output of posenc vectors",
+    unknown="model_type {model_type!r} was not checked in {program}; run posenc vectors and "
+    "compare its output with the cos and sin of {program}",
     unread=_unread,
     rotated=with_stated_share,
     long_list="for every request",

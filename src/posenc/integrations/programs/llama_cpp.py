@@ -25,20 +25,20 @@ from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Sc
 from posenc.scaling.yarn import sharpening
 
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
-"""The architectures of every rope type, read from llama.cpp's library by ``tools/rope_types.py``."""
+"""The architectures that have each rope type, read from llama.cpp's library by ``tools/rope_types.py``."""
 INTERLEAVED = frozenset(
     ("chatglm", "cohere2", "command-r", "deepseek2", "ernie4_5", "ernie4_5-moe", "glm4", "llama4")
 )
-"""Architectures that rotate adjacent channels and whose converter keeps the checkpoint's rows."""
+"""Architectures that rotate adjacent channels and whose converter keeps the order of the checkpoint's rows."""
 SORTED = (
     "arcee arctic bailingmoe baichuan chameleon deci deepseek granite granitemoe internlm2 llama minicpm "
     "mistral3 olmo smollm3 xverse"
 )
-"""Architectures that rotate adjacent channels and whose converter reorders rows of checkpoints with half pairs."""
+"""Architectures that rotate adjacent channels and whose converter reorders the rows of ``half`` checkpoints."""
 NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
 """Architectures that have a rope type in llama.cpp, but that llama.cpp does not load or runs without rotation."""
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
-"""Architectures whose checkpoints have half pairs."""
+"""Architectures whose checkpoints have ``half`` pairing."""
 SCALING_TYPES = ("none", "linear", "yarn", "longrope")
 """The types of scaling with which llama.cpp loads a file."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
@@ -103,8 +103,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as llama.cpp's converter keeps it for architecture llama.
 
-    Of YaRN's keys, the converter keeps only the factor and original length. It reads Llama 3's original length
-    outside the rope dictionary and uses 8,192 if it is missing. A factor without a type means linear scaling.
+    Of YaRN's keys, the converter keeps only the factor and original length. For Llama 3's scaling, it reads the
+    original length outside the rope dictionary, or uses 8,192 if there is none. A factor without a type means
+    linear scaling.
     """
     kind = kind_of(entry)
     if kind == "longrope":
@@ -135,8 +136,9 @@ PROGRAM = ProgramReader(
 def positions_of(file: Fields) -> ModelPositions:
     """Return the position settings of a GGUF file.
 
-    The file is read by the rules of its architecture's family or, if there is none, by llama's rules. If the
-    pairing of an architecture is not known, half pairs are used, and ``assumed`` says so.
+    The file is read by the rules of the Hugging Face family with the architecture's name or, if there is none, by
+    llama's rules. If the pairing of the architecture is not known, llama's rules and the pairing ``"half"`` are
+    used, and the field ``assumed`` of the result says so.
 
     Raises:
         InvalidArgument: llama.cpp runs this architecture without rotation, or a field is missing or unsupported:
@@ -148,7 +150,7 @@ def positions_of(file: Fields) -> ModelPositions:
     if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
         raise InvalidArgument(
             f"architecture {architecture!r} has fields that posenc does not support: {' and '.join(names)}; "
-            "compare the cos and sin that llama.cpp computes with the output of posenc vectors"
+            "run posenc vectors and compare its output with the cos and sin of llama.cpp"
         )
     if architecture in STILL:
         raise InvalidArgument(
@@ -162,7 +164,7 @@ def positions_of(file: Fields) -> ModelPositions:
     )
     if lacking := [key for key in ("context_length", "block_count", *widths) if key not in stated]:
         raise InvalidArgument(
-            f"this {architecture!r} file has no single number for {' and '.join(lacking)}; "
+            f"this {architecture!r} file has no value, or a list of values, for {' and '.join(lacking)}; "
             "pass the config.json from which the file was converted"
         )
     length, (width, *heads) = stated["context_length"], (stated[key] for key in widths)
@@ -194,7 +196,7 @@ def positions_of(file: Fields) -> ModelPositions:
 def _scaling(
     stated: Mapping[str, Any], original: int, divisors: Tensor | None, rotary_dim: int, base: float
 ) -> Scaling:
-    """Return the scaling of these fields, with the frequencies also divided by the file's list of divisors."""
+    """Return the scaling of these fields, with frequencies also divided by the file's list of divisors, if any."""
     kind = one_of("rope.scaling.type", stated.get("rope.scaling.type", "linear"), SCALING_TYPES)
     factor = stated.get("rope.scaling.factor") or stated.get("rope.scale_linear") or 1.0  # an older name
     times = stated.get("rope.scaling.attn_factor", 1.0)
@@ -252,8 +254,8 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
         )
     if tensors:
         raise InvalidArgument(
-            f"llama-server has no flag for {positions.rotary.get('scaling')}; set the fields of llama_cpp.write in "
-            "the file"
+            f"llama-server has no flag for {positions.rotary.get('scaling')}; write the fields "
+            "that llama_cpp.write returns into the GGUF file"
         )
     values = {"scaling.type": "none", **values}
     words = [
@@ -277,11 +279,12 @@ def write(
 ) -> Fields:
     """Return the fields with which llama.cpp computes a rotation, under their names in the GGUF specification.
 
-    Linear scaling is written as a scaling type, and LongRoPE as two tensors. YaRN is written as a scaling type only
-    if beta_fast is 32 and beta_slow is 1, because few architectures read other values. YaRN with other values, and
-    any other fixed scaling, is written as a tensor ``rope_freqs.weight``, which divides the frequency of each pair.
-    llama.cpp fails to load a file with one of these tensors if the architecture does not use it. The attention
-    factor is written as ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1.
+    Linear scaling is written as a scaling type, and LongRoPE as two tensors. YaRN is written as a scaling type
+    only if truncate is true, beta_fast is 32 and beta_slow is 1, because few architectures read other values from
+    the file. Any other YaRN or fixed scaling is written as a tensor ``rope_freqs.weight``, which divides the
+    frequency of each pair. llama.cpp fails to load a file with one of these tensors if the architecture does not
+    use the tensor. The attention factor is written as ``attn_factor``. With YaRN, llama.cpp also multiplies it by
+    0.1·ln s + 1, where s is the scaling's factor.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
@@ -301,8 +304,8 @@ def write(
     }
     if names := [name for name, there in elsewhere.items() if there]:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not supported here; use the "
-            "fields that llama.cpp's own converter writes"
+            f"model_type {positions.model_type!r} has {' and '.join(names)}, which posenc cannot write for "
+            "llama.cpp; use the fields that llama.cpp's own converter writes"
         )
     longest = max_length or config[family.length]
     values, tensors = _rope_fields(recipe, longest)
@@ -319,7 +322,7 @@ def write(
 
 
 OWN_ENDS = {"scaling.yarn_beta_fast": 32.0, "scaling.yarn_beta_slow": 1.0}
-"""The default ends of YaRN's ramp in llama.cpp, which few architectures read from a file."""
+"""The default beta_fast and beta_slow of YaRN in llama.cpp. Few architectures read other values from a file."""
 FLAGS = {
     "scaling.type": "--rope-scaling",
     "freq_base": "--rope-freq-base",

@@ -1,4 +1,4 @@
-"""mlx-lm, which reads a complete config.json in the older spelling."""
+"""mlx-lm, which reads a complete config.json with the older keys ``rope_theta`` and ``rope_scaling``."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,15 +22,15 @@ from posenc.integrations.rope_dictionaries import (
 from posenc.scaling import LengthScaling, Scaling
 
 PHI = ("phi3", "phimoe")
-"""Models that read the original length only outside the rope dictionary."""
+"""Model types for which mlx-lm reads the original length only outside the rope dictionary."""
 LOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "internlm3": ("rope_type", ("linear", "dynamic")),
     "minicpm3": ("", ("longrope",)),
     "phi3": ("type", ("longrope",)),
     "phimoe": ("type", ("longrope",)),
 }
-"""For each model that loads only some forms of rope_scaling: the key that must hold the rope type (empty for either
-key), and the types that the model accepts."""
+"""The model types that load only some forms of rope_scaling. Each is mapped to the key that must hold the rope type
+(empty if both ``rope_type`` and ``type`` are read) and to the rope types that it accepts."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -38,13 +38,13 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
     Most models of mlx-lm read only ``rope_theta`` and ``rope_scaling``. If a config has ``rope_parameters``, these
     models use their default base and no scaling. YaRN's attention factor is computed from mscale and
-    mscale_all_dim, or is 0.1·ln s + 1 with the factor s if these keys are missing. The ends of YaRN's ramp are
-    rounded. LongRoPE uses the long list at every length, an attention factor computed from the original length and
-    max_position_embeddings, and half pairs in every family. Sections (M-RoPE) are ignored. Windows are read from
-    the config.
+    mscale_all_dim. If these keys are missing, it is 0.1·ln s + 1, where s is the scaling's factor. The ends of
+    YaRN's ramp are rounded. LongRoPE uses long_factor at every length, an attention factor computed from the
+    original length and max_position_embeddings, and ``half`` pairing (channels i and i + rotary_dim/2) in every
+    family. M-RoPE sections are ignored. Windows are read from the config.
 
     Raises:
-        InvalidArgument: it was not checked how mlx-lm computes this scaling for this model type.
+        InvalidArgument: this scaling was not tested in mlx-lm for this model type.
     """
     kind, model_type = kind_of(entry), config["model_type"]
     missing: dict[str, Any] = {
@@ -55,8 +55,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     key, kinds = LOADS.get(model_type, ("", (kind,)))
     if kind not in kinds or (key and key not in entry):
         raise InvalidArgument(
-            f"this rope_scaling of {model_type} was not checked in mlx-lm; set {key or 'rope_type'!r} to "
-            f"{' or '.join(kinds)} in it"
+            f"this rope_scaling of {model_type} was not tested in mlx-lm; in rope_scaling, set "
+            f"{key or 'rope_type'!r} to {' or '.join(kinds)}"
         )
     entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
     if model_type == "phimoe":  # phimoe.py:61; the class of transformers needs both keys
@@ -65,12 +65,13 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Return the keys that a model of mlx-lm does not read. These are ``rope_parameters``, ``rope_scaling`` and
-    ``head_dim``, each if the model does not know it, and the original length outside the rope dictionary, which
-    only the models in ``PHI`` read.
+    """Return the config keys that mlx-lm ignores for this model type.
+
+    ``rope_parameters``, ``rope_scaling`` and ``head_dim`` are among them unless the model's code in mlx-lm reads
+    them. So is an original length outside the rope dictionary, unless the model type is in ``PHI``.
 
     Raises:
-        InvalidArgument: mlx-lm does not read the config's base.
+        InvalidArgument: mlx-lm would not read the config's rotary base, and has no default base.
     """
     model_type = str(part.get("model_type"))
     known, base = defaults(f"mlx-lm {version}")[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
@@ -84,7 +85,7 @@ def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
 
 
 def _in_halves(layer: LayerTable) -> LayerTable:
-    """Return the layer with one axis, and with half pairs if its scaling is LongRoPE."""
+    """Return the layer with a single position axis, and with ``half`` pairing if its scaling is LongRoPE."""
     return replace(
         layer,
         axes=(0,) * len(layer.axes),
@@ -97,23 +98,24 @@ def spell(
 ) -> dict[str, Any]:
     """Return the config.json for mlx-lm, in the older spelling: ``rope_theta`` beside ``rope_scaling``.
 
-    Models that read only ``rope_parameters`` get that key.
+    Models that read only ``rope_parameters`` get that key instead.
 
-    With lists of factors, mlx-lm always uses the long list. It computes the attention factor from the longest input
-    M and the original length L: √(1 + ln(M/L)/ln L), which is 1 if M = L. YaRN's attention factor a is written as
-    ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), where s is the scaling's factor.
+    For LongRoPE, mlx-lm always uses ``long_factor``. It computes the attention factor from the maximum input
+    length M and the original length L: √(1 + ln(M/L)/ln L), which is 1 if M = L. YaRN's attention factor a is
+    written as ``mscale``, with a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), where s is the scaling's
+    factor.
 
     Raises:
         InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope
-            dictionary scales queries; the model is composite; or mlx-lm cannot compute this encoding, for example
-            because YaRN's ramp is not rounded, because pairs are divided into sections, or because LongRoPE has an
-            attention factor or a pairing that differs from mlx-lm's.
+            dictionary sets a query scale; the model is composite; or mlx-lm cannot compute this encoding, for
+            example because the ends of YaRN's ramp are not rounded, because pairs are divided into M-RoPE sections,
+            or because mlx-lm uses a different attention factor or pairing for LongRoPE.
     """
     if positions.path:
         where = ".".join(positions.path)
         raise InvalidArgument(
             f"the language model of this config is in {where}, but mlx-lm needs a complete config.json; pass only "
-            f"{where}, and replace {where} with the result"
+            f"the contents of {where}, and write the result back to {where} in config.json"
         )
     known = defaults(f"mlx-lm {version}").get(positions.model_type, {})
     newer = known.get("rope_parameters") and not known.get("rope_scaling")
@@ -137,8 +139,8 @@ PROGRAM = Program(
     releases=Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",)),
     change=change,
     takes="mlx-lm {version}",
-    unknown="{program} has no model_type {model_type!r} that rotates with its rope_utils; compare the cos "
-    "and sin that it computes with the output of posenc vectors",
+    unknown="{program} has no model_type {model_type!r} that uses its rope_utils; run posenc vectors and "
+    "compare its output with the cos and sin of {program}",
     unread=_unread,
     long_list="for every request",
     finished=lambda table: table.with_layers(_in_halves),

@@ -1,4 +1,4 @@
-"""SGLang, which reads keys from ``--json-model-override-args``, and whose rotary files derive from vLLM's."""
+"""SGLang, which reads keys from ``--json-model-override-args``. Its RoPE code is derived from vLLM's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,11 +31,13 @@ from posenc.scaling import LengthScaling, Scaling
 from posenc.scaling.yarn import sharpening
 
 FILLED = ("llama3", "longrope", "yarn")
-"""Rope types for which transformers' config class uses the longest input if the original length is missing."""
+"""Rope types for which a config class of transformers sets a missing original length to the maximum input
+length."""
 OWN = ("olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next")
-"""Types whose config class is SGLang's, which does not fill in the original length (configs/qwen3_next.py:237)."""
+"""Model types whose config class is SGLang's own and does not fill in a missing original length
+(configs/qwen3_next.py:237)."""
 OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")
-"""Types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
+"""Model types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -45,11 +47,11 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     given, or else attn_factor times 0.1·ln s + 1, where s is the scaling's factor. SGLang 0.5.15 uses DeepSeek's
     factor only for the DeepSeek families. The key attention_factor is read only for Laguna
     (``sglang/srt/configs/laguna.py``): in 0.5.15 it has the meaning of attn_factor, and in 0.5.23 it is the
-    attention factor itself. LongRoPE's attention factor is computed as in vLLM, and a batch uses the long list if
-    one of its requests is longer than the original length. An original length outside the rope dictionary is read
-    only if the model file or the class has this key, as Phi-3's does. If there is no original length, linear and
-    dynamic scaling multiply the longest input by the factor, and other types use the longest input as the original
-    length.
+    attention factor itself. LongRoPE's attention factor is computed as in vLLM, and a batch uses long_factor if one
+    of its requests is longer than the original length. An original length outside the rope dictionary is read only
+    if SGLang's model file reads this key or the config class defines it, as Phi-3's does. If the config has no
+    original length, linear and dynamic scaling multiply the maximum input length by the factor, and other rope
+    types use the maximum input length as the original length.
     """
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
@@ -72,15 +74,15 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 
 def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
-    """Return the keys that SGLang does not read: an original length outside the rope dictionary, unless the model
-    file or the config class has this key.
+    """Return the config keys that SGLang ignores: the original length outside the rope dictionary, unless SGLang's
+    model file reads this key or the config class defines it; otherwise none.
     """
     kind = str(part.get("model_type"))
     return () if kind in OUTSIDE or ORIGINAL in class_keys(READ_AS.get(kind, kind)) else (ORIGINAL,)
 
 
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:
-    """Return the longest input that SGLang allows by default."""
+    """Return the maximum input length that SGLang allows by default."""
     own = positions.model_type in OWN
     entry = entry.get("full_attention", entry) if own else entry
     longest = positions.source.get("model_max_length") or positions.max_length
@@ -98,23 +100,23 @@ def spell(
     """Return the value of ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
     The keys are the same as for vLLM, except that YaRN's attention factor is only in ``attn_factor``. SGLang merges
-    this rope dictionary into the one in the file; in a composite model, however, it replaces the language model's
-    rope dictionary with this one. The files for llama and DeepSeek were tested; model files of other families may
-    read a config differently.
+    this rope dictionary into the one in config.json; in a composite model, however, it replaces the language
+    model's rope dictionary with this one. SGLang's model files for llama and DeepSeek were tested; those of other
+    families may read a config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: SGLang's rotary files cannot compute this positional encoding; SGLang would compute a
-            different one from these keys; the language model's config is nested more than one level deep; or the
-            scaling is linear and the rope dictionary in the file has an original length, because SGLang then does
-            not multiply the longest input by the factor.
+        InvalidArgument: SGLang cannot compute this positional encoding; SGLang would compute a different one from
+            these keys; the language model's config is nested more than one level deep; or the scaling is linear
+            and the rope dictionary in config.json has an original length, because SGLang then does not multiply
+            the maximum input length by the factor.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(
             f"the language model of this config is in {'.'.join(positions.path)}, but SGLang merges overrides only "
-            "one level deep; change config.json"
+            "one level deep; edit config.json instead"
         )
     entry, longest = overrides("SGLang", positions, scaling, max_length)
     if "attn_factor" in entry:  # SGLang multiplies it by pair_ratio
@@ -123,8 +125,8 @@ def spell(
         before = rope_dictionary(positions.source)
         if entry["rope_type"] == "linear" and ORIGINAL in before:
             raise InvalidArgument(
-                f"SGLang does not multiply the length by factor={entry['factor']:g} if the config's rope "
-                f"dictionary has {ORIGINAL}; change config.json"
+                f"SGLang does not multiply the maximum input length by factor={entry['factor']:g} if the "
+                f"config's rope dictionary has {ORIGINAL}; edit config.json instead of passing overrides"
             )
         entry = {key: None for key in PAIR if key in before} | entry
     return nested(positions, longest, entry)

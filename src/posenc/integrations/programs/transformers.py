@@ -16,9 +16,9 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     """Return a rope dictionary as transformers reads it.
 
     Version 4 does not know ``rope_parameters``. For a config with ``rope_parameters`` alone, version 4 silently
-    uses the class's base (usually 10,000) and no scaling. Version 4 reads LongRoPE's original length only outside
-    the rope dictionary, and the original length of other scalings only inside. Version 5 follows the config, but
-    ignores ``truncate`` in the rope dictionaries of individual layer types.
+    uses the config class's default rotary base (usually 10,000) and no scaling. Version 4 reads LongRoPE's original
+    length only outside the rope dictionary, and the original length of other scalings only inside it. Version 5
+    follows the config, but ignores ``truncate`` in the rope dictionaries of individual layer types.
     """
     older = version.startswith("4")
     if older and kind_of(entry) == "longrope":

@@ -34,17 +34,18 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     """Return a rope dictionary as vLLM reads it.
 
     In 0.29, YaRN's attention factor is attn_factor·(0.1·ln s + 1), where s is the scaling's factor, and other
-    attention factors in the config are ignored. In 0.33, it is attention_factor if this is given; otherwise it is
-    DeepSeek's factor (``pair_ratio``) if mscale and mscale_all_dim are given, and 0.1·ln s + 1 if not. LongRoPE's
-    attention factor is long_mscale if the config has it; otherwise it is computed from the original length and
-    max_position_embeddings. LongRoPE's long list is used only if inputs may be longer than the original length.
-    Dynamic scaling without ``alpha`` changes no frequencies. Dynamic and linear scaling multiply the longest
-    allowed input by their factor. In 0.29, YaRN sets the longest input to factor × original length. See
-    ``model_files`` for vLLM's model files.
+    attention factors in the config are ignored. In 0.33, it is attention_factor if this key is given; otherwise it
+    is DeepSeek's factor (``pair_ratio``) if mscale and mscale_all_dim are given, and 0.1·ln s + 1 if not.
+    LongRoPE's attention factor is long_mscale if the config has it; otherwise it is computed from the original
+    length and max_position_embeddings. LongRoPE's long_factor is used only if inputs may be longer than the
+    original length. Dynamic scaling without ``alpha`` changes no frequencies. Dynamic and linear scaling multiply
+    the maximum input length by their factor. In 0.29, YaRN sets this length to factor × original length. The module
+    ``model_files`` documents where vLLM's model files depart from these rules.
 
     Raises:
-        InvalidArgument: vLLM would fail, because it reads the scaling of a DeepSeek model as YaRN and the original
-            length or the factor is missing; or vLLM 0.29 would multiply YaRN's ramp by a number other than 1.
+        InvalidArgument: vLLM would fail, because it reads every scaling of a DeepSeek model as YaRN, and the
+            original length or the factor is missing; or vLLM 0.29 would multiply YaRN's ramp by an
+            extrapolation_factor other than 1.
     """
     older = version == "0.29.0"
 
@@ -70,7 +71,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:
-    """Return the longest input that vLLM allows by default."""
+    """Return the maximum input length that vLLM allows by default."""
     longest = int(positions.source.get("model_max_length") or positions.max_length)
     if kind_of(entry) == "longrope":
         copied = positions.model_type == "phimoe" and entry.get(ORIGINAL)  # by its config class
@@ -87,7 +88,7 @@ def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str)
 
 
 def _windowed(positions: ModelPositions) -> ModelPositions:
-    """Return the positions with the window that vLLM applies to every layer even if the family has none."""
+    """Return ``positions`` with the window that vLLM applies to every layer, even if the family has no windows."""
     model_type, width = positions.model_type, positions.source.get("sliding_window")
     if not width or model_type == "falcon" or {"sliding_window", "layer_types"} & class_keys(model_type):
         return positions
@@ -107,8 +108,8 @@ def spell(
     """Return the value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
     For a composite model, both keys are nested under the keys of the language model, as vLLM expects. Releases up
-    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. Windows and query scales stay as in
-    the config.
+    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. The keys
+    do not change windows or query scales.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
@@ -116,8 +117,8 @@ def spell(
     Raises:
         InvalidArgument: the scaling is dynamic, but vLLM fixes the base once for all requests; the model has no
             rotary layers; the scaling is a list of factors, but the model's pairs are interleaved; ``max_length``
-            is above YaRN's factor × original length; the scaling of a DeepSeek model is not YaRN with rounded ends;
-            or vLLM would compute a different positional encoding.
+            is above YaRN's factor × original length; the model is a DeepSeek model, and its scaling is not YaRN
+            with rounded ramp ends; or vLLM would compute a different positional encoding.
     """
     entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's

@@ -1,1 +1,1 @@
-"""Attention in blocks of query rows, with extra memory that grows linearly with the length."""
+"""Attention in blocks of query rows, with extra memory that grows linearly with the sequence length."""

@@ -1,9 +1,10 @@
 """Gradients of a learned bias, computed as sums of the scores' gradients along diagonals.
 
 The bias has one value per offset, and these values form a line. Rows are reversed, as in attend/blocks.py, so that
-row r and key s read the line at r + s. Each row of the scores' gradients is padded with as many zeros as there are
-rows. The same memory is then viewed as a matrix whose rows have one element fewer than a padded row, so that each
-diagonal becomes a column. Matrix products are computed in float32 or wider, in memory that all blocks share.
+the value for row r and key s is at index r + s of the line. Each row of the scores' gradients is padded with as
+many zeros as there are rows. The same memory is then viewed as a matrix whose rows have one element fewer than a
+padded row, so that each diagonal becomes a column. Matrix products are computed in float32 or wider, in memory
+that all blocks share.
 """
 
 import torch
@@ -14,8 +15,8 @@ from posenc.kernels.attention.softmax import Block, split
 
 
 class Diagonals:
-    """Gradients for blocks of at most ``rows`` rows. ``line`` accumulates the gradient of the bias along the line
-    of offsets, ``(H, S+T−1)``.
+    """Computes gradients for blocks of at most ``rows`` query rows. ``line``, of shape ``(H, S+T−1)``, accumulates
+    the gradient of the bias for every offset.
     """
 
     def __init__(

@@ -1,11 +1,10 @@
-"""Masks and relative biases with FlexAttention, which does not store masks or biases and skips blocks that are
-fully hidden.
+"""Masks and relative biases with FlexAttention, which does not store masks or biases and skips fully masked blocks.
 
     y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions, positions), mask, scale=0.125)
 
-FlexAttention is used on CUDA devices, instead of blocks of rows. On the CPU, FlexAttention has no backward pass
-(torch 2.13). Tests compare FlexAttention with the specification, uncompiled on the CPU and compiled on a GPU
-(tests/test_cuda.py).
+On CUDA devices, FlexAttention is used instead of attention in blocks of query rows. On the CPU, FlexAttention has
+no backward pass (torch 2.13). Tests compare FlexAttention with attention from dense scores, uncompiled on the CPU
+and compiled on a GPU (tests/test_cuda.py).
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from torch import Tensor
 from posenc.kernels.memory import is_concrete
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
-"""``score_mod(score, b, h, q_index, k_index)``, where every index is an integer scalar."""
+"""``score_mod(score, b, h, q_index, k_index)``; every index is an integer scalar."""
 
 
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -47,8 +46,9 @@ def sums_of_rows() -> dict[str, Any]:
 _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
 GRAPHS = 256
-"""The largest number of compiled graphs. Graphs differ by encoding, mask, dtype and training. Torch's own limit is
-eight; beyond the limit, FlexAttention runs uncompiled and stores L×L tensors.
+"""The largest number of compiled graphs of FlexAttention. Each combination of encoding, mask and dtype needs its
+own graph, and training needs a different graph from inference. Torch's own limit is eight; beyond the limit,
+FlexAttention runs uncompiled and stores L×L tensors.
 """
 
 FEW = 8
@@ -58,10 +58,11 @@ FEW = 8
 def block_mask_of(
     mask_mod: MaskMod, made_of: tuple[object, ...], sizes: tuple[int | None, ...], device: str
 ) -> Any:
-    """Return which blocks contain visible scores. All layers whose masks have the same tensors share one result.
+    """Return FlexAttention's block mask: which blocks contain visible scores. All layers whose masks have the same
+    tensors share one block mask.
 
-    Tensors count as the same if they are the same objects and have not been modified since the shared result was
-    computed.
+    Tensors count as the same if they are the same objects and have not been modified since the shared block mask
+    was computed.
     """
     tensors = [x for x in made_of if isinstance(x, Tensor)]
     if not is_concrete(*tensors):
@@ -87,7 +88,7 @@ def flexible(
     mask_heads: int | None = None,
     return_logsumexp: bool = False,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"] | None]:
-    """Compute attention, and also its logsumexp if requested. Rows that see no key are zero.
+    """Compute attention, and also its logsumexp if requested. The output of a query that sees no key is zero.
 
     Scores are q·kᵀ·scale, changed by ``score_mod`` and masked by ``mask_mod``.
 
@@ -118,8 +119,8 @@ def alibi_score_mod(
     q_positions: Int[Tensor, " T"] | Int[Tensor, "B T"],
     k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"],
 ) -> ScoreMod:
-    """Return the ``score_mod`` of ALiBi, score − m_h·|p_k − p_q|, for any positions, such as packed or
-    left-padded rows.
+    """Return the ``score_mod`` of ALiBi, score − m_h·|p_k − p_q|, for any positions, such as those of
+    packed or left-padded rows.
     """
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
@@ -141,7 +142,7 @@ def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.devic
 
 
 def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str, Tensor]) -> MaskMod:
-    """Return the predicate ``sees`` as a function of one query and one key.
+    """Return the predicate ``sees`` as a FlexAttention ``mask_mod``, which is called with one query and one key.
 
     ``known`` contains the tensors that ``sees`` reads, by name, with axes for the batch, heads, queries and keys.
     An axis along which values are constant has size 1. The tensor of a single number, such as the window, has no
@@ -156,8 +157,8 @@ def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str
 
 
 def as_tensor(number: float, device: torch.device) -> Tensor:
-    """Convert a number to a tensor for FlexAttention. A Python number becomes symbolic when its value changes,
-    and FlexAttention cannot compile symbolic numbers (torch 2.11: ``LoweringException``).
+    """Convert a number to a tensor for FlexAttention. torch.compile makes a Python number symbolic when its
+    value changes, and FlexAttention cannot compile symbolic numbers (torch 2.11: ``LoweringException``).
     """
     return torch.full((), number, device=device)  # filled on the device, since a copy would wait for it
 
@@ -174,8 +175,8 @@ def picked(x: Tensor, *index: Tensor) -> Tensor:
 def table_score_mod(
     table: Float[Tensor, "offsets H"], bound: int, q_positions: Tensor, k_positions: Tensor
 ) -> ScoreMod:
-    """Return a ``score_mod`` that adds the table's value for the offset. Offsets are clamped to ±``bound``; row
-    0 is for −``bound``.
+    """Return a ``score_mod`` that adds the table's value for the offset p_k − p_q. Offsets are clamped to
+    ±``bound``; row 0 of the table is for offset −``bound``.
     """
 
     furthest = as_tensor(bound, table.device)

@@ -1,9 +1,10 @@
 """Extra channels of queries and keys, whose products add a bias to q·k.
 
-A score is summed channel by channel. The extra channels come first, and the terms of queries and keys alternate,
-so that large terms cancel before q·k is added. Each product of two extra channels is exact, even in 16-bit dtypes,
-because kernels sum in float32. After the cancellation, the sum is only as large as the bias. This method depends on
-the order in which a kernel sums, so ``exact`` tests it once per device and dtype.
+A kernel sums a score channel by channel. The extra channels come first, and the bias's terms for the query and for
+the key alternate, so that large terms cancel before q·k is added. Each product of two extra channels is exact,
+even in 16-bit dtypes, because kernels sum in float32. After the cancellation, the sum is only as large as the
+bias. This method depends on the order in which a kernel sums, so ``exact`` tests once per device and dtype whether
+it is accurate.
 """
 
 from functools import lru_cache
@@ -18,20 +19,22 @@ from torch.utils._python_dispatch import _disable_current_modes
 from posenc.kernels.attention.softmax import repeat_kv
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
-"""The channels of queries and the channels of keys. If all heads share the channels of keys, the channels have one
-head, as grouped queries need.
+"""The extra channels of queries and those of keys. Key channels that all heads share have a head axis of size 1, so
+that they also work with grouped queries.
 """
 
 UNIT = 256.0
-"""The factor of the keys' channels. With this factor, the channels of long sequences are below 65 504, the
-largest float16 number.
+"""The unit of the extra channels: positions and sums are divided by it, so that the channels of long sequences stay
+below 65 504, the largest float16 number.
 """
 
 SPAN = 1 << 16
-"""The largest distance. A piece of a slope has 8 bits, and float32 sums products of 8 + 16 bits exactly."""
+"""The limit of distances, which therefore have 16 bits. A piece of a slope has 8 bits, and float32 sums products of
+8 + 16 bits exactly.
+"""
 
 LEAST_SCALE = 2.0**-7
-"""The smallest scale of scores. With a smaller scale, slope/scale would exceed the range of float16."""
+"""The smallest softmax scale. With a smaller scale, slope/scale would exceed the range of float16."""
 
 
 def pieces(x: Tensor, dtype: torch.dtype, count: int) -> list[Tensor]:
@@ -55,9 +58,9 @@ def linear(
     """Return extra channels of q and k whose dot product is m_h·(p_k − p_q)/scale, for positions less than ``SPAN``
     from the first position of their row.
 
-    Slopes are split into three pieces of 8 bits. A position is one number in float32 and two base-256 digits in
-    16-bit dtypes. The query's term m·p_q is constant along a row, so rounding does not change attention; the only
-    purpose of this term is to cancel the large terms.
+    Slopes are split into three pieces of 8 bits. A position is stored as one number in float32 and as two base-256
+    digits in 16-bit dtypes. The query's term m·p_q is the same for all keys, so rounding it does not
+    change attention; the only purpose of this term is to cancel the large terms.
     """
     start = k_positions.amin(-1, keepdim=True)
     q_at, k_at = ((at - start).double() / UNIT for at in (q_positions, k_positions))
@@ -83,8 +86,9 @@ def linear(
 def of_sums(
     q_sums: Float[Tensor, "B H T"], k_sums: Float[Tensor, "B H S"], dtype: torch.dtype, scale: float
 ) -> Channels:
-    """Return channels for (c_q − c_k)/scale. c_q and c_k are split into enough pieces for the precision of
-    float32; c_q is constant along a row.
+    """Return extra channels of q and k whose dot product is (c_q − c_k)/scale. c_q and c_k are the running sums at
+    the query and at the key, such as FoX's sums of log gates. They are split into enough pieces for the precision
+    of float32. c_q is the same for all keys of a query, so it needs no gradient.
     """
     last = k_sums[..., -1:]
     ones = torch.full_like(k_sums, UNIT), torch.full_like(q_sums, UNIT)
@@ -112,8 +116,8 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 
 
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether attention on this device sums channels of this dtype accurately enough. Tested once per
-    process.
+    """Return whether attention on this device sums channels of this dtype accurately enough for a bias in extra
+    channels. The result is cached for each device, dtype and combination of torch's matmul and attention settings.
     """
     cuda = torch.backends.cuda
     settings = (  # that a process may change and that affect how products are summed
@@ -152,8 +156,8 @@ float32 and then rounded to the dtype.
 
 
 def _deviation(device: torch.device, dtype: torch.dtype) -> float:
-    """Return the largest error of a weight in causal attention with two slopes, for all distances up to
-    ``SPAN``.
+    """Return the largest error of a weight in causal attention with two slopes, for tokens spread over ``SPAN``
+    positions.
     """
     generator = torch.Generator().manual_seed(0)
     T, D, scale = 64, 64, 0.125

@@ -59,9 +59,9 @@ def merge(
     keys.
 
     The result is y = Σ_i exp(l_i − l)·y_i with l = ln Σ_i exp(l_i). Keys may be divided in any way, for example
-    over a ring of ranks. Rows that see no key in any part are zero. Pass ``sinks`` only to ``merge``, not to the
-    parts. A sink is a logit per head, which acts like one more key with a zero value and is included in the
-    logsumexp.
+    over a ring of ranks. The output of a query that sees no key in any part is zero. Pass ``sinks`` only to
+    ``merge``, not to the attention over parts. A sink is a logit per head, which acts like one more key with a
+    zero value and is included in the logsumexp.
     """
     pairs = isinstance(parts, (list, tuple)) and [  # torch 2.8 compiles no union of types
         isinstance(part, (list, tuple)) and len(part) == 2 for part in parts
@@ -82,10 +82,10 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
     """Append three channels to the gradient and the output, so that the dot product of their rows increases by
     ``more``.
 
-    The backward pass of the kernel subtracts this dot product from every row. If ``more`` is the negated incoming
-    gradient of the logsumexp, and q, k and v are padded with three channels of zeros, the kernel's gradients of q
-    and k include the part that flows through the logsumexp. Three channels are needed because three 16-bit numbers
-    represent one float32 number.
+    In its backward pass, the kernel subtracts this dot product from the gradients of the row's weights. If ``more``
+    is the negated incoming gradient of the logsumexp, and q, k and v are padded with three channels of zeros, the
+    kernel's gradients of q and k include the part that flows through the logsumexp. Three channels are needed
+    because three 16-bit numbers represent one float32 number.
     """
     rest, channels = more[..., None], []
     for _ in range(3):

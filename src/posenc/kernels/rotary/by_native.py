@@ -1,4 +1,5 @@
-"""Rotation by the native kernel, in one pass over memory. Results equal the specification's results bit for bit."""
+"""Rotation by the native kernel, in one pass over memory. Results equal those of ``specification.rotate`` bit for
+bit."""
 
 import ctypes
 from functools import lru_cache
@@ -31,10 +32,10 @@ SHARE = 1 << 18
 
 
 def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
-    """Rotate x by the tables, into new memory or into ``out``, which may be x itself.
+    """Rotate x by the tables cos and sin, into new memory or into ``out``, which may be x itself.
 
-    The specification is used if the kernel cannot read the tensors (tables wider than x, non-contiguous channels,
-    vmapped axes), and under torch's dispatch modes, which see only operators.
+    ``specification.rotate`` is used instead if the kernel cannot read the tensors (tables wider than x,
+    non-contiguous channels, vmapped axes), and under torch's dispatch modes, which see only operators.
     """
     y = torch.empty_like(x) if out is None else out
     tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
@@ -55,8 +56,8 @@ def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
 class Step:
     """A prepared call of the kernel, which can rotate any q and k of the same shapes and strides.
 
-    In a decoding step, arithmetic takes one microsecond and the surrounding code takes twenty microseconds, so
-    values that are equal in all layers are computed once.
+    In a decoding step, the rotation's arithmetic takes one microsecond and the surrounding code takes twenty
+    microseconds, so values that are equal in all layers are computed once.
     """
 
     def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Tensor, ...]) -> None:
@@ -79,7 +80,7 @@ class Step:
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str, backend: str) -> Step | None:
-    """Prepare a step for tensors like q and k; return None if another backend serves them, if autograd records
+    """Prepare a step for tensors like q and k; return None if another backend rotates them, if autograd records
     operations on them or on the tables, or if the kernel cannot read such tensors directly.
     """
     if (
@@ -133,7 +134,7 @@ def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Return whether the kernel can read x and these tables directly, and the tables do not require gradients."""
+    """Return whether the kernel can read x, cos and sin directly and neither cos nor sin requires gradients."""
     return (
         {type(x), type(cos), type(sin)} <= PLAIN
         and not (cos.requires_grad or sin.requires_grad)

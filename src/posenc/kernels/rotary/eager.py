@@ -1,6 +1,6 @@
 """Rotation with basic operators, block by block. Every block is rotated in place while it is in the CPU cache.
 
-Results equal the specification's results bit for bit.
+Results equal those of ``specification.rotate`` bit for bit.
 
 Allocating an output takes longer than the arithmetic, because the pages of the output must be mapped. To save
 passes over memory, a block is copied once, into the output (or to float32 if the input is narrower), and the copy
@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 BLOCK = 1 << 18
-"""The number of elements in a block, 1 MB in float32, which is about a core's L2 cache. Sizes from 2^17 to 2^19
-take the same time.
+"""The number of elements in a block, 1 MB in float32, which is about the size of a core's L2 cache. Sizes from
+2^17 to 2^19 take the same time.
 """
 
 
 def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
-    """Rotate x by the tables, into ``out`` (which may be x) or into new memory with the same strides.
+    """Rotate x by the tables cos and sin, into ``out`` (which may be x) or into new memory with the same strides.
 
     x may have any strides. Channels of x beyond the pairs of the tables are unchanged.
     """

@@ -40,8 +40,8 @@ def rotate_both(
     backend: str = "auto",
     out: Rotated | None = None,
 ) -> Rotated:
-    """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` by their tables. Channels beyond the pairs of the
-    tables are unchanged.
+    """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` by their tables of cos and sin. Channels beyond the
+    pairs of the tables are unchanged.
 
     Args:
         q, k: queries and keys; if one of them is None, so is its result.
@@ -98,8 +98,8 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Return whether one call may rotate both q and k. A result must not require gradients unless its own input
-    does.
+    """Return whether one call may rotate both q and k. Either both or neither must require gradients, because
+    a result must not require gradients unless its own input does.
 
     Whether q and k share tables is decided by their cos tables alone, because torch 2.8 cannot compare the named
     tuples under ``torch.compile``.
@@ -109,10 +109,10 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 
 
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
-    """Return the name of the implementation; ``"torch"`` is the specification.
+    """Return the name of the implementation to use.
 
     Under ``torch.compile`` and ``torch.export``, ``fusable`` is used, because compilers fuse its operators. Tables
-    that require gradients need the specification.
+    that require gradients need ``"torch"``.
     """
     if backend == "torch":
         return backend
@@ -139,7 +139,7 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
         if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)):
             raise InvalidArgument(
                 f"out has shape {tuple(at.shape)} and strides {at.stride()}, so several of its elements "
-                "share memory; pass a tensor without overlap: x.clone()"
+                "share memory; pass a tensor without overlap, such as its clone()"
             )
     if len(out) == 2 and (out[0] is out[1] or (is_concrete(*out) and overlap(*out))):
         raise InvalidArgument(
@@ -148,8 +148,8 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-    """Return whether each result can be written to its ``out`` without a temporary tensor. This needs an ``out``
-    that shares no memory with any input, except that it may be its own input.
+    """Return whether each result can be written to its ``out`` without a temporary tensor. This requires
+    that ``out`` shares no memory with any input, except that it may be the result's own input.
     """
     return is_concrete(*xs, *out) and all(
         (i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs)

@@ -1,9 +1,9 @@
 """Rotation as one differentiable operation that any engine (implementation of the rotation) can compute.
 
 A rotation is linear in x, and its transpose is the inverse rotation. An engine therefore only needs to rotate: by φ
-in the forward pass and by −φ in the backward pass; second derivatives are rotations too. The tables are constants.
-The specification is used instead if tables require gradients, and inside function transforms and forward-mode
-derivatives.
+in the forward pass and by −φ in the backward pass; second derivatives are rotations too. The tables of cos
+and sin are constants. Basic torch operators are used instead if tables require gradients, and inside function
+transforms and forward-mode derivatives.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ from posenc.kernels.memory import is_concrete, is_recorded, is_transformed
 from posenc.kernels.rotary.specification import Pairing, rotate
 
 Engine = Callable[[Tensor, Tensor, Tensor, str, Tensor | None], Tensor]
-"""``engine(x, cos, sin, pairing, out)`` rotates x by the tables, into new memory or into ``out``. ``out`` must
-be x or not overlap x.
+"""``engine(x, cos, sin, pairing, out)`` rotates x by the tables cos and sin, into new memory or into ``out``.
+``out`` must be x itself or must not overlap x.
 """
 
 
 class Rotate(torch.autograd.Function):
     """y = R(φ) x for q and k, with the backward pass g ↦ R(−φ) g. If k is None, only q is rotated.
 
-    With ``inplace``, q is overwritten and marked as changed. Autograd allows only one changed view, which must be
-    the first argument.
+    With ``inplace``, q is overwritten and marked as modified. Autograd allows only one modified view, which must
+    be the first argument.
     """
 
     @staticmethod

@@ -1,5 +1,5 @@
-"""The specification of rotation: its formula in basic operators. All other implementations must give equal
-results.
+"""The specification of the rotation, which is its formula in basic torch operators. All other implementations must
+give equal results.
 """
 
 from typing import Literal

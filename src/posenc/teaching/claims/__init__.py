@@ -1,1 +1,1 @@
-"""Common statements about positional encodings, each with a verdict that the library computes."""
+"""Common statements about positional encodings, each with a verdict that the library tests."""

@@ -12,8 +12,8 @@ GEHRING = "Gehring et al. 2017, section 3.1; Devlin et al. 2019"
 
 
 LARGE = ("inkling", "transformer-xl", "deberta", "window")
-"""The encodings with many parameters: maps as wide as the model, tables of vectors, or tables of all offsets in a
-window.
+"""The encodings with many parameters: in linear maps as wide as the model, in tables of vectors, or in tables of
+all offsets in a window.
 """
 
 
@@ -57,9 +57,9 @@ def two_ways_past_the_end() -> Evidence:
 
 
 @claim(
-    statement="A learned table has parameters; a sinusoidal code has none.",
+    statement="A learned table has parameters; a sinusoidal encoding has none.",
     precise="A 512 × 768 table has 393 216 parameters. Of the other encodings, only Inkling, Transformer-XL, "
-    "DeBERTa, learned grids and window tables have at least a tenth as many. A sinusoidal code, RoPE, ALiBi and "
+    "DeBERTa, learned grids and window tables have at least a tenth as many. Sinusoidal encoding, RoPE, ALiBi and "
     "NoPE have none.",
     verdict=Verdict.HOLDS,
     source=GEHRING,

@@ -15,7 +15,7 @@ CODE = "Press et al. 2022, authors' code"
 
 @claim(
     statement="ALiBi's slopes are 1/2, 1/4, … 1/256.",
-    precise="This is true for 8 heads. With n = 2^k heads, the slopes are 2^(−8h/n); other head counts use two "
+    precise="True for 8 heads. With n = 2^k heads, the slopes are 2^(−8h/n); other head counts use two geometric "
     "series.",
     verdict=Verdict.WHEN,
     source=f"{PRESS} and authors' code",
@@ -37,8 +37,7 @@ def slopes_by_head_count() -> Evidence:
 
 @claim(
     statement="ALiBi's slopes form one geometric series.",
-    precise="They do if the number of heads is a power of two; 12 heads use the slopes of 8 heads and then "
-    "every other slope of 16.",
+    precise="True for 2^k heads; 12 heads use the 8 slopes of 8 heads, then slopes 1, 3, 5 and 7 of 16 heads.",
     verdict=Verdict.WHEN,
     source=CODE,
 )
@@ -57,8 +56,8 @@ def one_geometric_series() -> Evidence:
 
 @claim(
     statement="The bias is slope·(j − i).",
-    precise="It is −slope·|i − j|, in both directions, after the 1/√D scaling. Without a mask, slope·(j − i) "
-    "favours future tokens.",
+    precise="The bias is −slope·|i − j|, in both directions, after the 1/√D scaling. Without a mask, "
+    "slope·(j − i) favours future tokens.",
     verdict=Verdict.FAILS,
     source=PRESS,
 )
@@ -84,7 +83,7 @@ def sign_of_the_bias() -> Evidence:
 
 @claim(
     statement="ALiBi is added to the scores q·k.",
-    precise="It is added after the scores are divided by √D, so with equal keys each step lowers the score by "
+    precise="ALiBi is added after the scores are divided by √D, so with equal keys each step lowers the score by "
     "exactly the slope, for any head size.",
     verdict=Verdict.WHEN,
     source=PRESS,
@@ -104,7 +103,7 @@ def after_the_scaling() -> Evidence:
 
 @claim(
     statement="ALiBi has no parameters and no maximum length.",
-    precise="The penalty is a formula of distance, so no untrained row is ever looked up.",
+    precise="ALiBi's penalty is a function of distance, so no untrained row is ever looked up.",
     verdict=Verdict.HOLDS,
     source=PRESS,
 )
@@ -139,9 +138,9 @@ def alibi_sees_no_direction() -> Evidence:
 
 @claim(
     statement="ALiBi lets a model use contexts of any length.",
-    precise="It is stable at any length but attends locally: with equally relevant keys, the flattest of 8 heads "
-    "gives 99.97 % of its weight to the last 2048 of 131 072 tokens. In a model trained at 1024 tokens and run "
-    "at 8192, the flattest head gives 98.17 % of its weight to the last 1024 tokens.",
+    precise="ALiBi is stable at any length but attends locally: with equally relevant keys, the head with the "
+    "smallest of 8 slopes gives 99.97 % of its weight to the last 2048 of 131 072 tokens. In a model trained at "
+    "1024 tokens and run at 8192, this head gives 98.17 % to the last 1024 tokens.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -150,12 +149,12 @@ def reach() -> Evidence:
     distance = torch.arange(131_072, dtype=torch.float64)
     shares = [(-slope * distance).softmax(-1) for slope in (m[0], m[-1])]
     return (
-        near("flattest head: weight on the last 2048", float(shares[1][:2048].sum()), 0.99966, 1e-5),
+        near("head with the smallest slope: weight on the last 2048", float(shares[1][:2048].sum()), 0.99966, 1e-5),
         near(
-            "flattest head: weight on the last 1024 of 8192",
+            "head with the smallest slope: weight on the last 1024 of 8192",
             float((-m[-1] * distance[:8192]).softmax(-1)[:1024].sum()),
             0.98168,
             1e-5,
         ),
-        near("steepest head: weight on the last 8", float(shares[0][:8].sum()), 0.98168, 1e-5),
+        near("head with the largest slope: weight on the last 8", float(shares[0][:8].sum()), 0.98168, 1e-5),
     )

@@ -91,7 +91,7 @@ def claim(
 
 
 def run(claim: Claim) -> Outcome:
-    """Compute the evidence for a claim. An error fails this claim and does not stop other claims."""
+    """Compute the evidence for a claim. If an error is raised, this claim fails, but other claims still run."""
     start = time.perf_counter()
     try:
         findings, error = claim.compute(), ""

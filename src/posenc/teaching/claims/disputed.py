@@ -1,8 +1,9 @@
-"""Claims on which lessons contradict each other. The verdicts come from models trained on 2026-11-23.
+"""Claims on which the lessons in ``lessons.toml`` contradict each other. The verdicts come from models trained on
+2026-11-23.
 
-The precise statements contain the measured results. ``--slow`` trains the models again, which takes about 40
-minutes on one core. A verdict stands if the differences between the new losses have the same signs as those in the
-precise statement.
+The precise statements contain the measured results. ``posenc verify --slow`` trains the models again, which
+takes about 40 minutes on one core. A verdict stands if the losses of the retrained models differ significantly
+from each other, in the direction that the precise statement gives.
 """
 
 from dataclasses import replace
@@ -19,10 +20,12 @@ from posenc.workbench.tasks.text import load
 
 SEEDS = range(5)
 AT, LONG, FAR = 128, 256, 1024
-"""The number of bytes per window in training, in the training of the baseline, and in the test."""
+"""Window lengths in bytes: in training, in the training of the long baseline, and in the longest test."""
 PLAN = replace(training.PLAN, steps=600, lengths=(AT, LONG, FAR), test_count=64)
 MATTERS = 0.01
-"""The smallest difference in nats per byte that counts, measured at the interval's end that is nearer to 0."""
+"""The smallest difference that counts, in nats per byte. A difference counts if its whole interval is above this
+number.
+"""
 SOURCE = "measured here: two layers, 600 steps, 95% intervals over five seeds"
 """The source of the precise statements."""
 
@@ -48,8 +51,8 @@ def lost(encoding: str) -> Tensor:
 
 
 def apart(ours: Tensor, theirs: Tensor) -> Interval:
-    """Return the mean of ours − theirs over the seeds, with its confidence interval; a seed gives every encoding
-    the same batches.
+    """Return the mean of ours − theirs over the seeds, with its confidence interval. With the same seed, all
+    encodings are trained on the same batches.
     """
     return over_seeds((ours - theirs).tolist())
 
@@ -57,10 +60,10 @@ def apart(ours: Tensor, theirs: Tensor) -> Interval:
 @claim(
     statement="RoPE extrapolates better than sinusoidal and learned encodings.",
     precise="From the trained 128 bytes to 1024, loss in nats per byte rises by 2.14 with RoPE, 1.45 with "
-    "sinusoidal codes, 0.20 with a table that repeats its last row, and 0.00 with ALiBi. The rise with "
-    "RoPE is 0.70 (0.49 … 0.91) larger than with sinusoidal codes and 1.95 (1.81 … 2.08) larger than with the "
-    "table. Of RoPE, sinusoidal codes and the table, RoPE has the lowest loss at 128 bytes; at 1024 bytes, its "
-    "loss is 0.35 (0.10 … 0.61) above that of sinusoidal codes.",
+    "sinusoidal encodings, 0.20 with a table that repeats its last row, and 0.00 with ALiBi. The rise with RoPE "
+    "is 0.70 (0.49 … 0.91) larger than with sinusoidal encodings and 1.95 (1.81 … 2.08) larger than with the "
+    "table. Of RoPE, sinusoidal encodings and the table, RoPE has the lowest loss at 128 bytes; at 1024 bytes, "
+    "its loss is 0.35 (0.10 … 0.61) above that of sinusoidal encodings.",
     verdict=Verdict.FAILS,
     source=SOURCE,
     slow=True,
@@ -76,10 +79,9 @@ def rope_extrapolates_better() -> Evidence:
 
 @claim(
     statement="Inside the trained range, learned encodings are slightly better than sinusoidal ones.",
-    precise="One lesson calls them slightly better; another calls them equal, as the 2017 paper's table of "
-    "variants does. In small models after 600 steps, a table's loss is 0.41 (0.36 … 0.46) nats per byte above "
-    "the loss of sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long "
-    "training was not measured.",
+    precise="In small models after 600 steps, a table's loss is 0.41 (0.36 … 0.46) nats per byte above that of "
+    "sinusoidal encodings at 128 bytes, because every row has to be learned. The difference after long training "
+    "was not measured. Another lesson and the 2017 paper find both about equally good.",
     verdict=Verdict.FAILS,
     source=f"{SOURCE}; Vaswani et al. 2017, table 3, row E",
     slow=True,
@@ -90,10 +92,10 @@ def learned_inside_its_range() -> Evidence:
 
 
 @claim(
-    statement="At twice its trained length, ALiBi does as well as a sinusoidal model trained at that length.",
-    precise="All models are trained on equally many bytes. Tested at 256 bytes, ALiBi trained at 128 has the "
-    "lowest loss; a sinusoidal model is 0.56 (0.51 … 0.62) nats per byte worse if trained at 256, and 1.60 (1.44 … "
-    "1.75) if trained at 128.",
+    statement="At twice its trained length, ALiBi does as well as a sinusoidal model trained at the full length.",
+    precise="All models are trained on the same number of bytes. Tested at 256 bytes, ALiBi trained at 128 has "
+    "the lowest loss; a sinusoidal model is 0.56 (0.51 … 0.62) nats per byte worse if trained at 256, and 1.60 "
+    "(1.44 … 1.75) if trained at 128.",
     verdict=Verdict.HOLDS,
     source=f"{SOURCE}; Press et al. 2022, section 4",
     slow=True,

@@ -13,8 +13,8 @@ from posenc.teaching.views.sinusoidal import rotation_matrix
 
 @claim(
     statement='Attention without positional encoding cannot tell "I love you" from "you love me".',
-    precise='It can, because "I" and "me" are different words. Attention cannot distinguish two orders of '
-    'the same words, such as "cat ate fish" and "fish ate cat".',
+    precise='Attention can, because "I" and "me" are different words. It cannot distinguish two orders of the '
+    'same words, such as "cat ate fish" and "fish ate cat".',
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -37,7 +37,7 @@ def i_love_you() -> Evidence:
 @claim(
     statement="At position 0, PE(0) = [1.00, 0.00, 0.99, 0.01] is added to “cat” [0.32, −0.71, 0.55, 0.18].",
     precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The row in the statement is not the "
-    "code of any of the first 100 000 positions.",
+    "encoding of any of the first 100 000 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -57,8 +57,8 @@ def cat_at_position_0() -> Evidence:
 
 
 @claim(
-    statement="The matrix R(ωk) that shifts a sinusoidal code is RoPE's rotation matrix.",
-    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] maps (sin, cos) at p to "
+    statement="The matrix R(ωk) that shifts a sinusoidal encoding is RoPE's rotation matrix.",
+    precise="On (sin, cos), R(ωk) is the transpose of RoPE's: [[cos, sin], [−sin, cos]] maps (sin, cos) at p to "
     "(sin, cos) at p + k, and RoPE's [[cos, −sin], [sin, cos]] does the same for (cos, sin). Swapping the two "
     "matrices rotates in the wrong direction.",
     verdict=Verdict.FAILS,
@@ -70,8 +70,8 @@ def two_rotation_matrices() -> Evidence:
     rope = rotate(torch.eye(2, dtype=torch.float64), cos, sin, "interleaved").T  # from rows to columns of R
     swap = torch.eye(2, dtype=torch.float64).flip(0)
     return (
-        above("R(3) of the code − RoPE's", float((lesson - rope).abs().max()), 0.1),
-        below("R(3) of the code − RoPE's transposed", float((lesson - rope.T).abs().max()), 1e-15),
+        above("R(3) of the encoding − RoPE's", float((lesson - rope).abs().max()), 0.1),
+        below("R(3) of the encoding − RoPE's transposed", float((lesson - rope.T).abs().max()), 1e-15),
         below(
             "R(3) with sine and cosine swapped − RoPE's", float((swap @ lesson @ swap - rope).abs().max()), 1e-15
         ),
@@ -79,7 +79,7 @@ def two_rotation_matrices() -> Evidence:
 
 
 class OperatorCount(TorchDispatchMode):
-    """Counts the numbers that operators compute inside a ``with`` block; a view counts as zero numbers."""
+    """Counts the tensor elements that operators compute inside a ``with`` block; a view counts as zero."""
 
     count = 0
 
@@ -93,7 +93,9 @@ class OperatorCount(TorchDispatchMode):
 
 
 def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 32, head_dim: int = 16) -> int:
-    """Count the numbers that an encoding computes in a model's forward pass, except those that ``at`` computes."""
+    """Count the tensor elements that an encoding computes in a model's forward pass, without those that
+    ``Encoding.at`` computes.
+    """
     encoding = posenc.encoding(name, width=heads * head_dim, heads=heads, head_dim=head_dim, num_positions=length)
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)
@@ -107,8 +109,9 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 
 @claim(
     statement="RoPE needs no extra computation.",
-    precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and two "
-    "sums per pair. The cost of rotation grows with the number of layers, but is small compared with attention.",
+    precise="RoPE needs no parameters, but q and k are rotated in every layer, with at least four products and "
+    "two sums per pair. The cost of rotation grows with the number of layers, but is small compared with "
+    "attention.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
 )

@@ -24,7 +24,9 @@ class Properties:
     offset_only: bool
     """Whether scores stay the same if every position is shifted by a million."""
     orders: bool
-    """Whether a model with this encoding distinguishes orders, without a mask or with the mask that it requires."""
+    """Whether a model with this encoding distinguishes orders of tokens, without a mask or with the mask that the
+    encoding requires.
+    """
     distinct: bool
     """Whether the score of two tokens changes if one token moves to the next position."""
 
@@ -81,8 +83,8 @@ TAUGHT = {
 @claim(
     statement="A good encoding is unique, bounded and aware of distance, and it extrapolates.",
     precise="Of the whole catalogue, only Sandwich has all four properties before training. With RoPE and "
-    "sinusoidal codes, much attention falls on unseen distances; ALiBi's penalty prevents this but is unbounded; "
-    "an untrained table says nothing about distances.",
+    "sinusoidal encodings, much attention falls on unseen distances; ALiBi's penalty prevents this but is "
+    "unbounded; an untrained table does not encode distances.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
 )

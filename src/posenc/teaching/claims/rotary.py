@@ -28,7 +28,7 @@ def score(q: Tensor, k: Tensor, at_q: int, at_k: int, rotary: posenc.Rotary | No
 
 
 def plane_score(m: int, n: int, direction: int = 1) -> float:
-    """Return the score in the lessons' widget: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
+    """Return the score in the lessons' widget: q = (1.5, 0.5) at m, k = (0.8, 1.0) at n, π/4 per position."""
     q, k = torch.tensor([Q, K], dtype=torch.float64)
     return float(rotate_pair(q, direction * m, "eighth") @ rotate_pair(k, direction * n, "eighth"))
 
@@ -56,8 +56,8 @@ def offset_only() -> Evidence:
 
 @claim(
     statement="Moving every position by 5 leaves rotary scores unchanged.",
-    precise="They are unchanged up to rounding, which grows with position for float32 angles but not for "
-    "exact phases.",
+    precise="Scores are unchanged up to rounding, which grows with position for float32 angles but not for exact "
+    "phases.",
     verdict=Verdict.HOLDS,
     source=SU,
 )
@@ -94,7 +94,7 @@ def widget_numbers() -> Evidence:
 
 
 @claim(
-    statement="The π/4 per position in a lesson's widget exaggerates the rotation.",
+    statement="With π/4 per position, the widget in “Position, three ways” exaggerates RoPE's rotation.",
     precise="RoPE's first pair turns by 1 radian (57.3°) per position, which is faster; only slow pairs are "
     "exaggerated.",
     verdict=Verdict.FAILS,
@@ -111,7 +111,7 @@ def first_pair_is_faster_than_the_widget() -> Evidence:
 @claim(
     statement="Rotary scores decay with distance.",
     precise="Only scores of aligned vectors (such as all ones) fall, and not monotonically. The scores of random "
-    "vectors do not decay, and for any distance there is a key that scores highest there.",
+    "vectors do not decay, and for any distance, some key's score is highest at that distance.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
 )
@@ -137,8 +137,8 @@ def decay_with_distance() -> Evidence:
 
 @claim(
     statement="RoPE pairs channels 2i and 2i+1.",
-    precise="The paper and GPT-J do so, but Llama pairs i and i+d/2. The outputs of the two pairings differ, but "
-    "agree after one permutation of the channels.",
+    precise="The paper and GPT-J pair 2i and 2i+1, but Llama pairs i and i+d/2. Their outputs differ, but agree "
+    "after one permutation of the channels.",
     verdict=Verdict.WHEN,
     source="Su et al. 2021, section 3.2.2; public checkpoints",
 )
@@ -172,7 +172,7 @@ def rotate_complex(
 
 @claim(
     statement="Rotation by real arithmetic and by complex multiplication are different methods.",
-    precise="They are one function, (x + iy)·e^{iφ}, written twice.",
+    precise="Both compute the same function, (x + iy)·e^{iφ}.",
     verdict=Verdict.FAILS,
     source="Touvron et al. 2023, Llama's published code",
 )
@@ -186,8 +186,8 @@ def real_and_complex() -> Evidence:
 
 @claim(
     statement="θ is computed from d_model.",
-    precise="It is computed from the head's rotary dimension, so all heads share the same frequencies at any "
-    "model width.",
+    precise="θ is computed from the head's rotary dimension, so all heads share the same frequencies at any model "
+    "width.",
     verdict=Verdict.FAILS,
     source=SU,
 )

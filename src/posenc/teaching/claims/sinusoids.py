@@ -16,7 +16,7 @@ BASE = 10_000.0
 
 @claim(
     statement="The longest wavelength is 2π·10 000 = 62 832.",
-    precise="It is 2π·10000^((d−2)/d), or 60 611 at d=512. In the authors' code, the longest wavelength is 62 832.",
+    precise="The longest wavelength is 2π·10000^((d−2)/d), or 60 611 at d=512. In the authors' code, it is 62 832.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -31,7 +31,7 @@ def slowest_wavelength() -> Evidence:
 
 @claim(
     statement="The fastest pair makes one turn per position.",
-    precise="It turns 1 radian per position, so one turn takes 6.28 positions.",
+    precise="The pair turns 1 radian per position, so one turn takes 6.28 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -41,7 +41,7 @@ def fastest_pair() -> Evidence:
 
 @claim(
     statement="Frequencies span 2π to 10 000·2π, one for each dimension i.",
-    precise="Those are wavelengths. Frequencies range from 1 down to about 1/10000, and i counts pairs, not "
+    precise="2π to 10 000·2π are wavelengths; frequencies span 1 to about 1/10000, and i counts pairs, not "
     "dimensions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
@@ -78,7 +78,7 @@ def first_rows() -> Evidence:
 
 @claim(
     statement="Each dimension has its own speed.",
-    precise="Dimensions 2i and 2i+1, from 0 to d−1, are the sine and cosine of one frequency.",
+    precise="Dimensions 2i and 2i+1, counted from 0, are the sine and cosine of one frequency.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -131,7 +131,7 @@ def any_spacing_rotates() -> Evidence:
     collide, apart = code(["1"] * 4, [0, 710]).diff(dim=0), table(8, [0, 710], BASE).diff(dim=0)
     return (
         below("error of the rotation", float(error.abs().max()), 1e-12),
-        # 710 is 113 · 2π to within 6e-5, so if all frequencies are 1, both positions have the same code.
+        # 710 is 113 · 2π to within 6e-5, so if all frequencies are 1, both have the same encoding.
         below("equal frequencies: PE(0) − PE(710)", float(collide.abs().max()), 1e-4),
         above("geometric frequencies: PE(0) − PE(710)", float(apart.abs().max()), 0.5),
     )
@@ -139,8 +139,8 @@ def any_spacing_rotates() -> Evidence:
 
 @claim(
     statement="The product-to-sum formula shows that PE(p+k) is linear in PE(p).",
-    precise="The angle-sum formulas show that. The product-to-sum formula gives the dot product: PE(p)·PE(q) = "
-    "Σ cos(θ_i (p−q)).",
+    precise="The angle-sum formulas show linearity. The product-to-sum formula gives the dot product: PE(p)·PE(q) "
+    "= Σ cos(θ_i (p−q)).",
     verdict=Verdict.FAILS,
     source="trigonometry",
 )
@@ -156,8 +156,8 @@ def dot_product_sees_the_difference() -> Evidence:
 
 @claim(
     statement="Nearer positions always have a larger dot product.",
-    precise="This is only a trend: its first exception is the rise from distance 3 to 4 if d is 4 or 8, from 11 to "
-    "12 if d is 128, and from 43 to 44 if d is 512.",
+    precise="The decrease is only a trend: its first exception is the rise from distance 3 to 4 if d is 4 or 8, "
+    "from 11 to 12 if d is 128, and from 43 to 44 if d is 512.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -172,9 +172,9 @@ def nearer_is_more_alike() -> Evidence:
 
 
 @claim(
-    statement="The code is unique for every position, bounded, and aware of distance.",
-    precise="Every row has norm √(d/2) and entries between −1 and 1, and the product of two rows depends only on "
-    "their distance. At d=128, no two of the first 5000 rows are closer than 1.95.",
+    statement="The encoding is unique for every position, bounded, and aware of distance.",
+    precise="Every row has norm √(d/2) and entries between −1 and 1, and the dot product of two rows depends only "
+    "on their distance. At d=128, no two of the first 5000 rows are closer than 1.95.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
 )
@@ -210,7 +210,7 @@ def base_buys_range() -> Evidence:
 
 @claim(
     statement="PE(0)·PE(1) is similar to PE(5)·PE(6).",
-    precise="They are equal: both are 1.540252. PE(0)·PE(5) and PE(1)·PE(6) are both 1.282412.",
+    precise="The two are equal: both are 1.540252. PE(0)·PE(5) and PE(1)·PE(6) are both 1.282412.",
     verdict=Verdict.FAILS,
     source="by hand, d=4",
 )
@@ -248,7 +248,7 @@ def no_maximum_length() -> Evidence:
 
 @claim(
     statement="The width must be even.",
-    precise="A sinusoidal code of odd width leaves out its last cosine, but RoPE rotates pairs and needs an "
+    precise="A sinusoidal encoding of odd width leaves out its last cosine, but RoPE rotates pairs and needs an "
     "even width.",
     verdict=Verdict.WHEN,
     source="docstrings of Sinusoidal and Rotary",
@@ -256,6 +256,6 @@ def no_maximum_length() -> Evidence:
 def odd_widths() -> Evidence:
     message = refusal(posenc.Rotary, 7, pairing="half")
     return (
-        same("columns of an odd code", posenc.Sinusoidal(7).table(torch.arange(3)).shape[-1], 7),
+        same("columns of an encoding of odd width", posenc.Sinusoidal(7).table(torch.arange(3)).shape[-1], 7),
         same("an odd rotary width is refused", "head_dim=7 must be even" in message, True),
     )

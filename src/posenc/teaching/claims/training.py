@@ -41,7 +41,7 @@ def losses(encoding: str) -> tuple[float, float]:
 
 @claim(
     statement="RoPE and sinusoidal encodings generalise past the trained length, and ALiBi even improves there.",
-    precise="With more context for the same targets, ALiBi stays level, and RoPE and sinusoidal codes get "
+    precise="With more context for the same targets, ALiBi stays level, and RoPE and sinusoidal encodings get "
     "worse. The gain that papers report for ALiBi comes mostly from later tokens of a window, which have more "
     "context.",
     verdict=Verdict.FAILS,
@@ -90,14 +90,14 @@ def lost_to_noise(model: Transformer) -> float:
 
 
 SCALED, REMAPPED = ("linear", "ntk", "dynamic", "yarn", "llama3"), ("self-extend", "dca", "rerope")
-"""The methods of ``extend`` that change frequencies, and the methods that change distances of far keys."""
+"""The methods of ``extend`` that change frequencies, and those that change the distances to far keys."""
 
 
 @cache
 def stretched(name: str) -> tuple[float, float]:
     """Return the losses in nats per byte on the first and last 128 of 1024 bytes, over four documents.
 
-    ``name`` is a method that ``posenc.workbench.extend`` accepts, or ``alone``. With ``alone``, the model is
+    ``name`` is a method that ``posenc.workbench.extend`` accepts, or ``"alone"``. With ``"alone"``, the model is
     unchanged and reads the last 128 bytes as a separate text.
     """
     trained, length = PLAN.lengths

@@ -18,12 +18,14 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:
-    """Return the accuracy per seed on ``neighbours``, for grids with eight times as many cells as in training."""
+    """Return the accuracy per seed on the task ``neighbours``, for grids with eight times as many cells as in
+    training.
+    """
     return right(encoding, "zoo-grid", "neighbours")
 
 
 @claim(
-    statement="Past the trained length, every encoding loses order.",
+    statement="Past the trained length, no encoding shows the order of tokens.",
     precise="FoX weakens distant tokens with gates, and KERPLE uses the logarithm of the distance. With every "
     "seed, both encodings stay accurate on sequences eight times as long as those in training. RoPE does not.",
     verdict=Verdict.FAILS,
@@ -51,7 +53,7 @@ def one_seed_is_no_verdict() -> Evidence:
 
 
 @claim(
-    statement="The patches of an image can be numbered in reading order.",
+    statement="For images, positions in reading order are good enough.",
     precise="With positions in reading order, a model trained on grids of varying width cannot find neighbours in "
     "grids with eight times as many cells. With row and column as positions, it can.",
     verdict=Verdict.FAILS,

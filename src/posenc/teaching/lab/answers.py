@@ -1,4 +1,4 @@
-"""Answers to requests to the lab: the view of a stage, the value under the pointer, the result of a claim."""
+"""Answers to requests to the lab: the view of a stage, the value under the pointer, and the result of a claim."""
 
 from collections.abc import Mapping
 from functools import lru_cache

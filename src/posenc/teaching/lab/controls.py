@@ -1,6 +1,7 @@
-"""Controls of a stage: their labels, and the values that can be set with a mouse or a finger, as strings.
+"""Controls of a stage of the lab: their labels, and the values that can be set with a mouse or a finger, as
+strings.
 
-The signature of the view defines the meaning and range of a value.
+The signature of the view function defines the meaning and the range of each value.
 """
 
 import itertools
@@ -22,12 +23,12 @@ class Control:
 
     Args:
         label, argument: the text beside the control, and the argument of the view that the control sets. In the
-            files of rooms, both default to ``name``.
+            TOML files of the lab's rooms, both default to ``name``.
         rest: whether the control is under *More settings*.
         stops: for a number, the stops of the slider, or a range such as ``"0..16"``; other values can be typed.
         below: for a number, the name of a control; the number is kept below that control's value.
         play: for a number, whether a button runs through the stops.
-        options: for a choice, the names and their labels; encodings have labels in the palette.
+        options: for a choice, the names of the options and their labels.
         of: for an arrangement such as ``2-1-0`` (an order of words), the name of the control with the words.
         most: the largest number of characters that can be pasted.
     """

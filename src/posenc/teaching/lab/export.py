@@ -1,6 +1,7 @@
 """Export of the lab as pages that need no server. They contain compressed answers for the settings of the sliders.
 
-A page works as a local file or from any static server, and says which states it lacks.
+A page works as a local file or from any static server, and says for which states of the controls it has no
+answer.
 """
 
 import base64
@@ -26,20 +27,23 @@ from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.rooms import ROOMS, Stage
 
 Texts = tuple[tuple[str, str], ...]
-"""A state of a stage: the controls that differ from their defaults, in the order of the stage."""
+"""A state of a stage: the names and values of the controls that differ from their defaults, in the stage's
+order.
+"""
 
 MOST = 135_000
 """The largest number of characters in a stage's compressed answers, so that a page stays under 300 kB."""
 WHOLE = 256
-"""The largest number of states for which a page has all combinations of the values of its controls, or of those
-controls that are set in the picture; the first page has no limit.
+"""The largest number of combinations of control values that a page stores completely. The limit applies to all
+controls of a stage, and separately to those controls that are set in the picture. The stage on the first page
+has no limit.
 """
 FINE, FEWEST = 65, 4
-"""The largest number of stops of a control, and the number at which thinning ends: both ends, the middle and the
-default.
+"""The largest number of stops of a control, and the number of stops that always remain: both ends, the middle
+and the default.
 """
 SHORT = 24
-"""The length up to which JSON is repeated, because a reference would not be shorter."""
+"""The number of characters up to which a piece of JSON is repeated, because a reference would not be shorter."""
 CARD = f"""\
 ---
 title: posenc lab
@@ -102,9 +106,10 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
     """Return a stage's answers, compressed, and the values of each control for which there are answers.
 
     There are answers for the first state and for states in which one control has another value. There are also
-    answers for states that differ from a suggested state in one control, unless the compressed answers would then
-    exceed ``MOST`` characters. If they are too large even without these, half of the values of the control with the
-    largest answers are dropped, repeatedly, until the answers are small enough.
+    answers for states that differ from a suggested state in one control, unless the compressed answers would
+    then exceed ``MOST`` characters. If the answers are too large even without the answers around suggested
+    states, half of the values of the control with the largest answers are dropped, repeatedly, until the answers
+    are small enough.
     """
     answer = cache(partial(_answer, stage))
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
@@ -130,9 +135,9 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """Return the stops of a control. If ``below`` names another control, omit the stops that are not below that
-    control's largest value. Its values are those in the first state and in the suggested states that set
-    ``control``.
+    """Return the stops of a control. If ``control.below`` names another control, keep only the stops that are
+    smaller than the other control's largest value. The other control's values are taken from the first state and
+    from the suggested states that set ``control``.
     """
     if not control.below:
         return control.settable
@@ -143,7 +148,9 @@ def _reached(stage: Stage, control: Control) -> Sequence[str]:
 
 
 def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> list[Texts]:
-    """Return the states of a page: suggested ones, those with one control changed, and all if there are few."""
+    """Return the states for which a page has answers: the suggested states, the states with one control changed,
+    and all states if there are few.
+    """
     moving = {name: each for name, each in stops.items() if each}
     tried = [dict(state) for _, state in stage.tries]
     asked = [*tried, *map(dict, [stage.guess.before, stage.guess.after] if stage.guess else [])]
@@ -160,7 +167,7 @@ def _state(stage: Stage, texts: Mapping[str, str]) -> Texts:
 
 
 def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
-    """Return at most ``count`` evenly spaced stops, including the ends and the default."""
+    """Return at most ``count`` evenly spaced stops with both ends, and the default stop."""
     if len(stops) <= count:
         return list(stops)
     places = {round(i * (len(stops) - 1) / (count - 1)) for i in range(count)}
@@ -168,8 +175,8 @@ def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
 
 
 def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
-    """Return a stage's answer for a state, including the texts that appear at the pointer, or None if the library
-    raises an error.
+    """Return a stage's answer for a state, including the strings that appear at the pointer, or None if the
+    library raises an error.
     """
     try:
         return wire.alone(stage.answer(dict(state)))

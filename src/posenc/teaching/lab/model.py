@@ -1,4 +1,6 @@
-"""Views of a real model: what each layer does, and the effect of a program that misreads the config."""
+"""Views of a real model, from its config: what each layer does, and the effect of a program that misreads the
+config.
+"""
 
 import json
 import math
@@ -84,10 +86,11 @@ DRAWS = 64
 
 @bounded
 def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) -> View:
-    """Show the error of a program's rotation at each distance if the program misreads one setting.
+    """Show, at each distance, how far the keys that a program rotates are from the right keys if the program
+    misreads one setting.
 
-    The view shows the mean cosine between keys rotated by the config and by the program: 1 if both are equal, 0 if
-    they are unrelated.
+    The view shows the mean cosine between keys rotated as in the config and keys rotated by the program: 1 if
+    the keys are equal, 0 if they are unrelated.
     """
     positions = _inspected(config)[1].positions
     if not positions.rotary_recipes:
@@ -128,7 +131,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
 
 
 def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
-    """Return, by the name of each known mistake, the recipe that a program with this mistake uses instead."""
+    """Return the recipe of a program that makes only one mistake, for each known mistake by name."""
     wrong = {
         "the wrong pairing": recipe.with_(
             pairing="half" if recipe.get("pairing") == "interleaved" else "interleaved"

@@ -27,7 +27,7 @@ CARDS, PATHS, CLAIMS, HERO = "check", "lessons", "claims", "shift-both"
 BAR = ((PATHS, "Lessons"), (CLAIMS, "Claims"), (CARDS, "Check"))
 """The entries of the navigation bar other than the rooms."""
 FIRST = "/static/first.js"
-"""The script with the answers of the first page, whose picture moves before the library is imported."""
+"""The script with the answers for the first page, so that its picture moves before the library is imported."""
 ABOUT = "How a transformer knows where each word is: positional encodings to drag, click and break."
 """The description of pages other than rooms in link previews."""
 STATIC = Path(__file__).parent / "static"
@@ -39,7 +39,8 @@ class Site:
 
     Args:
         saved: whether pages contain their style, script and policy and need no server.
-        answers_file: the file with a stage's answers; empty if a server computes the answers.
+        answers_file: a function that returns the file with a stage's answers, or an empty string if a server
+            computes the answers.
         stops: by stage and control, the values at which a slider stops, as strings; other sliders have all their
             values.
         docs: the address of the documentation, if known.
@@ -89,7 +90,7 @@ def home(site: Site = LIVE) -> str:
 
 
 def cards(site: Site = LIVE) -> str:
-    """Return the page of cards; with a server, a script requests the numbers that need the library."""
+    """Return the page of quiz cards; with a server, a script requests the numbers that need the library."""
     computed = {card["name"]: card for card in deck.cards()} if site.saved else {}
     filters = [
         ("kind", "kind", [*KINDS.items(), ("interview", "Interview")]),
@@ -168,5 +169,5 @@ def formula(lines: tuple[tuple[str, str], ...]) -> str:
 
 
 def thumbnail(name: str) -> str:
-    """Return the small picture of a room's first stage, or of a state to try."""
+    """Return the small picture of a room's first stage, or of a suggested state."""
     return (STATIC / "thumbnails" / f"{name}.svg").read_text("utf-8")

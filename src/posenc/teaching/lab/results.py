@@ -27,7 +27,7 @@ def use(folder: Path) -> None:
 
 
 def _sourced(study: Path, view: "View", python: str, **given: str) -> "View":
-    """Return the view with the Python that reads its study, and with a label if it shows the example study."""
+    """Return the view with the Python code that reads its study, and with a label for the example study."""
     if study == EXAMPLE:
         view = replace(view, readouts={"study": LABEL, **view.readouts})
         where = "from posenc.teaching.lessons.example import EXAMPLE as study"
@@ -41,7 +41,7 @@ def _named(study: Path) -> str:
 
 
 def curves(task: str = "language") -> "View":
-    """Show the task's measure (loss or accuracy) of every encoding at every length, with intervals."""
+    """Show the task's measure (loss or accuracy) for every encoding at every length, with intervals."""
     from posenc.pictures.view import Lines
     from posenc.workbench.report.charts import over_lengths
 

@@ -1,4 +1,5 @@
-"""The server of the lab, which computes one answer at a time, newest request first.
+"""The server of the lab, which computes one answer at a time and skips requests that were cancelled while
+waiting.
 
 Pages do not need torch. After the first page is served, a background task imports what is needed to compute
 answers. Requests that name another host, come from another site's page or use an unsupported method are refused.
@@ -88,14 +89,14 @@ class Guard:
 def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starlette:
     """Return the lab as an ASGI application.
 
-    With ``warm``, it imports the library in the background soon after the first page.
+    With ``warm``, the application imports the library in the background soon after it serves the first page.
     """
     # One answer at a time: two threads that import the same modules see them incomplete.
     computing = asyncio.Lock()
     warming: list[asyncio.Task[None]] = []
 
     async def warm_up() -> None:
-        """Import the modules that the first answers need, so that the first slider does not wait."""
+        """Import the modules that the first answers need, so that readers do not wait for these imports."""
         await asyncio.sleep(PAUSE)
         async with computing:
             await run_in_threadpool(computed, "picture", "shift-both", {})

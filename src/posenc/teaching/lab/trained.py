@@ -23,13 +23,17 @@ Read = Annotated[int, Bounds(128, 1024)]
 ENDS = {"prose": b"Who ate whom is lost", "code": b"return self.head(x)"}
 """The ends of two passages in the validation text, which no model was trained on."""
 TRAINED = 128
-"""The trained length; the models in ``twice`` were trained on as many bytes, at length 256."""
+"""The trained length in bytes; the models in ``twice`` were trained at length 256 on the same total number of
+bytes.
+"""
 SCORED, POINTS = 64, 16
 """The number of bytes, at the end of a window, whose loss is shown, and the number of points of a curve."""
 MAP = 32
 """The number of rows and columns of an attention map."""
 BRIGHT = 0.1
-"""The share of a query's attention that is yellow in an attention map; spread evenly, each share is 1/32."""
+"""The share of a query's attention that is yellow in an attention map. If attention is spread evenly, each share
+is 1/32.
+"""
 
 PYTHON = """\
 from torch.nn.functional import cross_entropy

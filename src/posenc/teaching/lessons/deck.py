@@ -31,7 +31,7 @@ def answered(card: Card) -> str:
 
 @lru_cache(maxsize=32)
 def computed(name: str) -> float:
-    """Compute the number for a card by the function with this name in ``numbers``."""
+    """Compute the number for a card with the function of this name in ``numbers``."""
     from posenc.teaching.lessons import numbers
 
     return float(getattr(numbers, name)())

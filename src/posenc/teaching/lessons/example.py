@@ -1,4 +1,4 @@
-"""The example study in posenc, which the lab shows until the user has a study."""
+"""The example study that comes with posenc. The lab shows it until the user has a study."""
 
 from pathlib import Path
 

@@ -42,7 +42,7 @@ class Fact:
     by: Sequence[str]
 
     def settled_by(self, kind: str) -> tuple[str, ...]:
-        """Return the names of this kind in ``by``, such as all claims that settle the row."""
+        """Return the names of this kind in ``by``, such as the names of all claims for the kind ``"claim"``."""
         return tuple(name for of, _, name in (by.partition(":") for by in self.by) if of == kind)
 
     @property
@@ -55,7 +55,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Entry:
-    """The pages in ``docs``, claims, stages (``room/stage``), exercises and cards that cover a row."""
+    """The claims, stages (``room/stage``), exercises, cards and pages in ``docs`` that cover a row."""
 
     pages: tuple[str, ...]
     claims: tuple[str, ...]

@@ -42,7 +42,7 @@ def third_slope() -> float:
 
 
 def longest_for_table() -> float:
-    """Return the longest sequence that a table of 512 rows can encode, checked by the library."""
+    """Return the length of the longest sequence that a table of 512 rows accepts."""
     table = posenc.Learned(512, 2)
     table.check(posenc.positions.arange(512), "positions")
     return float(table.num_positions)

@@ -50,7 +50,7 @@ def added(encoding: str, heads: int, furthest: int, seed: int) -> torch.Tensor:
     layer = visible(encoding, _shape(heads, furthest), 1.0, seed)
     if layer.acts_on != ("bias",) or layer.uses_queries or layer.needs_content or layer.axes > 1:
         raise InvalidArgument(
-            f"encoding={encoding!r} adds nothing that depends only on distance; use kerple, fire, t5 or alibi"
+            f"encoding={encoding!r} has no bias that depends only on distance; use kerple, fire, t5 or alibi"
         )
     keys = posenc.positions.arange(furthest + 1)
     bias = layer.at(keys[-1:], keys, dtype=torch.float64)[0].bias

@@ -62,13 +62,15 @@ def maps(
 
 
 def fitting(name: str, seed: int) -> Encoding:
-    """Return the encoding for this layer; its learned values are about as large as those of a sinusoidal table."""
+    """Return the encoding for the random layer; its learned values are about as large as those of a sinusoidal
+    table.
+    """
     return visible(name, SHAPE, math.sqrt(0.5), seed)
 
 
 @torch.no_grad()
 def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> Float[Tensor, "T T"]:
-    """Return the softmax of the scores of one random head in float64; hidden keys are NaN."""
+    """Return the attention weights of one random head in float64; the weights of masked keys are NaN."""
     generator = torch.Generator().manual_seed(seed)
     vocabulary = sorted(set(tokens))
     vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)

@@ -49,7 +49,7 @@ def bounds(view: Callable[..., View]) -> dict[str, Bounds]:
 
 
 def bounded(view: Callable[P, View]) -> Callable[P, View]:
-    """Make a view refuse settings outside their bounds, and words that are not in a setting's ``Literal``."""
+    """Make a view refuse settings outside their bounds, and strings that are not in a setting's ``Literal``."""
     signature, limits = inspect.signature(view), bounds(view)
     choices = {name: get_args(hint) for name, hint in get_type_hints(view).items() if get_origin(hint) is Literal}
 
@@ -76,7 +76,7 @@ def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
 
 
 def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, Any]:
-    """Convert settings from strings to the types of the figure's defaults.
+    """Convert settings from strings to the types of the defaults in the figure's signature.
 
     Raises:
         UnknownName: a key of ``settings`` is not a setting of the figure, whose name is ``name``.

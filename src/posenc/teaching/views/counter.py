@@ -1,4 +1,4 @@
-"""The view that compares the sinusoidal code with a binary counter at the same positions."""
+"""The view that compares the sinusoidal encoding with a binary counter at the same positions."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,9 @@ from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
 Frequencies = Literal["halving", "real"]
-"""The frequencies of the hands: halved from hand to hand as for bits, or real, with base 10 000."""
+"""The frequencies of the hands: halved from hand to hand as for bits, or those of the sinusoidal encoding with
+base 10 000.
+"""
 
 PYTHON = """\
 import torch, posenc

@@ -1,4 +1,4 @@
-"""The view of the errors of cos and sin at far positions if angles are float32, as in public checkpoints."""
+"""The view of the errors of cos and sin at far positions if angles are float32, as in public models."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ def floor(
 ) -> View:
     """Show the error of cos and sin for each pair at one position if the angle in radians is a float32 number.
 
-    An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵, and only slow pairs are accurate.
+    Rounding an angle p·θ to 24 bits changes it by up to p·θ·2⁻²⁴, so only slow pairs are accurate.
     """
     frequencies, p = Default().frequencies(head_dim, base), torch.tensor([position])
     both = zip(posenc.Clock(frequencies)(p, torch.float64), posenc.Clock(frequencies, "float32")(p), strict=True)

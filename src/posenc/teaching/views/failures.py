@@ -27,8 +27,8 @@ def words() -> Float[Tensor, "2 C"]:
 
 @bounded
 def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
-    """Show why a simple code for positions fails: the position itself, its share of the text, or its binary
-    digits.
+    """Show why a simple encoding of positions fails: the position itself, the position as a share of the text,
+    or its binary digits.
     """
     return {"number": _numbers, "share": _shares, "bits": _bits}[way](length)
 
@@ -66,21 +66,23 @@ def _shares(length: int) -> View:
     )
     return View(
         f"One step means {codes[1][1]:.3g} in {length} words, but 0.1 in 11",
-        (Lines("share of the text", tuple(lines), counted("position", points), "code"),),
+        (Lines("share of the text", tuple(lines), counted("position", points), "encoding"),),
         {"one step here": float(codes[1][1]), "in 11 words": 0.1},
         f"import torch\n\nprint(torch.linspace(0, 1, {length}, dtype=torch.float64)[1])",
     )
 
 
 def _bits(length: int) -> View:
-    """Show the distance between the codes of adjacent positions; it varies for bits and is constant for sines."""
+    """Show the distance between the encodings of adjacent positions. The distance varies between positions for
+    binary digits, and is the same at all positions for sinusoidal encodings.
+    """
     at = torch.arange(length + 1)
     digits = (at >> torch.arange(10)[:, None] & 1).double().T
     sines = posenc.Sinusoidal(WIDTH).table(at, dtype=torch.float64)
     lines = tuple(Line(n, code.diff(dim=0).norm(dim=-1)) for n, code in (("bits", digits), ("sines", sines)))
     most = int(digits.diff(dim=0).abs().sum(-1).max())
     return View(
-        f"One step flips 1 to {most} bits; in sines every step is {lines[1].values[0]:.3f} long",
+        f"One step flips 1 to {most} bits; with sines, every step has length {lines[1].values[0]:.3f}",
         (Lines("step to the next position", lines, counted("position", length), "length of the step"),),
         {"most bits that flip": most, "a step of sines": float(lines[1].values[0])},
         f"import torch, posenc\n\nat, sines = torch.arange({length} + 1), posenc.Sinusoidal({WIDTH})\n"
@@ -90,7 +92,9 @@ def _bits(length: int) -> View:
 
 @bounded
 def scores(offset: Annotated[int, Bounds(0, 16)] = 2) -> View:
-    """Show the score of two words ``offset`` apart at every position, with added codes and with rotated vectors."""
+    """Show the score of two words ``offset`` apart at every position, with added sinusoidal encodings and with
+    rotated vectors.
+    """
     dog, man = words()
     at = torch.arange(64)
     table = posenc.Sinusoidal(WIDTH)

@@ -10,8 +10,8 @@ import posenc
 
 WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
 LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
-"""The trained length, the length of each axis of an image, the ratio of the long row to the trained length, and the
-far distance."""
+"""The trained length, the length of each axis of an image, the ratio of the longer row to the trained length, and
+the farthest position."""
 DISTINCT, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
 """The thresholds of the properties, which apply to the measurements in ``Four``."""
 NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
@@ -22,16 +22,17 @@ class Four:
     """The measurements of one untrained encoding.
 
     A row contains the scores of the last token in a sequence that repeats one word, so that keys differ only by
-    position. There are 4 heads of 64 channels and four random words, and q = k = the embedded word.
+    position. There are 4 heads of 64 channels and four random words, and q = k = the embedded word. The encoding
+    is not trained, but built for sequences of 512 tokens; this is called its trained length.
 
     Args:
-        closest: the smallest difference between two keys in a row of the trained length: the Euclidean distance
-            between the vectors of their scores for all heads and words.
+        closest: the smallest difference between two keys in a row of the trained length. The difference is the
+            Euclidean distance between the keys' scores for all heads and words.
         growth: how much larger the effect of positions on scores becomes past the trained length. An effect is the
             largest difference from the scores without positional encoding. It is measured in a row 8 times as long
             and in a row whose last token is at position 10⁹. The larger of these two effects is divided by the
             effect in a row of the trained length. The ratio is ``inf`` if only the divisor is 0, and 1 if all
-            effects are 0. Tables are measured up to their last row.
+            effects are 0. For tables, lengths and positions end at the last entry.
         trend: Spearman's rank correlation of distance and the mean score; 0 if all mean scores are equal.
         unseen: the share of attention at untrained distances in a row 8 times as long; 1 if a table is too short.
     """
@@ -56,7 +57,7 @@ class Four:
 @cache
 @torch.no_grad()
 def four(name: str) -> Four:
-    """Measure the four properties of an encoding in the catalogue for 512 trained positions."""
+    """Measure the four properties of an encoding in the catalogue, with 512 as its trained length."""
     encoding = _build(name)
     words = torch.randn(WORDS, 1, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     limit = encoding.position_limit
@@ -96,7 +97,9 @@ def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
 
 
 def _growth(near: float, *far: float) -> float:
-    """Return the ratio of the largest far effect to the trained effect; 1 if both effects are 0."""
+    """Return the largest effect of positions on scores past the trained length (one of ``far``), divided by the
+    effect within the trained length (``near``). The ratio is 1 if all effects are 0.
+    """
     noise = 1e-12
     if near > noise:
         return max(far) / near

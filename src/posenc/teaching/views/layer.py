@@ -11,7 +11,7 @@ from posenc.errors import InvalidArgument
 
 
 def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
-    """Return the encoding, with random numbers determined by the seed.
+    """Build the encoding from a string; the seed determines its random values.
 
     If the string omits the encoding's setting ``std``, the argument ``std`` is used, because nothing would be
     visible with the default of 0.02. Custom classes are not imported, because the string may come from a URL.

@@ -79,7 +79,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
 
 
 def make(name: str) -> posenc.Encoding:
-    """Return the layer's encoding from a string; its learned values are about as large as after training."""
+    """Build the layer's encoding from a string; its learned values are about as large as after training."""
     return visible(name, SHAPE, 0.5, seed=1)
 
 
@@ -99,7 +99,7 @@ def shuffle(
         causal: whether a word attends only to itself and the words before it.
         remove: whether to leave out the encoding, as if it were "nope".
 
-    Without positional encoding or a mask, f(PX) = P f(X), and the printed difference is float32 rounding, about
+    Without positional encoding or a mask, f(PX) = P f(X), and the largest difference is float32 rounding, about
     1e-7. An encoding or a causal mask makes the difference large.
     """
     words = sentence.split()

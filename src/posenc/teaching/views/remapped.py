@@ -17,7 +17,7 @@ from posenc.teaching.views.bounds import Bounds, bounded
 
 LONGEST = 128
 ROPE = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear(LONGEST))
-"""A rotation of one pair by 1/128 rad per position, which is less than half a turn in any text shown."""
+"""A rotation of one pair by 1/128 rad per position; the angle stays below half a turn in all texts shown."""
 
 METHODS: dict[str, Callable[[int, int], Remap]] = {
     "self-extend": lambda trained, window: SelfExtend(ROPE, 4, window),
@@ -47,9 +47,9 @@ def distances(
 ) -> View:
     """Show the distance at which attention sees each key, measured from scores; untrained distances are blank.
 
-    Vectors have one slow pair and are equal before rotation, so their score is the cosine of distance · frequency.
-    Self-Extend groups four keys. DCA's chunk size and STRING's shift are ``trained`` − ``window`` tokens. STRING
-    uses only a quarter of ``window``.
+    Vectors consist of a single pair, which rotates slowly, and are equal before rotation, so their score is the
+    cosine of distance · frequency. Self-Extend groups four keys. DCA's chunk size and STRING's shift are
+    ``trained`` − ``window`` tokens. STRING's window is a quarter of ``window``.
     """
     one_of("method", method, METHODS)
     remap = METHODS[method](trained, window)

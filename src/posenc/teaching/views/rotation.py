@@ -62,8 +62,8 @@ def shift_both(
 ) -> View:
     """Show q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 for comparison.
 
-    The offset is key − query. Shifting both positions does not change the score. A rotation in the wrong direction
-    would give a score of +1.100 at offset 2.
+    The offset is key − query. Shifting both positions does not change the score. With the default ``turn``, the
+    score at offset 2 is −1.100; a rotation in the wrong direction would give +1.100.
     """
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)

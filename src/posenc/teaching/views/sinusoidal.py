@@ -1,4 +1,4 @@
-"""Views of the sinusoidal code: heatmap, hands, waves, and dot products by distance."""
+"""Views of the sinusoidal encoding: heatmap, clock hands, waves, and dot products by distance."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
 def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
-    """Return the code at these positions in float64, with one row per position."""
+    """Return the sinusoidal encoding of these positions in float64, with one row per position."""
     if width % 2:
         raise InvalidArgument(
             f"width={width} must be even, because every pair has a sine and a cosine; use width={width + 1}"
@@ -40,21 +40,21 @@ def heatmap(
     first: Annotated[int | None, Bounds(0, 4095, below="length")] = None,
     second: Annotated[int | None, Bounds(0, 4095, below="length")] = None,
 ) -> View:
-    """Show every value of the code; if two positions are given, mark and compare these positions.
+    """Show every value of the sinusoidal encoding; if two positions are given, mark and compare these positions.
 
-    Rows are dimensions and columns are positions; ``transposed`` swaps them but keeps the colours.
+    Rows are dimensions and columns are positions; ``transposed`` swaps rows and columns.
     """
     values = table(width, range(length), base, order)
     chosen = tuple(p for p in (first, second) if p is not None)
     dims, positions = counted("dimension", width), counted("position", length)
-    panel = Heatmap("code", values.T, dims, positions, "signed", limit=1.0, marked_columns=chosen)
+    panel = Heatmap("encoding", values.T, dims, positions, "signed", limit=1.0, marked_columns=chosen)
     if transposed:
-        panel = Heatmap("code", values, positions, dims, "signed", limit=1.0, marked_rows=chosen)
+        panel = Heatmap("encoding", values, positions, dims, "signed", limit=1.0, marked_rows=chosen)
     readouts: dict[str, float | str] = {}
     printed = "code"
     if first is not None and second is not None:
         dot = float(values[first] @ values[second])
-        readouts = {"dot product": dot, "cosine of the two codes": dot / (width / 2)}
+        readouts = {"dot product": dot, "cosine of the two encodings": dot / (width / 2)}
         printed = f"code[{first}] @ code[{second}]"
     return View(
         "Low dimensions change fast along the positions, high ones hardly at all",
@@ -68,7 +68,7 @@ def heatmap(
 
 @bounded
 def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base: Base = 10_000.0) -> View:
-    """Show a clock with width/2 hands at one position; as on a clock, slower hands are shorter."""
+    """Show the encoding of one position as a clock with width/2 hands; slower hands are shorter."""
     row = table(width, [position], base)[0].view(-1, 2)
     pairs, wavelengths = len(row), wavelength_by_pair(width, base)
     arrows = []
@@ -103,7 +103,7 @@ def waves(
     last: Annotated[int, Bounds(1, 1_004_096)] = 20,
     base: Base = 10_000.0,
 ) -> View:
-    """Show single dimensions of the code as functions of position."""
+    """Show single dimensions of the sinusoidal encoding as functions of position."""
     within("last", last, first + 1, first + MAX_LENGTH)
     within("dimensions", len(dimensions), 1, 8)
     between = SMOOTH if last - first <= FEW else 0
@@ -124,7 +124,9 @@ SMOOTH, FEW = 7, 130
 
 
 def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tuple[float, ...], Tensor]:
-    """Return the code at the positions and at points between the positions."""
+    """Return the positions, with ``between`` fractional positions between neighbours, and the sinusoidal encoding
+    at each of them.
+    """
     exact = table(width, positions, base)
     count = (len(positions) - 1) * (between + 1) + 1
     fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
@@ -141,7 +143,7 @@ def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
 
 
 def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
-    """Return a heatmap of the cosines between the codes of all positions; a cosine depends only on the distance."""
+    """Return a heatmap of the cosines between all positions' encodings; a cosine depends only on the distance."""
     at = counted("position", len(code))
     return Heatmap("cosine of each pair of positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 
@@ -153,10 +155,11 @@ def falloff(
     base: Base = 10_000.0,
     pairs: bool = False,
 ) -> View:
-    """Show the dot product by distance. It falls overall; a mark shows the first distance at which it rises.
+    """Show the dot product of two positions' encodings by distance. It falls overall; a mark shows the first
+    distance at which it rises.
 
     Args:
-        width, base: the width and base of the code.
+        width, base: the width and base of the encoding.
         furthest: the last distance.
         pairs: whether to show all pairs of the first 64 positions instead of a curve.
     """
@@ -194,9 +197,10 @@ def falloff(
 def shift(
     width: Annotated[int, Bounds(2, 32)] = 8, by: Annotated[int, Bounds(0, 10_000)] = 5, base: Base = 10_000.0
 ) -> View:
-    """Show R(k), the matrix that maps every PE(p) to PE(p+k), and one code before and after.
+    """Show R(k), the matrix that maps every PE(p) to PE(p+k), and one position's encoding before and after the
+    shift.
 
-    Solving for the matrix by least squares, from pairs of PE(p) and PE(p+k), gives R(k) too.
+    A least-squares fit to pairs of PE(p) and PE(p+k) also gives R(k).
     """
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to solve for it.
@@ -207,11 +211,11 @@ def shift(
     errors = (here @ rotation.T - there, solved - rotation, rotation @ rotation.T - torch.eye(width).double())
     worst = torch.stack([error.abs().max() for error in errors]).max()
     return View(
-        f"One fixed rotation moves every code by {by}",
+        f"One fixed rotation moves every encoding by {by}",
         (
             Heatmap(f"R({by})", rotation, dims, dims, "signed", limit=1.0),
             Heatmap(
-                "one code, moved",
+                "one encoding, moved",
                 torch.stack((moved[0], rotation @ moved[0], moved[1])),
                 labelled("", ("PE(1)", f"R({by}) PE(1)", f"PE({1 + by})")),
                 dims,
@@ -220,7 +224,7 @@ def shift(
             ),
         ),
         # A rounded bound: the error itself is noise and differs from run to run.
-        {f"error of {4 * width} moved codes, at most": next(b for b in ROUND if float(worst) <= b)},
+        {f"error of {4 * width} moved encodings, at most": next(b for b in ROUND if float(worst) <= b)},
         "import torch, posenc\n"
         f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"
         f"here, there = code.table(at, torch.float64), code.table(at + {by}, torch.float64)\n"

@@ -1,4 +1,4 @@
-"""The view of how well content and position can be separated after their addition."""
+"""The view that shows how well content and position can be separated once they have been added."""
 
 from functools import lru_cache
 from typing import Annotated
@@ -34,14 +34,15 @@ def apart(
     seed: Seed = 0,
     position: Position = 0,
 ) -> View:
-    """Show how often a linear layer recovers the word and the position from the sum word + PE(p), by width.
+    """Show how often a linear layer recovers the word and the position from their sum, word + PE(p), by width.
 
     Args:
-        width: the largest width for which the shares are shown.
-        words: the number of random N(0, 1) vectors, which are as large as embeddings multiplied by √d.
+        width: the largest width for which the recovered shares are shown.
+        words: the number of word vectors, drawn from N(0, 1), the scale of embeddings after multiplication by √d.
         length: the number of positions, 0 … length − 1.
         seed: the seed of the words.
-        position: the position of the example word “cat”; its vector, code and sum are shown in 4 channels.
+        position: the position of the example word “cat”; its vector, PE(position) and their sum are shown in 4
+            channels.
     """
     widths = [w for w in WIDTHS if w < width] + [width]
     shares = torch.tensor([recovered(w, words, length, seed) for w in widths], dtype=torch.float64).T
@@ -77,7 +78,7 @@ def apart(
 
 
 def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return random words ``(words, width)`` and the sinusoidal code ``(length, width)`` in float64."""
+    """Return random word vectors ``(words, width)`` and the sinusoidal encoding ``(length, width)`` in float64."""
     generator = torch.Generator().manual_seed(seed)
     content = torch.randn(words, width, generator=generator, dtype=torch.float64)
     return content, posenc.Sinusoidal(width).table(posenc.positions.arange(length), torch.float64)
@@ -85,7 +86,7 @@ def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, T
 
 @lru_cache(maxsize=64)
 def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
-    """Return how often a linear layer recovers the word, and how often the position, as shares of all sums.
+    """Return the shares of the sums word + PE(p) from which a linear layer recovers the word and the position.
 
     For a sum x, a linear layer picks the vector c of a codebook for which x·c − |c|²/2 is largest.
     """

@@ -62,7 +62,7 @@ def lookup(
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
     """Show the cosine similarity of every pair of rows of a ``(rows, width)`` table, before and after training.
 
-    The reported numbers exclude the first ``BLOCK`` rows.
+    The mean cosines of neighbours and of other pairs exclude the first ``BLOCK`` rows.
     """
     panels, readouts = [], dict[str, float | str]()
     axis = counted("position", len(after))

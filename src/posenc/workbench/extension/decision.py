@@ -2,11 +2,12 @@
 
 The candidates are the unchanged model, the unchanged model on truncated text, and several changes to the model. All
 candidates are scored on the same targets, which are the last positions of the same documents, so their differences
-are paired. A change is chosen only if it is significantly better than three candidates: the unchanged model, the
-unchanged model on truncated text, and the candidate chosen among cheaper changes. A tuned method must also be
-significantly better than every tuned model on truncated text, because a fine-tune improves those models too. On a
-tie, the cheaper change wins. The comparisons of each change have an error rate of at most 5% divided by the number
-of changes, because any change may look best by chance (Bonferroni).
+are paired. Changes are considered from the cheapest to the most expensive. A change is chosen only if it is
+significantly better than three candidates: the unchanged model, the unchanged model on truncated text, and the
+candidate chosen so far. A tuned method must also be significantly better than every tuned model on truncated text,
+because a fine-tune improves those models too. On a tie, the cheaper change wins. The comparisons of each change
+have an error rate of at most 5% divided by the number of changes, because any change may look best by chance
+(Bonferroni).
 """
 
 import math
@@ -34,7 +35,7 @@ SAME = 0.005
 MARGIN = 0.05
 """The difference in nats below which two losses on the last positions count as equal."""
 ERROR = 0.05
-"""The probability of choosing a change that gains nothing."""
+"""The largest probability of choosing a change that gains nothing."""
 CHANGES = (
     *("nothing", "cut", "config", "code", "weights and cut", "weights"),
     *("weights and config and cut", "weights and config", "weights and code and cut", "weights and code"),
@@ -136,7 +137,9 @@ class Extension:
 
     @property
     def lengths(self) -> list[int]:
-        """The columns of every table: the trained length, each doubling of it, and the whole length."""
+        """The lengths that are the columns of every table: the trained length, each doubling of it, and the
+        whole length.
+        """
         start = self.inside * self.width
         return [*(start << i for i in range(64) if start << i < self.length), self.length]
 
@@ -160,7 +163,7 @@ class Extension:
 
     @property
     def cut(self) -> Candidate:
-        """The unchanged model on truncated text, of which only the last ``original_length`` tokens are left."""
+        """The unchanged model on text that is truncated to its last ``original_length`` tokens."""
         return self.cuts[self.unchanged]
 
     @cached_property
@@ -185,10 +188,10 @@ class Extension:
     def chosen(self) -> Candidate:
         """The candidate that is recommended.
 
-        Among equally cheap changes, the best has the lowest loss on the last positions. Another change counts as
-        equally good if the upper end of the paired interval for the difference of the two losses is below
-        ``MARGIN``. Of the changes that count as equally good, the one that harms short texts least is chosen. Any
-        finite loss is better than a loss that is not finite.
+        Among equally cheap changes, the best change is the one with the lowest loss on the last positions.
+        Another change counts as equally good if the upper end of the paired interval for the difference of the
+        two losses is below ``MARGIN``. Of the changes that count as equally good, the one that harms short texts
+        least is chosen. Any finite loss is better than a loss that is not finite.
         """
         chosen = self.unchanged
         for change in CHANGES[1:]:

@@ -20,7 +20,9 @@ DATA: dict[str, Any] = tomllib.loads(files(__package__).joinpath("tasks.toml").r
 TASKS: dict[str, dict[str, Any]] = DATA["tasks"]
 SENTENCES = 9
 DEPTHS = tuple(i / (SENTENCES - 1) for i in range(SENTENCES))
-"""The depths of the sentences as shares of the text: 0 is its beginning, and 1 is just before the question."""
+"""The depths of the sentences as shares of the text: 0 is the beginning of the text, and 1 is just before the
+question.
+"""
 
 Encode = Callable[[str], Int[Tensor, " n"]]
 """A function that returns the tokens of a text, without special tokens at its start."""
@@ -74,9 +76,9 @@ class Sheet:
         stretch = text[self.number * length : self.number * length + room]
         if len(stretch) != room:
             raise StudyError(
-                f"haystack number {self.number}, with a length of {length}, needs {room} tokens of the text from "
-                f"token {self.number * length} on, but the text has {len(text)}; pass fewer texts or a different "
-                "length"
+                f"haystack number {self.number}, with a length of {length}, has room for {room} tokens of the "
+                f"source text from its token {self.number * length} on, but this text has {len(text)} tokens; pass "
+                f"{'a larger length' if room < 0 else 'fewer texts or a smaller length'}"
             )
         parts: list[Tensor] = []
         for sentence, start, end in zip(sentences, (0.0, *DEPTHS), DEPTHS, strict=False):
@@ -115,7 +117,7 @@ class Sheet:
         return every[TASKS[self.task]["options"]]
 
     def _fields(self, cell: int) -> dict[str, str]:
-        """Return the words that fill the template of a sentence, by the names of its fields."""
+        """Return the words for the fields of a sentence's template, by field name."""
         group, turn = self._group(cell), cell // 3
         words, places = DATA["words"][DATA["kinds"][group]], DATA["places"]
         named = [*words, self._frequent(group), self._frequent(group)]

@@ -1,9 +1,9 @@
-"""Scores long documents with every method and collects the loss at every position.
+"""Scores long documents with every length-extension method, and collects the loss at every position.
 
-Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
-document gives the loss at every position, because a causal model sees only earlier tokens. The unchanged model and
-every tuned model also score the last targets with no more context than in training. A method must beat these
-baselines to be chosen.
+All methods are scored on the same targets of the same documents, so differences between methods are paired. One
+forward pass over a document gives the loss at every position, because a causal model never attends to later
+tokens. The unchanged model and every tuned model also score the last targets of each document with only as much
+context as in training. A method must beat these baselines to be chosen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,11 +31,11 @@ from posenc.workbench.study.study import check_device
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
-"""The number of buckets per trained length; buckets past the trained length have the same width."""
+"""The number of position buckets in the trained length; buckets past the trained length have the same width."""
 TUNE_LENGTHS = 4
 """The length of the longest windows in a fine-tune, as a multiple of the trained length."""
 Window: TypeAlias = tuple[Int[Tensor, " n"], int]
-"""The tokens of one forward pass, and the number of targets that are scored at the end of these tokens."""
+"""The tokens of one forward pass, and how many of the last targets are scored."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,15 @@ class Request:
         documents: largest number of documents to score; a short text may contain fewer.
         methods: the methods to measure. One of them must be the unchanged model (``"none"`` or ``"own"``).
         finetune: training steps of a fine-tune; 0 for none.
-        dtype, device: dtype and device of weights and activations. Both values are part of every plan.
-        positions: how positions are set in a fine-tune: ``"counted"`` for windows of up to four trained lengths at
-            positions 0, 1, 2, …, or ``"pose"`` for windows of one trained length with positions drawn below
-            ``length``.
-        seed: seed of the windows of a fine-tune and of drawn positions.
+        dtype, device: dtype and device of weights and activations. Scores in the ledger are reused only if
+            both are the same.
+        positions: how positions are set in a fine-tune. ``"counted"`` uses positions 0, 1, 2, … in windows of up
+            to four times the trained length. ``"pose"`` draws random positions below ``length`` for windows of the
+            trained length.
+        seed: seed for drawing the windows of a fine-tune and their random positions.
 
     Raises:
-        InvalidArgument: a setting is invalid for all models. ``measure`` raises this error if a setting is invalid
+        InvalidArgument: a setting is invalid for every model. ``measure`` refuses settings that are invalid only
             for the model that it measures.
     """
 
@@ -94,15 +95,16 @@ def measure(
 ) -> Extension:
     """Score the documents that have no scores in the ledger, and collect all scores.
 
-    A study's model is fine-tuned on its training text; other models are fine-tuned on the text after the documents.
-    With an ``evaluator``, key tokens and the loss of each token are stored too. ``expect`` is called once with the
-    total number of tokens; then ``read`` is called repeatedly with the number of tokens just read.
+    A study's model is fine-tuned on the study's training text. Other models are fine-tuned on the part of the text
+    that follows the documents. With an ``evaluator``, the key tokens for LongPPL and the loss of each token are
+    stored too. ``expect`` is called once with the total number of tokens to read; then ``read`` is called
+    repeatedly with the number of tokens read since its last call.
 
     Raises:
         StudyError: the text is too short for one document, or the memory is too small for a document of this
             length.
-        InvalidArgument: the length is not above the trained length, a setting needs a fine-tune, or the evaluator
-            cannot pick key tokens for this model.
+        InvalidArgument: the length is not above the trained length, a setting needs a fine-tune but none is
+            requested, or the evaluator cannot pick key tokens for this model.
     """
     width = max(1, model.original_length // QUARTERS)
     length = request.length // width * width
@@ -154,19 +156,20 @@ def _check(model: LanguageModel, request: Request, width: int, length: int) -> N
     tuned = ["positions='pose'"] * (request.positions == "pose")
     tuned += [f"method {m.name!r}" for m in request.methods if m.scaling is None]
     if tuned and not request.finetune:
-        raise InvalidArgument(f"{tuned[0]} applies only to a fine-tune; add --finetune STEPS")
+        raise InvalidArgument(f"{tuned[0]} requires a fine-tune; add --finetune STEPS")
     model.check_memory(length)
 
 
 def _rows(cells: Iterable[Cell]) -> Float[Tensor, "documents buckets"]:
-    """Return the losses that these cells contain, as a matrix with one row per document."""
+    """Return the ``detail`` of each cell as a matrix with one row per document. The numbers are losses or, in cells
+    that mark key tokens, 1 for each key token and 0 for each other token."""
     return torch.tensor([cell.detail for cell in cells], dtype=torch.float64)
 
 
 def _cut(
     model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
 ) -> list[Int[Tensor, " T+1"]]:
-    """Cut documents from the start of a text, each with ``length`` targets, so that targets do not overlap."""
+    """Cut documents with ``length`` targets each from the start of a text; no two documents share a target."""
     count = min(documents, (len(tokens) - 1) // length)
     if count < 1:
         raise StudyError(
@@ -184,7 +187,7 @@ def scored(
     documents: list[list[Window]],
     width: int,
 ) -> list[list[float]]:
-    """Score documents window by window with a method, and average the losses over ``width`` positions."""
+    """Score documents window by window with a method, and average the losses in buckets of ``width`` positions."""
     rows: list[list[float]] = []
     for windows in documents:
         told, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
@@ -195,7 +198,7 @@ def scored(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The jobs of an extension, for every method and every document.
+    """Creates the jobs that score every document with every method.
 
     Args:
         folder: the folder of training states and tuned weights.
@@ -212,8 +215,9 @@ class _Grid:
     by_token: bool
 
     def curve(self, method: Method, cells: Sequence[Cell], plan: Scoring | None = None) -> Candidate:
-        """Create the candidate of a method. ``cells`` has one cell per document, with the losses on the full
-        document. If losses on truncated documents were measured too, another cell per document follows."""
+        """Create the ``Candidate`` for a method. ``cells`` has one cell per document, with the losses on the full
+        document. If losses on truncated documents were measured too, these cells are followed by a second set,
+        again with one cell per document."""
         count, step = len(self.documents), self.width if self.by_token else 1
         rows = [_rows(cells[i : i + count]) for i in range(0, len(cells), count)]
         means = [losses.unflatten(1, (-1, step)).mean(2) for losses in rows]
@@ -243,7 +247,8 @@ class _Grid:
         return self._job(self.plan(method, (document,)), method, [[(self.documents[document], self.length)]])
 
     def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
-        """Create the job that fine-tunes with a method, then scores all documents, in full and truncated."""
+        """Create the job that fine-tunes the model with a method, and then scores all documents, both in full and
+        truncated."""
         plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
         if len(practice) <= plan.span:
             raise StudyError(
@@ -254,14 +259,14 @@ class _Grid:
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)
 
     def cut(self, document: int) -> ScoringJob:
-        """Create the job that scores the last targets with only as much context as in training."""
+        """Create the job that scores a document's last targets with only as much context as in training."""
         unchanged = Method("cut", "cut", self.model.scaling)
         windows = self.last(self.documents[document])
         return self._job(replace(self.plan(unchanged, (document,)), buckets=len(windows)), unchanged, [windows])
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
-        """Return one window for each of the last buckets: the bucket's last target and the ``original_length``
-        tokens before it.
+        """Return one window for each of the document's last buckets. The window has the bucket's last target and
+        the ``original_length`` tokens before it.
         """
         context, buckets = self.model.original_length, self.length // self.width
         far = min(context // self.width, buckets - context // self.width)

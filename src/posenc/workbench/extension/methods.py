@@ -23,8 +23,8 @@ class Method:
         name: the name on the command line.
         label: the label in figures and tables.
         scaling: the new scaling of the layers without sliding-window attention, or of all rotary layers if all use
-            sliding windows. None removes the rotation from the same layers (DroPE, arXiv 2512.12167); this needs a
-            fine-tune.
+            sliding windows. None removes the rotation from these layers (DroPE, arXiv 2512.12167), which
+            requires a fine-tune.
         remap: the remapping of positions, as a string in which ``rotary`` stands for the model's encoding; empty
             for no remapping.
     """
@@ -36,7 +36,7 @@ class Method:
 
     @property
     def values(self) -> str:
-        """The remapping, or the scaling's values as JSON; with the method's name, it identifies a job."""
+        """The remapping, or the scaling's values as JSON. Plans store this string and the method's name."""
         return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:
@@ -49,7 +49,7 @@ class Method:
         return json.dumps(to_dict(planned(self.scaling, length)), sort_keys=True)
 
     def positions(self, model: Any, length: int) -> Encoding:
-        """Return the encoding of a language model with this method, for a request of this length."""
+        """Return a language model's encoding with this method applied, for a request of this length."""
         encoding: Encoding = model.with_scaling(self.scaling, length)
         return remapped(encoding, self.remap) if self.remap else encoding
 
@@ -72,8 +72,8 @@ REMAPPED = {
     "rerope": "ReRoPE",
     "string": "STRING",
 }
-"""The methods that remap positions and keep frequencies. A comparison includes such a method only if it is
-named."""
+"""The methods that remap positions and keep frequencies. A comparison includes such a method only if the user
+requests it by name."""
 ALL = LABELS | REMAPPED | {"own": "the config's scaling", "drope": "DroPE"}
 """The names and labels of all methods."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
@@ -87,12 +87,14 @@ def methods(
     factor: float,
     beta_fast: float = 32.0,
 ) -> tuple[Method, ...]:
-    """Return the methods with these names, for ``factor`` times the trained length unless a name has its own
-    factor.
+    """Return the methods with these names. They extend the trained length by ``factor``, or by the factor in the
+    name, as in ``yarn(4)``.
 
-    ``own`` is the scaling in the model's config. YaRN keeps the frequencies of pairs that rotate more than
-    ``beta_fast`` times within the trained length. With the default of 32, YaRN keeps no pair if the trained length
-    is below 32·2π ≈ 201, because the fastest pair rotates once in 2π positions.
+    ``own`` is the scaling in the model's config. YaRN keeps the frequencies of channel pairs that make more than
+    ``beta_fast`` turns within the trained length. With the default of 32, no pair makes so many turns if the
+    trained length is below 32·2π ≈ 201, because the fastest pair makes one turn in 2π positions. In this case,
+    ``yarn`` still keeps the frequency of the fastest pair, because its ramp starts at this pair or later.
+    ``yarn-paper``, whose ramp depends on the turns themselves, keeps none.
     """
     unchanged = "none" if own == Default() else "own"
     names = dict.fromkeys((*NAMES, unchanged)) if names is None else names
@@ -104,7 +106,10 @@ def methods(
         one_of("method", base, ALL)
         number = re.fullmatch(r"(\d+(?:\.\d+)?)\)", text)
         if stated and (number is None or base in ("own", "drope")):
-            raise InvalidArgument(f"method {name!r} must be a name with an optional factor, such as yarn(4)")
+            raise InvalidArgument(
+                f"method {name!r} must be a name with an optional factor, such as yarn(4); own and drope take no "
+                "factor"
+            )
         times = float(number[1]) if number else factor
         if base in LABELS:
             scaling: Scaling | LengthScaling | None = method(base, times, original_length, beta_fast=beta_fast)
@@ -119,13 +124,13 @@ def methods(
 def remappings(trained: int, length: int) -> dict[str, str]:
     """Return every remapping by name, as a string with its settings for a text of ``length`` tokens.
 
-    The settings keep all distances in this text within the trained length. Only STRING has a limit: its largest
-    shift is ``trained``, with which it reaches 2 · ``trained`` − W tokens, where W is its window. Longer texts get
-    this shift too.
+    The settings keep all distances in this text within the trained length. STRING can do this only for texts of up
+    to 2 · ``trained`` − W tokens, where W is its window, because its shift is at most ``trained``. Longer texts
+    get this largest shift too.
 
-    The window is a quarter of the trained length for Self-Extend and half of it for ReRoPE. DCA's chunks have the
-    length that its authors use. STRING's window is 128, as its authors use, or an eighth of the trained length if
-    that is smaller.
+    The window is a quarter of the trained length for Self-Extend and half of it for ReRoPE. For DCA, ``chunk`` is
+    five eighths and ``local`` is an eighth of the trained length, as its authors set them. STRING's window is 128,
+    which its authors use, or an eighth of the trained length if that is smaller.
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
     fewest = max(1, (length - quarter) // max(1, trained - quarter))  # a smaller group cannot reach the length

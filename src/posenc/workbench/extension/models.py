@@ -1,4 +1,4 @@
-"""Language models, from a study or pretrained, that score a text with any scaling."""
+"""Language models, pretrained or from a study, that score a text with any scaling of their rotary layers."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -37,10 +37,11 @@ LanguageModel: TypeAlias = "StudyModel | Pretrained"
 """A model that scores a text with any scaling of its rotary layers.
 
 ``scaling`` is the scaling in the model's config. ``original_length`` is the model's trained length.
-``pretrained_length`` is its trained length before any scaling; methods extend this length. ``with_scaling`` returns
-the encoding with a new scaling for a request of some length; a scaling of None turns rotation off. ``unit`` is
-``"token"`` or ``"byte"``, ``identity`` a hash of the weights, and ``learning_rate`` the learning rate of a
-fine-tune. ``logits`` uses the encoding of the surrounding ``placed`` block. A pretrained model also has a config.
+``pretrained_length`` is the trained length before any scaling, and is the length that methods extend.
+``with_scaling`` returns the encoding with a new scaling for a request of a given length; a scaling of None turns
+rotation off. ``unit`` is ``"token"`` or ``"byte"``, ``identity`` is a hash that identifies the weights, and
+``learning_rate`` is the learning rate of a fine-tune. Inside a ``with model.placed(encoding):`` block, ``logits``
+uses that encoding. A pretrained model also has a config.
 """
 
 
@@ -109,16 +110,16 @@ class StudyModel:
         return StudyModel(copy.deepcopy(self.model), identity, self.original_length, self.name, self.learning_rate)
 
     def check_memory(self, length: int) -> None:
-        """Check nothing, because these models are small enough for any length."""
+        """Do nothing, because these models are so small that memory suffices in practice."""
 
 
 def study_model(study: Path, text: Text, device: str) -> StudyModel:
-    """Return the model of a study's rotary run on the task ``language``, preferably plain ``rotary`` with the first
-    seed.
+    """Return the model of a study's rotary run on the task ``language``. A run of plain ``rotary`` with the first
+    seed is preferred.
 
     Raises:
-        StudyError: the study has no rotary run that read its text as bytes, or the weights of this run are missing,
-            or this run was trained on another text.
+        StudyError: the study has no rotary run that was trained on bytes, the weights of the run are missing, or
+            the run was trained on another text.
     """
     known = [p for p in plans_of(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
@@ -140,10 +141,10 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
-    """Open the model at ``path``, and return it with the bytes to score and the text for a fine-tune.
+    """Open the model at ``path``, and return it with the bytes to score and the text that contains them.
 
-    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file. The bytes are the held-out
-    part of a study's text, or the whole text for other models.
+    ``path`` is the folder of a study (``posenc compare``), a Hugging Face folder, or a .gguf file. For a study's
+    model, the bytes are the held-out part of the text; for other models, they are the whole text.
     """
     is_study = (path / "ledger.sqlite").exists()
     read = load(source_of(path).text if is_study and text is None else text)
@@ -155,8 +156,8 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
 def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study of posenc compare") -> "Pretrained":
     """Open the model in a Hugging Face folder or a .gguf file.
 
-    ``other`` names another input that the caller accepts. If there is no model at ``path``, the error lists
-    ``other`` before the folder and the file.
+    ``other`` describes another kind of input that the caller accepts. If there is no model at ``path``, the error
+    message lists ``other`` first, then a Hugging Face folder and a .gguf file.
     """
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(

@@ -25,7 +25,7 @@ from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import train
 
 TUNE_TOKENS = 1024
-"""The number of tokens per step of a fine-tune, unless one window is longer."""
+"""The largest number of tokens per step of a fine-tune, unless a single window is longer."""
 CONSTANT = Training(schedule="constant", warm_up=0.0)
 """The training settings of a fine-tune, with a constant learning rate."""
 
@@ -35,22 +35,23 @@ Read = Callable[[float], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Identified):
-    """The plan for scoring documents with one method: everything that determines the losses.
+    """The plan for scoring documents with one method: all settings and inputs that determine the losses.
 
     Args:
-        model: identity of the weights.
+        model: the model's ``identity``, a hash that identifies its weights.
         method: name of the method; ``"cut"`` is the unchanged model on truncated text.
-        scaling: the scaling's values as JSON.
+        scaling: the method's remapping, or its scaling's values as JSON; see ``Method.values``.
         text_sha256: hash of the text that contains the documents.
         documents: indices of the documents.
         length: number of scored targets in a document, which are all tokens except the first.
         buckets: number of buckets per document; losses are averaged within a bucket.
         dtype, device: dtype and device of weights and activations.
         steps, span: training steps and window length of the fine-tune before scoring; 0 without a fine-tune.
-        positions: how positions are set in the fine-tune: ``"counted"``, or ``"pose"`` for positions drawn below
-            ``length``.
-        cut: tokens of context when the tuned model scores the last targets again; 0 without a fine-tune.
-        seed: seed of the windows of the fine-tune and of drawn positions; 0 without a fine-tune.
+        positions: how positions are set in the fine-tune: ``"counted"`` (0, 1, 2, …), or ``"pose"`` for random
+            positions below ``length``.
+        cut: number of context tokens when the tuned model scores the last buckets of each document a second time,
+            on truncated documents; 0 without a fine-tune.
+        seed: seed for drawing the fine-tune's windows and random positions; 0 without a fine-tune.
     """
 
     kind: ClassVar[str] = "scoring"
@@ -71,7 +72,8 @@ class Scoring(Identified):
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """The largest number of context tokens in each pass over the documents."""
+        """The largest number of context tokens that a target has: first in full documents, then in truncated
+        documents if these are scored too."""
         return (self.length, self.cut) if self.cut else (self.length,)
 
     @property
@@ -81,7 +83,7 @@ class Scoring(Identified):
 
     @property
     def work(self) -> float:
-        """The number of tokens that scoring and fine-tuning read."""
+        """The number of tokens that are read for scoring and for the fine-tune."""
         return self.length * len(self.documents) * len(self.contexts) + self.steps * batch(self.span) * self.span
 
 
@@ -99,8 +101,8 @@ class ScoringJob(Job):
             for the first of the plan's ``contexts``, then one row per document for the second context, if any. The
             numbers are losses. In a job that picks key tokens, they are instead 1 for each key token and 0 for each
             other token.
-        practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
-            ``folder/<plan id>.safetensors``.
+        practice: the tokens for the fine-tune, which do not overlap the documents; None without a fine-tune. The
+            tuned weights are written to ``folder/<plan id>.safetensors``.
     """
 
     plan: Scoring
@@ -115,8 +117,8 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score the documents in this process. The run has one cell per context length and document, with the
-        values of ``rows`` in ``detail``.
+        """Score the documents in this process, and return a run with one cell per context length and document. The
+        cell's ``detail`` has the values from ``rows``.
         """
         started, plan = time.perf_counter(), self.plan
 

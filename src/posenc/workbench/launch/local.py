@@ -23,7 +23,7 @@ from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-"""The glibc settings that make runs keep freed memory, which avoids page faults in every step."""
+"""The glibc settings with which a process keeps freed memory, which avoids page faults in every step."""
 
 
 class Local:
@@ -31,9 +31,9 @@ class Local:
 
     Args:
         workers: the number of parallel processes; by default the number that the cores or accelerators allow.
-        requirements: the threads and accelerators of every run.
+        requirements: the number of threads and accelerators for each run.
 
-    ``devices`` has one string per process: its value of ``CUDA_VISIBLE_DEVICES``, or an empty string for the CPU.
+    ``devices`` has one string per process: the process's ``CUDA_VISIBLE_DEVICES``, or an empty string for the CPU.
     """
 
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
@@ -93,7 +93,7 @@ class Local:
 
 
 class _Running:
-    """A job that runs in a process of its own."""
+    """A job that is running in its own process."""
 
     def __init__(self, job: Job, trial: int, device: str, threads: int) -> None:
         os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
@@ -123,7 +123,7 @@ class _Running:
 def _shares(gpus: float) -> list[str]:
     """Return the value of ``CUDA_VISIBLE_DEVICES`` for each worker.
 
-    ``gpus`` is the number of accelerators that every run needs, or the share of one accelerator.
+    ``gpus`` is the number of accelerators that each run needs, or a share of one accelerator if it is below 1.
     """
     accelerators = _accelerators(in_one_process=gpus > 1)
     count = len(accelerators)
@@ -139,9 +139,9 @@ def _shares(gpus: float) -> list[str]:
 
 
 def _accelerators(in_one_process: bool) -> list[str]:
-    """Return the accelerators that this process may use, as numbers or ids that other processes accept too.
+    """Return the accelerators that this process may use, as indices or ids that are valid in other processes too.
 
-    CUDA shows a process only the first of several MIG instances, but each process may use a different instance.
+    CUDA shows only the first of several MIG instances to a process, but each process may use a different instance.
     """
     import torch
 
@@ -155,7 +155,7 @@ def _accelerators(in_one_process: bool) -> list[str]:
 def _work(
     attempt: Callable[[Job, Report], Run | Failure], job: Job, device: str, threads: int, messages: Connection
 ) -> None:
-    """Run a job in its process, which ignores Ctrl-C and ends when its parent process ends."""
+    """Run a job in this worker process, which ignores Ctrl-C and ends when its parent process ends."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     _end_with_parent()
     if device:

@@ -1,8 +1,8 @@
 """The Ray launcher, which sends runs to an existing cluster.
 
 Ray's ``runtime_env`` ships posenc and custom modules, and its object store transfers texts and weights. Ray
-restarts a run if its process or machine dies. On a machine with the study's folder, a run saves its state there and
-resumes from it; on other machines it works in a temporary folder and restarts from step 0.
+restarts a run if its process or machine dies. On a machine that has the study's folder, a run saves its state
+there and resumes from it. On other machines, a run uses a temporary folder and restarts from step 0.
 """
 
 import os
@@ -26,8 +26,8 @@ LOOK_EVERY = 1.0
 """The number of seconds between two checks of the runs' progress."""
 
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
-"""An environment variable and its value, set before Ray is imported, so that Ray prints no counters when a machine
-dies."""
+"""An environment variable and its value, which are set before Ray is imported. Ray drops log lines that match this
+value, which it would otherwise print when a machine dies."""
 
 
 class Ray:
@@ -85,12 +85,12 @@ class Ray:
             )
         except ConnectionError as error:
             raise StudyError(
-                "no Ray cluster at 'auto'; start one with: ray start --head, or use --launcher local"
+                "no Ray cluster was found; start one with: ray start --head, or use --launcher local"
             ) from error
         return session
 
     def _room(self) -> int:
-        """Return the number of runs that the live machines can run at the same time."""
+        """Return how many runs fit on the live machines at the same time."""
         cpus, gpus = self.requirements.cpus, self.requirements.gpus
         return sum(
             int(min(has.get("CPU", 0) // cpus, has.get("GPU", 0) / gpus if gpus else cpus * 1e9))
@@ -121,7 +121,7 @@ class _Stored(Source):
 
 
 def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, bytes]]:
-    """Run a job on a worker, and return its result and files."""
+    """Run a job on a worker, and return its result and the contents of its files by name."""
     import torch
 
     torch.set_num_threads(cpus)
@@ -148,7 +148,7 @@ def _received(job: Job, reply: Any) -> Run | Failure:
 
 
 def _queue() -> Any:
-    """Create a queue of progress reports. The queue is on this machine, and exists until the command ends."""
+    """Create a queue for progress reports. The queue runs on this machine until the command ends."""
     import ray
     from ray.util.queue import Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -1,4 +1,5 @@
-"""Views of results: the measure by length, losses by position and by training step, and accuracy by depth."""
+"""Figures of results: accuracy or perplexity by test length, losses by position and by training step, and accuracy
+by the depth of the answer."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +15,14 @@ from posenc.workbench.study.results import Row, TaskResult
 from posenc.workbench.study.statistics import perplexity
 
 EVERYWHERE = 0.95
-"""The share of right answers that an encoding must reach at every depth to be "found at every depth"."""
+"""The share of right answers that an encoding must reach at every depth and test length to count as finding the
+answer at every depth."""
 POINTS = 50
-"""The number of points of a curve over steps. Each point is a mean over the same number of steps."""
+"""The number of points in a curve over training steps. Each point is a mean over the same number of steps."""
 
 
 def over_lengths(result: TaskResult) -> View:
-    """Draw the measure of every encoding at every length, with its interval."""
+    """Draw every encoding's accuracy or perplexity at every test length, with its interval."""
     task, loss = result.task, result.task.measure == "loss"
     guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate as a perplexity
     panel = Lines(
@@ -54,7 +56,8 @@ def _line(result: TaskResult, row: Row) -> Line:
 
 
 def over_positions(result: TaskResult) -> View | None:
-    """Draw the loss at every position of the longest windows."""
+    """Draw every encoding's loss at every position of the longest test windows. Return None if no run has losses
+    by position."""
     lines = tuple(
         Line(label(row), mean, row.encoding, hollow=not row.ranked)
         for row in result.rows
@@ -76,7 +79,8 @@ def over_positions(result: TaskResult) -> View | None:
 
 
 def by_depth(result: TaskResult) -> View | None:
-    """Draw accuracy by depth of the answer and length of the sequence, with one panel per encoding."""
+    """Draw the accuracy by test length and by the depth of the answer in the sequence, with one panel per
+    encoding. Return None if no run has accuracies by depth."""
     panels = []
     for row in result.rows:
         shares = {n: m for n in result.lengths if (m := _mean(row, n, "accuracy_by_depth")) is not None}
@@ -112,11 +116,11 @@ def _mean(row: Row, length: int, measure: str) -> Tensor | None:
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
-    """Draw the training losses and gradient norms of a task's plans, averaged over seeds.
+    """Draw the training losses, validation losses and gradient norms of a task's plans, averaged over seeds.
 
     The view has one line per encoding or, in a study with axes, one line per encoding and combination of axis
-    values. ``curves`` maps plan ids to losses, and may lack plans that have not begun. Return None if no run has
-    trained for enough steps to draw one point of its line; see ``POINTS``.
+    values. ``curves`` maps plan ids to losses, and may lack plans whose run has not begun. Return None if no run
+    has trained for enough steps to draw one point of its line; see ``POINTS``.
     """
     begun = [plan for plan in plans if plan.id in curves and curves[plan.id].losses]
     width = max(1, max((plan.steps for plan in begun), default=0) // POINTS)
@@ -140,7 +144,8 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]
 def _over_steps(
     name: str, unit: str, plans: Sequence[Plan], values: Callable[[Plan], Sequence[tuple[float, float]]]
 ) -> tuple[Lines, ...]:
-    """Draw lines of ``values`` (pairs of step and value), averaged over the seeds that reached each step."""
+    """Draw one line per encoding and combination of axis values. ``values`` returns a plan's pairs of step and
+    value; these values are averaged over the seeds that reached each step."""
     by_plan = {plan.id: dict(values(plan)) for plan in plans}
     steps = sorted({step for pairs in by_plan.values() for step in pairs})
     lines = []

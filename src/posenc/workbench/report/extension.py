@@ -1,4 +1,5 @@
-"""Reports the results of ``extend`` as sentences, as a view, as a table for the terminal, and as a page."""
+"""Reports the results of ``extend`` as sentences, as a figure, as a table for the terminal, and as an HTML
+page."""
 
 import json
 import math
@@ -48,7 +49,8 @@ def headline(extension: Extension) -> str:
 
 
 def answer(extension: Extension) -> str:
-    """Describe the evidence: losses on the same targets, the decisive differences, and what is undecided."""
+    """Describe the evidence for the decision: losses on the same targets, the decisive differences, and what is
+    undecided."""
     chosen, unchanged, cut = extension.chosen, extension.unchanged, extension.cut
     if not extension.finite(chosen):
         return f"{headline(extension)}."
@@ -142,11 +144,11 @@ def as_json(extension: Extension) -> dict[str, Any]:
 
 
 def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
-    """Return the numbers of a candidate. A candidate on truncated text has neither an effective length nor a
-    LongPPL.
+    """Return the values of a candidate for JSON. A candidate on truncated text has neither an effective length
+    nor a LongPPL.
 
-    ``to_cut`` compares the loss with that of the same weights on truncated text. For a candidate on truncated text,
-    it compares the loss with that of the unchanged model on truncated text.
+    ``to_cut`` is the difference from the loss of the same weights on truncated text. For a candidate on truncated
+    text, it is the difference from the loss of the unchanged model on truncated text.
     """
     scored, same = candidate.tokens is not None, extension.cuts.get(candidate, extension.cut)
     return {
@@ -166,7 +168,8 @@ def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
 
 
 def over_positions(extension: Extension, *, tuned: bool = False) -> View:
-    """Draw the loss at every position with every method, and 95% intervals over documents."""
+    """Draw the loss at every position with every method, and 95% intervals for the chosen candidate and
+    the unchanged model."""
     curves = [c for c in extension.curves if c.tuned == tuned]
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
     cuts = [c for c in extension.cuts.values() if c is extension.chosen or c.method == extension.unchanged.method]
@@ -183,10 +186,11 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
 
 
 def _curve(extension: Extension, curve: Candidate) -> view.Line:
-    """Draw the mean over documents. With two or more documents, the chosen and the unchanged model get a band,
-    which is the 95% interval.
+    """Draw a candidate's mean loss over documents. With two or more documents, the lines of the chosen candidate
+    and of the unchanged model get a band, which is the 95% interval.
 
-    A candidate on truncated text is drawn only in the last ``far`` buckets, because it is compared only there.
+    A candidate on truncated text is drawn only in the last ``extension.far`` buckets, because it is compared only
+    there.
     """
     losses, label = curve.losses.clone(), curve.label if curve.cut else curve.method.label
     if curve.cut:
@@ -200,14 +204,15 @@ def _curve(extension: Extension, curve: Candidate) -> view.Line:
 
 
 def bands(shown: View) -> list[str]:
-    """Return the names of the curves that are drawn with a band; a band needs two positions."""
+    """Return the names of the curves that are drawn with a band. A curve with intervals at fewer than two
+    positions has no band."""
     lines = [line for panel in shown.panels if isinstance(panel, Lines) for line in panel.lines]
     return [line.name for line in lines if line.low is not None and int(line.low.isfinite().sum()) > 1]
 
 
 def heads(extension: Extension) -> list[str]:
-    """Return the headings of the columns with numbers: the lengths for which losses are shown, longest first, and
-    then "effective length"."""
+    """Return the headings of the numeric columns: the lengths for which losses are shown, longest first, and then
+    "effective length"."""
     return [*map(count, reversed(extension.lengths)), "effective length"]
 
 
@@ -267,9 +272,10 @@ def write(
     command: str,
     patch: dict[str, Any] | None,
 ) -> Path:
-    """Write ``extension.json`` and ``report.html`` to ``folder``.
+    """Write ``extension.json`` and ``report.html`` to ``folder``, and return the path of the report.
 
-    ``patch`` has the keys to change in config.json, as returned by ``config_patch``.
+    ``patch`` has the keys to change in the model's config.json, as returned by ``config_patch``; None unless
+    the chosen candidate changes the config and nothing else.
     """
     shown = {tuned: over_positions(extension, tuned=tuned) for tuned in sorted({c.tuned for c in extension.curves})}
     parts = [

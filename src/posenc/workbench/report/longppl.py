@@ -1,4 +1,4 @@
-"""Reports LongPPL as a sentence, and as a table for the terminal and the page."""
+"""Reports the LongPPL of every method as a sentence, and as a table for the terminal and the HTML page."""
 
 import math
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ def answer(extension: Extension) -> str:
 
 
 def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
-    """Return a method's three values, one for each heading of ``heads``, as pairs of texts: the value and its
-    interval. The interval is empty except for the difference from the unchanged model."""
+    """Return a method's three values, one for each heading of ``heads``. Each is a pair of strings, the value
+    and its interval; only the difference from the unchanged model has an interval."""
     gap = each.to_unchanged
     change = "–" if math.isnan(gap.mean) else signed(gap.mean)
     return (fixed(each.value), ""), (fixed(each.beyond), ""), (change, ends(gap))

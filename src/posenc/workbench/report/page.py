@@ -26,8 +26,8 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
     Args:
         command: the command as typed.
-        ran: the software versions with which the page's results were computed, as the JSON string in
-            ``Run.versions``; by default the current versions.
+        ran: the software versions that computed the page's results, as the JSON string in ``Run.versions``; by
+            default the current versions.
     """
     environment = templates("posenc.workbench.report")
     environment.globals |= {"count": count, "seconds": seconds}
@@ -44,6 +44,6 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
 
 def picture(view: View, name: str) -> dict[str, Any]:
-    """Return a view as a page's template needs it: its title, the data from which the page's script draws it, and
-    tables of the drawn values."""
+    """Return a view in the form that a page's template expects: its name, its title, the data from which the
+    page's script draws it, and tables of the drawn values."""
     return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}

@@ -39,7 +39,7 @@ class Rate(ProgressColumn):
 
 @dataclass
 class Going:
-    """Shows the progress of running work, and messages above it.
+    """Shows a progress bar for running work, and messages above the bar.
 
     If the output is not a terminal, a line of progress is printed every ``LINE_EVERY`` seconds.
     """
@@ -67,7 +67,7 @@ class Going:
 
 @contextmanager
 def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Going]:
-    """Show a progress bar with the rate and the time left, or lines if the output is not a terminal."""
+    """Show a progress bar with the rate and the time left, or lines of progress if the output is not a terminal."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),

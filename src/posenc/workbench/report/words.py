@@ -1,6 +1,8 @@
-"""Describes a study in words: its values as text for tables and pages, and sentences that say which encodings hold.
+"""Describes a study in words: its values as text for tables and pages, and sentences that say which encodings hold
+up beyond the trained length.
 
-An encoding holds if it is hardly worse at the longest test length than at the trained length; see ``results.LOST``.
+An encoding holds up if it is hardly worse at the longest test length than at the trained length; see
+``results.LOST``.
 """
 
 import json
@@ -29,13 +31,14 @@ def label(row: Row) -> str:
 
 
 def heading(task: str) -> str:
-    """Return the task's name, or the class of a custom task, as the start of a title."""
+    """Return the task's name, or the name of a custom task's class, with a capital first letter, for a title."""
     name = task.rpartition(":")[2]
     return name[:1].upper() + name[1:]
 
 
 def at(values: Mapping[str, object]) -> str:
-    """Return the axis values in words, such as ``learning_rate 0.003, width 64``; empty if there are no axes."""
+    """Return the values of a study's axes as text, such as ``learning_rate 0.003, width 64``; empty if there are
+    no axes."""
     return ", ".join(f"{name} {shown(value)}" for name, value in values.items())
 
 
@@ -46,7 +49,8 @@ def names(plans: Sequence[Plan]) -> dict[str, str]:
 
 
 def axes_in_words(plans: Sequence[Plan]) -> dict[str, str]:
-    """Return, by plan id, the values in which the task's plans differ; empty if only encoding and seed differ."""
+    """Return a string for each plan id: the plan's values of all settings in which plans of the same task differ.
+    The string is empty if only encoding and seed differ."""
     of_tasks = [[plan for plan in plans if plan.task == task] for task in {plan.task for plan in plans}]
     return {id: at(values) for alike in of_tasks for id, values in differing(alike).items()}
 
@@ -79,15 +83,15 @@ def measured(result: TaskResult, interval: Interval | None) -> str:
 
 
 def perplexity(loss: float) -> str:
-    """Return exp(loss) for a loss in nats, rounded to three digits."""
+    """Return exp(loss) for a loss in nats, rounded to two decimals, or to a whole number if it is at least 100."""
     value = exp(loss)
     return fixed(value, 2 if value < 100 else 0)
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:
-    """Return the 95% interval in the measure's unit, or both values if there are two seeds.
+    """Return the 95% interval of a measured value as text, or both values if there are two seeds.
 
-    The text is empty for a single number.
+    Losses are shown as perplexities. The string is empty for a single value, which has no interval.
     """
     return _seeds_or_ends(interval, perplexity if result.task.measure == "loss" else "{:.3f}".format)
 
@@ -104,7 +108,7 @@ def below(result: TaskResult) -> str:
 
 
 def ends(interval: Interval | None, show: Callable[[float], str] = THREE_DECIMALS) -> str:
-    """Return an interval as ``low … high``; empty for a single number."""
+    """Return an interval as ``low … high``; empty if its ends are unknown, as for a single value."""
     if interval is None or math.isnan(interval.low):
         return ""
     return f"{show(interval.low)} … {show(interval.high)}"
@@ -113,7 +117,8 @@ def ends(interval: Interval | None, show: Callable[[float], str] = THREE_DECIMAL
 def difference(row: Row) -> tuple[str, str]:
     """Return a row's paired difference from the best row at the longest length, and the interval of the difference.
 
-    Differences of losses are in nats, and those of accuracies are shares of right answers.
+    A difference between losses is in nats. A difference between accuracies, which are shares of right answers, is
+    0.1 for ten percentage points.
     """
     gap = row.to_best
     return (NOTHING, "") if gap is None else (signed(gap.mean), _seeds_or_ends(gap, signed))
@@ -126,21 +131,22 @@ def effective(result: TaskResult, row: Row) -> tuple[str, str]:
 
 
 def seconds(value: float) -> str:
-    """Return a duration in words."""
+    """Return a duration as text, such as ``2 min 05 s``."""
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def unit(result: TaskResult) -> str:
-    """Return what a table of the results shows, in which unit, and whether lower or higher is better."""
+    """Describe the values in a table of the results: the measure, its unit, and whether lower or higher is
+    better."""
     if result.task.measure == "loss":
         return f"perplexity per {result.unit}, lower is better"
     return "share of right answers, higher is better"
 
 
 def answer(results: Sequence[TaskResult]) -> str:
-    """Summarise the study: for each task, say which encodings hold, and which has the lowest perplexity within
-    the trained length."""
+    """Summarise the study: for each task, say which encodings hold (see ``verdict``), and which encoding has the
+    lowest perplexity within the trained length."""
     if not results:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
@@ -152,7 +158,8 @@ def answer(results: Sequence[TaskResult]) -> str:
 
 
 def best_inside(result: TaskResult) -> Row | None:
-    """Return the row with the best loss at the trained length; None for accuracies, or if the best is undecided."""
+    """Return the row with the best loss at the trained length; None if the task measures
+    accuracy, or if it is undecided which row is best."""
     return result.best(result.lengths[0]) if result.task.measure == "loss" else None
 
 
@@ -166,7 +173,8 @@ def _inside(result: TaskResult) -> str:
 
 
 def verdict(result: TaskResult) -> str:
-    """Say which encodings hold up to the longest length, and for which this is undecided.
+    """Say which encodings hold up to the longest length, which means that they become worse by at most
+    ``results.LOST``, and for which encodings this is undecided.
 
     An encoding that holds, but is much worse at the trained length than the best encoding, is listed separately.
     """
@@ -219,9 +227,8 @@ def sentence(result: TaskResult) -> str:
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
-    """Return the differences in versions and hardware between these runs, one string for each thing that differs.
-
-    An example of such a string is ``torch 2.12.1 (3 runs) and 2.13.0 (9 runs)``.
+    """Return the differences in versions and hardware between these runs, such as ``torch 2.12.1 (3 runs) and
+    2.13.0 (9 runs)``. There is one string for each package whose version differs, and one if the hardware differs.
     """
     machines = [{**json.loads(run.versions or "{}"), "hardware": run.hardware} for run in runs]
     lines = []

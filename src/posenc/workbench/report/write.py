@@ -21,7 +21,8 @@ from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.study import Study, as_toml
 
 FIRST = 300
-"""The number of seconds before the page is first written, so that short studies use all processor time for runs."""
+"""The number of seconds before a running study's page is first written. A study that ends sooner
+spends all processor time on its runs."""
 APART = 30
 """The pause between two writes of the page, as a multiple of the time that a write takes."""
 
@@ -97,7 +98,7 @@ class Live:
 
 
 def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
-    """Yield every figure with its file name."""
+    """Yield the name and the view of every figure."""
     for result in outcome.results:
         name = result.name
         yield name, charts.over_lengths(result)
@@ -122,10 +123,12 @@ def _trained(outcome: Outcome) -> dict[str, list[Plan]]:
 
 
 def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterator[dict[str, Any]]:
-    """Yield the mean progress over seeds, with one row per group of plans that differ only in their seed.
+    """Yield rows of training progress, one for each group of plans that differ only in their seed. Values are
+    means over seeds.
 
-    ``at`` has the axis values in words, ``loss`` is the mean over the last tenth of the steps, ``validation`` is
-    the last loss on held-out sequences (both in nats per target), and ``rate`` is the number of tokens per second.
+    ``at`` has the axis values as text. ``loss`` is the mean training loss over the last tenth of the steps, and
+    ``validation`` is the last loss on held-out sequences, both in nats per target. ``rate`` is in tokens per
+    second.
     """
     for (encoding, at), alike in words.by_setting(plans).items():
         losses = [curves[plan.id] for plan in alike]

@@ -14,7 +14,7 @@ from posenc.workbench.run.machine import versions
 from posenc.workbench.run.plan import Identified, LossCurve
 
 FOLDER = "checkpoints"
-"""The subfolder of a study for the weights of finished runs and the states of unfinished runs."""
+"""The subfolder of a study's folder for the weights of finished runs and the states of unfinished runs."""
 FILES = ".safetensors", ".state"
 """The suffixes of the files with weights and states."""
 
@@ -39,8 +39,8 @@ def load_state(
 ) -> LossCurve:
     """Restore a run's model, optimiser and generator from its state file, and return the losses so far.
 
-    Without a state, the curve is empty. An unreadable file counts as missing, and so does a file from another
-    version of torch or posenc, because a run must not mix the numbers of two versions.
+    If the file is missing, the returned curve is empty. An unreadable file counts as missing. So does a file from
+    another version of Python, torch or posenc, because a run must not mix results of two versions.
     """
     if path is None:
         return LossCurve()
@@ -101,7 +101,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 
 def complete(path: Path) -> bool:
-    """Return whether the file exists and has the length given in its header."""
+    """Return whether the safetensors file exists and has the length given in its header."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -55,7 +55,7 @@ def check_room(
     """Refuse plans that do not fit into memory or on the disk.
 
     Args:
-        footprints: one footprint per group of runs that differ only in their seed.
+        footprints: one footprint per group of runs that differ only in seed or learning rate.
         plans: all plans to run; each worker runs one plan at a time.
         folder: folder for the weights and states of the runs.
         devices: device of each worker; workers on the same device share its memory.
@@ -80,7 +80,7 @@ def check_room(
 def check_disk(wanted: int, folder: Path, count: int, what: str) -> None:
     """Raise a ``StudyError`` if ``folder``'s disk has fewer than ``wanted`` free bytes.
 
-    The error says what needs the space: "3 runs", for example, if ``count`` is 3 and ``what`` is "run".
+    The error message names what needs the space, such as "3 runs" if ``count`` is 3 and ``what`` is "run".
     """
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(existing).free

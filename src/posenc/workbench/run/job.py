@@ -42,7 +42,8 @@ class Job(ABC):
     """A plan with everything that is needed to run it in another process. Jobs can be pickled.
 
     On a machine that lacks ``folder``, a launcher gives the job another folder (``replace(job, folder=…)``) and
-    copies the files back. A launcher loads each text once, and gives jobs a source that contains the text.
+    copies the files back. A launcher may load each text once, and give jobs a source that contains the loaded
+    text.
 
     Args:
         plan: the plan to run.
@@ -77,8 +78,8 @@ class Failure:
         """Describe a job that failed because of ``error``.
 
         The reason is the message of the error. Unless the error is a ``PosencError``, the reason also begins with
-        the name of the error's class, and it ends with a line and a file if code of a custom class raised the
-        error.
+        the name of the error's class, and it ends with the line number and the file if the code of a custom class
+        raised the error.
         """
         ours = isinstance(error, PosencError)
         return cls(job.plan, " ".join(str(error).split()) if ours else located(error, job.modules))
@@ -121,11 +122,13 @@ ONE_CORE = Requirements()
 
 
 Launcher = Callable[[Sequence[Job], Callable[[Run | Failure], None], Report], None]
-"""A function that runs jobs, and calls ``report`` during runs and ``done`` after every run, all from one thread."""
+"""A function that takes jobs and two callbacks, ``done`` and ``report``. It runs the jobs, calls ``report`` during
+each run and ``done`` after it, and makes all these calls from one thread."""
 
 
 def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Run the jobs in this process, with all its threads. Use this launcher if only one model fits into memory."""
+    """Run the jobs one after another in this process, with all its threads. Use this launcher if only one model
+    fits into memory."""
     broken: list[Exception] = []
 
     def guarded(progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""The ledger, an SQLite file of finished runs. A killed study loses only the runs that have not finished.
+"""The ledger, an SQLite file of finished runs. A killed study keeps these runs, and resumes its unfinished ones.
 
 Schema, version 3:
 
@@ -10,7 +10,7 @@ Schema, version 3:
                                                        (float32), the tokens read and the time taken, gradient norms
                                                        (float32), and pairs (step, validation loss) (float64)
 
-Views for any program that reads SQLite (not part of the schema version):
+Views for any program that reads SQLite (a change of a view does not change the schema version):
 
     settings   one row per finished run, with task, encoding, seed, cost, result, and all settings of its plan
     numbers    one row per cell of a finished run, without its detail, and with the run's task, encoding and seed
@@ -62,7 +62,7 @@ INSERT INTO cells SELECT * FROM other.cells WHERE run IN (SELECT value FROM json
 INSERT INTO runs ({RUNS})
 SELECT {RUNS} FROM other.runs WHERE id IN (SELECT value FROM json_each(:new)) ORDER BY rowid
 """
-"""The statements that copy the runs whose ids are in the JSON list ``new``, and the losses of unfinished runs."""
+"""The statements that copy from another ledger the runs in the JSON list ``new`` and unfinished runs' losses."""
 FIRST = ("task", "encoding", "seed")
 """The settings that are the first columns of the view ``settings``."""
 
@@ -184,8 +184,8 @@ class Ledger(AbstractContextManager["Ledger"]):
             (problem,) = other._db.execute("PRAGMA quick_check(1)").fetchone()
         if problem != "ok":
             raise StudyError(
-                f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore a copy, or leave this folder "
-                "out of the merge"
+                f"{str(other.path)!r} is damaged: {problem.splitlines()[-1]}; restore the file from a backup, or "
+                "leave this folder out of the merge"
             )
         if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
             return 0
@@ -222,9 +222,9 @@ class Ledger(AbstractContextManager["Ledger"]):
         return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
 
     def steps(self, runs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the loss, the gradient norm and any validation loss of every training step.
+        """Yield the loss, the gradient norm and any validation loss of every training step of ``runs``.
 
-        The steps are those of ``runs``, which are rows of the view ``settings``.
+        ``runs`` are rows of the view ``settings``.
         """
         for run in runs:
             curve = self.curve(run["run"])
@@ -239,7 +239,7 @@ class Ledger(AbstractContextManager["Ledger"]):
                 }
 
     def ids(self) -> set[str]:
-        """Return the ids of all plans that have finished."""
+        """Return the plan ids of all finished runs."""
         return {row[0] for row in self._db.execute("SELECT id FROM runs")}
 
     def runs(self, ids: Collection[str] | None = None) -> list[Run]:
@@ -280,12 +280,12 @@ class Ledger(AbstractContextManager["Ledger"]):
             return Run(plan or Plan.from_json(row[1], row[0]), tuple(starmap(_cell, cells)), *row[2:])
         except (ValueError, TypeError, KeyError) as error:
             raise StudyError(
-                f"{str(self.path)!r}: the run {row[0]} has a value that posenc did not write ({error}); restore a "
-                "copy, or use another folder"
+                f"{str(self.path)!r}: the run {row[0]} has an invalid value ({error}); restore the file from a "
+                "backup, or use another folder"
             ) from error
 
     def _reading(self) -> str:
-        """Return the SQLite mode in which a reader leaves no files behind.
+        """Return the SQLite open mode with which a reader leaves no auxiliary files behind.
 
         In a writable folder, the mode is "rw", because SQLite deletes its auxiliary files only in this mode; the
         ledger itself is not changed. In a read-only folder, such as an archive, the file is opened as immutable
@@ -299,7 +299,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     def _prepare(self, write: bool) -> None:
         """Create missing tables, and replace the views. If ``write`` is False, create only temporary views.
 
-        A ledger of another version is refused and not changed.
+        A ledger with another schema version is refused and not changed.
         """
         place = "main" if write else "temp"
         with self._transaction():
@@ -309,7 +309,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             if versions != [str(VERSION)]:
                 raise StudyError(
                     f"{str(self.path)!r} has ledger version {', '.join(versions) or 'unknown'}, but this posenc "
-                    f"reads version {VERSION}; upgrade posenc, or use another folder"
+                    f"reads version {VERSION}; use the version of posenc that wrote it, or another folder"
                 )
             for name, select in VIEWS.items():
                 self._db.execute(f"DROP VIEW IF EXISTS {place}.{name}")
@@ -335,7 +335,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             fix = {
                 "full": "free some space and run the same command again; finished runs are kept",
                 "not a database": "the file is damaged or not a ledger; use another folder",
-                "malformed": "the file is damaged; restore a copy, or use another folder",
+                "malformed": "the file is damaged; restore it from a backup, or use another folder",
                 "readonly": "the folder is not writable; use another folder",
             }
             step = next((text for key, text in fix.items() if key in message), "use another folder")

@@ -25,7 +25,7 @@ def versions() -> str:
 
 @cache
 def hardware(device: str = "cpu") -> str:
-    """Return the name of the accelerator; for a CPU, its name with the number of cores and of threads per run."""
+    """Return the name of the accelerator, or the CPU's name with the numbers of cores and of threads per run."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()

@@ -1,4 +1,5 @@
-"""The plan of a run: everything that determines the run's results. A hash of the plan is its id."""
+"""The plan of a run: everything that determines the run's results, except the machine and the versions of Python,
+torch and posenc. A hash of the plan is its id."""
 
 import hashlib
 import json
@@ -14,8 +15,8 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 4
-"""The version of the computation. Increase it when a change of code alters a plan's results, or when a default
-changes."""
+"""The version of posenc's computations. Increase it when a change of code alters a plan's results, or when a
+default changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,8 @@ class Identified(ABC):
         """A hash of all values that differ from their defaults, as sixteen hexadecimal digits.
 
         If a field is added or removed later, plans in which this field has its default value keep their id. The
-        hash always covers ``numerics``, the version of the computation, which must be increased when a default
-        changes; see ``NUMERICS``.
+        hash always covers ``numerics``, the version of posenc's computations, which must be increased when a
+        default changes; see ``NUMERICS``.
         """
         defaults = {each.name: each.default for each in fields(self)}
         differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
@@ -129,13 +130,13 @@ class Cell:
             - ``"window_loss"``: the loss on all targets of the test windows.
             - ``"loss_by_position"``: the loss on the last 64 positions.
             - ``"accuracy"``: the share of right answers.
-            - ``"accuracy_by_depth"``: the same value as ``"accuracy"``, with other values in ``detail``.
+            - ``"accuracy_by_depth"``: the same value as ``"accuracy"``; ``detail`` has the accuracy at each depth.
             - ``"exact_match"``: the share of sequences with only right answers.
             - ``"refused"``: the encoding does not support this length; ``note`` has the reason.
             - ``"chance"``, ``"gate"``: the task's chance level and gate (see ``Criteria``). A run has one cell for
               each, at the trained length.
-            - ``"document 3"`` or another number: the loss on this document of ``posenc extend``, or the share of
-              key tokens in it.
+            - ``"document 3"``, or another document number: the loss of ``posenc extend`` on this document, or the
+              share of key tokens in the document.
         value: the measured value; NaN for ``"refused"``.
         count: the number of targets or answers from which the value was computed.
         detail: finer values of the same measure. Losses are stored for each test window, or for each block of

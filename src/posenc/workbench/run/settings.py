@@ -1,7 +1,7 @@
 """Declares every setting of a study once, with its meaning, unit, range and default.
 
-Studies and plans inherit these groups of settings. TOML files, the command line and Python use the same names and
-checks.
+Studies and plans inherit the groups of settings in this module. TOML files, the command line and Python use the
+same names and checks.
 """
 
 import math
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def range(self) -> str:
-        """The allowed values in words, such as ``1 … 4,096 layers``; empty if any value is allowed."""
+        """The allowed values as text, such as ``1 … 4,096 layers``; empty if any value is allowed."""
         if self.choices:
             return " or ".join(self.choices)
         if math.isinf(self.low) or self.kind is bool:
@@ -174,7 +174,7 @@ import torch."""
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """The settings that say what is compared and how it is tested."""
+    """The settings that determine which encodings and tasks are compared, and how models are tested."""
 
     encodings: tuple[str, ...] = setting(
         ("nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"),

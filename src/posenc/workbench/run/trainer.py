@@ -106,8 +106,8 @@ def factor(step: int, steps: int, how: Training) -> float:
 def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.optim.Optimizer:
     """Create an AdamW optimiser with weight decay only for the weights of linear layers.
 
-    Biases, norm weights, embeddings and parameters of positional encodings do not decay, because decay would favour
-    encodings without parameters.
+    Biases, norm weights and embeddings do not decay. Parameters of positional encodings do not decay either,
+    because decay would favour encodings without parameters.
     """
     exempt = {
         parameter
@@ -130,8 +130,8 @@ def _autocast(how: Training, device: torch.device) -> torch.autocast:
 class _Watch:
     """Collects losses, reports them from time to time, and stops a run that has diverged.
 
-    ``waiting`` has the loss, the gradient norm and the number of tokens of every step since the last report, and
-    ``validation`` the steps and losses of validations.
+    ``waiting`` has the loss, the gradient norm and the number of tokens of every step since the last report.
+    ``validation`` has the step and the loss of every validation since then.
     """
 
     def __init__(self, tell: Callable[[int, LossCurve], None], curve: LossCurve) -> None:
@@ -152,7 +152,7 @@ class _Watch:
         return due and not self.curve.verdict
 
     def report(self) -> None:
-        """Fetch the pending losses, check them for divergence in order, and report them."""
+        """Fetch the pending losses, check them for divergence in the order of their steps, and report them."""
         if not self.waiting:
             return
         *tensors, tokens = zip(*self.waiting, strict=True)
@@ -175,8 +175,8 @@ class _Watch:
 def _judged(losses: Sequence[float], first: int) -> tuple[int, str]:
     """Judge the losses of step ``first`` and later steps; ``losses`` begins at step 0.
 
-    Return how many of the judged losses to keep, and a message if training has diverged. If it has not, all are
-    kept, and the message is empty.
+    Return how many of the judged losses to keep, and a message if training has diverged. If training has not
+    diverged, all judged losses are kept and the message is empty.
     """
     for step in range(first, len(losses)):
         value, last = losses[step], losses[max(0, step + 1 - FOR) : step + 1]

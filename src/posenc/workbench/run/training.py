@@ -28,9 +28,9 @@ from posenc.workbench.tasks.language import TARGETS
 HELD_OUT = 8
 """The largest number of test sequences of the trained length from which a validation loss is computed."""
 DEPTHS = 10
-"""The number of parts of a sequence for which accuracies are reported."""
+"""The number of equal parts of a sequence for which the accuracy by depth is reported."""
 BUCKETS = 64
-"""The number of neighbouring positions whose losses are averaged in the loss by position."""
+"""The number of neighbouring positions whose losses are averaged into one value of the loss by position."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +87,12 @@ def task_of(plan: Plan, text: Text | None) -> Task:
 def encoding(plan: Plan) -> Encoding:
     """Create the encoding of a plan, and import its class if it is custom.
 
-    For a scaling that depends on the length of a request, training and all tests use the frequencies for the
-    longest test. Frequencies that change during a request would not match the keys that are already cached.
+    If a scaling depends on the length of a request, training and all tests use the frequencies for the longest
+    test. Frequencies that change during a request would not match the keys in the KV cache.
 
     Raises:
-        StudyError: the plan was made with another version of the computation, in which defaults may differ; see
-            ``NUMERICS``.
+        StudyError: the plan was made with another version of posenc's computations (``NUMERICS``), in which
+            defaults may differ.
     """
     if plan.numerics != NUMERICS:
         raise StudyError(
@@ -116,7 +116,9 @@ def untrained(plan: Plan, task: Task, encoding: Encoding) -> Transformer:
 
 
 def build(plan: Plan, task: Task) -> Transformer:
-    """Create a plan's transformer with the initial weights of its seed, which are the same for every encoding."""
+    """Create a plan's transformer, with weights initialised from the plan's seed. Weights outside the encoding are
+    the same for every encoding.
+    """
     model = untrained(plan, task, encoding(plan)).initialise(plan.seed)
     return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
 
@@ -160,7 +162,7 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
     """Test the model at every length, and return the cells.
 
     If the encoding refuses a length, the cell for that length contains the reason. If a test's grid is larger than
-    the training grid and the encoding has a way to resize its learned position tables, the tables are resized.
+    the training grid and the encoding can resize its learned position tables, the tables are resized.
     """
     test = _loss_cells if task.measure == "loss" else _accuracy_cells
     cells: list[Cell] = []
@@ -176,9 +178,9 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
 
 
 def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
-    """Measure the loss on the targets that windows of every length share, on all targets, and by position.
+    """Measure the loss on the targets common to the windows of all test lengths, on all targets, and by position.
 
-    The shared targets of one window are called a block. The loss on shared targets is also stored for each block.
+    The common targets of one window are called a block. The loss on common targets is also stored for each block.
     """
     losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
     targets = losses[:, -min(TARGETS, task.train_length) :]  # those that windows of every length have
@@ -194,8 +196,8 @@ def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list
 
 
 def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
-    """Return the loss of each token. Rows are processed one at a time, because a loss needs three times the memory
-    of its logits."""
+    """Return the loss of each token. Rows are processed one at a time, because computing the loss of a row needs
+    three times the memory of the row's logits."""
     rows = zip(model(batch.tokens, batch.positions).split(1), batch.targets.split(1), strict=True)
     losses = [F.cross_entropy(row.float().mT, targets, reduction="none") for row, targets in rows]
     return torch.cat(losses).double().cpu()

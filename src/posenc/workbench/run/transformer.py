@@ -1,4 +1,4 @@
-"""A small transformer that uses its encoding only through the interface of `Placed`.
+"""A small transformer that uses its positional encoding only through the interface of ``Placed``.
 
 The transformer is pre-norm, causal or bidirectional, with grouped-query attention.
 """
@@ -89,7 +89,7 @@ def draw_parameters(encoding: Encoding, seed: int) -> None:
 
 
 class Transformer(nn.Module):
-    """A transformer that maps tokens to outputs, with any encoding.
+    """A transformer that maps tokens to outputs, with any positional encoding.
 
     Args:
         config: the settings of the model; ``tied`` has no effect unless ``outputs`` equals ``vocabulary``.
@@ -117,7 +117,8 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """Return a model with the same weights, but with position tables resized for a grid of this size.
+        """Return a model with the same weights, but with position tables resized for a grid with these side
+        lengths.
 
         If no table needs to grow, return this model itself.
         """
@@ -129,7 +130,8 @@ class Transformer(nn.Module):
         return again
 
     def initialise(self, seed: int) -> "Transformer":
-        """Initialise as in GPT-2.
+        """Initialise all parameters. As in GPT-2, layers that write to the residual stream start with small
+        weights.
 
         Weights outside the encoding are the same for every encoding. The encoding's own parameters are drawn last.
         """
@@ -160,8 +162,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Return the outputs at every token.
 
-        By default, positions are 0, 1, 2, …. Without a ``mask``, each token sees all tokens, or only itself and
-        earlier tokens in a causal model.
+        By default, positions are 0, 1, 2, …. Without a ``mask``, each token attends to all tokens or, in a causal
+        model, to itself and earlier tokens.
         """
         if positions is None:
             positions = on_axes(arange(tokens.shape[1], device=tokens.device), self.encoding.axes)
@@ -174,5 +176,5 @@ class Transformer(nn.Module):
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype of tables and losses, which is float64 for float64 and float32 for narrower types."""
+    """Return the dtype for positional tensors and losses: float64 for a float64 model, else float32."""
     return torch.promote_types(dtype, torch.float32)

@@ -44,9 +44,9 @@ class Comparison:
 
     Args:
         study: the study to run.
-        text: the text of the task ``language``; None if no task reads one.
+        text: the text of the task ``language``; None if no task reads a text.
         ledger: the study's ledger, to which ``run`` writes finished runs.
-        part: the plans to compare; by default all plans of the study.
+        part: a slice that selects the plans to compare; by default all plans of the study.
 
     Raises:
         StudyError: the text is too short for a task.
@@ -90,7 +90,7 @@ class Comparison:
         """Train and test every plan in ``missing``, add each run to the ledger as it ends, and return all results.
 
         Plans are checked before the first run. A comparison that is killed, and then created and run again, gives
-        the results that an uninterrupted comparison gives.
+        the same results as an uninterrupted comparison.
         """
         self.check(getattr(launcher, "devices", ()))
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source

@@ -16,7 +16,7 @@ from posenc.workbench.study.study import source_of
 from posenc.workbench.study.trained_weights import plans_of, trained_model
 
 CLOSE = 1e-3
-"""The largest allowed difference between float32 logits of the export and of the study's model."""
+"""The limit for the difference between float32 logits of the exported model and of the study's model."""
 
 
 def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -> Path:
@@ -33,7 +33,8 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
         seed: the run's seed.
 
     Raises:
-        StudyError: the study has no such run, or neither class can express the model.
+        StudyError: the folder exists, the study does not have exactly one such run, neither class can express the
+            model, or the logits differ.
     """
     if folder.exists():
         raise StudyError(f"{str(folder)!r} exists already; choose a new folder")
@@ -64,7 +65,9 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     with torch.inference_mode():
         gap = float((made(tokens).logits - model(tokens)).abs().max())
     if not gap < CLOSE:
-        raise StudyError(f"{plan.name} is not exported, because its logits in transformers differ by {gap:.2g}")
+        raise StudyError(
+            f"{plan.name} is not exported, because its logits in transformers differ from the study's by {gap:.2g}"
+        )
     made.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(text.tokens.json, encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(

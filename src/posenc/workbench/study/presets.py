@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Preset:
-    """The settings of a named study that differ from their defaults, its purpose, and its measured or estimated
+    """A named study: the settings that it changes from their defaults, its purpose, and its measured or estimated
     cost."""
 
     settings: dict[str, Any]
@@ -31,9 +31,9 @@ ZOO_OF_GRIDS = (
     *("channel-rotary(layout=v-jepa2)", "channel-rotary(layout=hunyuan-vl)", "channel-rotary(layout=ernie-image)"),
     *("window(size=(23, 23))", "decomposed(size=(23, 23))", "decomposed(size=(8, 8))", "layoutlm"),
 )
-"""All encodings of the catalogue for grids, in the variants that models use, and two encodings with one axis, for
-which the cells are numbered row by row. Tables have as many positions as the largest test's grid, or are resized to
-it."""
+"""All encodings of the catalogue for grids, in the variants that models use, and the encodings ``nope`` and
+``rotary`` with one axis, for which the cells are numbered row by row. Position tables have as many positions as
+the grid of the longest test, or are resized to this grid."""
 
 PRESETS = {
     "quick": Preset({}, "five encodings, three tasks, one seed", "3 minutes on two cores"),

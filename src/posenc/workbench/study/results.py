@@ -30,9 +30,10 @@ LOST = 0.05
 """An encoding holds if, at the longest length, its perplexity is at most this share higher, or its accuracy at most
 this share lower, than at the trained length."""
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
-"""The settings of a plan that may be axes of a study, except the trained length, which has separate results."""
+"""The settings of a plan that may be axes of a study. The trained length may be an axis too, but is not listed
+here, because each trained length has separate results."""
 FOLLOWS = {"lengths": "train_length", "test_count": "lengths", "source": "encoding"}
-"""The settings of a plan that follow from another setting in a single study."""
+"""Maps a setting of a plan to the setting that determines it within one study."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
 
 
@@ -41,16 +42,18 @@ class Row:
     """The results of one encoding on one task.
 
     Args:
-        values: the accuracy by length, or the loss by length in nats per target, on the targets that all lengths
-            share.
-        windows: the loss by length on all targets of the test windows, as papers report it; empty for accuracies.
+        values: the accuracy at each length, or the loss at each length in nats per target. Losses are measured on
+            the targets that all lengths share.
+        windows: the loss at each length on all targets of the test windows, as papers report it; empty for
+            accuracies.
         converged: the number of runs that passed the task's gate at the trained length, and the number of all runs.
         diverged: the number of runs that were stopped because their loss diverged.
         refusal: the reason if the encoding has no value past some length, else an empty string.
         not_finite: the lengths at which the loss of a run is NaN or infinite; these lengths have no value.
         to_best: the paired difference from the best row at the longest length; None if there is no such difference.
-        lost: how much worse the measure is than at the trained length, for each longer length. Losses are paired by
-            seed and block of text. Accuracies are paired by seed only, since each length has its own sequences.
+        lost: for each longer length, how much worse the measure is than at the trained length. Losses are paired
+            by seed and block of text. Accuracies are paired by seed only, because each length has its own
+            sequences.
         at: the values of the study's axes by setting; empty if there are no axes.
         runs: the runs from which the results were computed.
     """
@@ -104,7 +107,7 @@ class TaskResult:
 
     @property
     def question(self) -> str:
-        """The question of the task in words."""
+        """A short description of the task, with the unit of its text."""
         return self.task.question.replace("byte", self.unit)
 
     def verdict(self, row: Row) -> str:
@@ -126,10 +129,11 @@ class TaskResult:
         return f"{standing}, {'perplexity' if loss else 'at'} {' and '.join(dict.fromkeys(seeds))}"
 
     def standing(self, row: Row) -> str:
-        """Return "holds", "worse" or "undecided", by the change from the trained to the longest length.
+        """Return "holds", "worse" or "undecided", based on the change from the trained to the longest length.
 
         For "holds", the whole interval of the change must be within the limit, because a mean over few blocks or
-        seeds may be within it by chance. The text is empty if the row is not ranked or its change is not known.
+        seeds may be within the limit by chance. The string is empty if the row is not ranked or its change is not
+        known.
         """
         change = NO_CHANGE if len(self.lengths) == 1 else row.lost.get(self.longest)
         if change is None or not row.ranked or row.not_finite:
@@ -150,8 +154,8 @@ class TaskResult:
     def leaders(self, length: int) -> tuple[Row, ...]:
         """Return the ranked rows that may be best at a length, best mean first.
 
-        A row is excluded if its paired difference from the row with the best mean shows that the row is worse. The
-        joint error rate is 5%. A difference without an interval excludes no row.
+        A row is excluded if the interval of its paired difference from the row with the best mean shows that it is
+        worse. The joint error rate of these exclusions is 5%. A difference without an interval excludes no row.
         """
         sign = self.task.sign
         ranked = [row for row in self.rows if row.ranked and length in row.values]
@@ -179,7 +183,7 @@ def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
 
 
 def differing(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
-    """Return, by plan id, the values that differ between these plans of a task, except encoding and seed.
+    """Return, by plan id, the settings that differ between these plans of a task, except encoding and seed.
 
     Test lengths are left out if they differ only because the trained length differs; see ``FOLLOWS``.
     """
@@ -200,7 +204,7 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     if any(len(cell.detail) != sizes[cell.length, cell.measure] for run in runs for cell in run.cells):
         raise StudyError(
             f"runs of {criteria.name} have results for different numbers of test sequences, so they cannot be "
-            "compared; restore a copy of the ledger, or use another folder"
+            "compared; restore the ledger from a backup, or use another folder"
         )
     axes = [axis for axis in AXES if len({getattr(run.plan, axis) for run in runs}) > 1]
     groups: dict[tuple[Any, ...], list[Run]] = {}
@@ -246,11 +250,11 @@ def newest(runs: Sequence[Run]) -> TaskResult:
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs that differ from the newest run only in encoding, seed and the settings that a study may list
+    """Return the runs that differ from the newest run only in encoding, seed and the settings that a study may vary
     (axes).
 
-    A ledger may contain several studies. If runs differ only in the source of a custom class, only the newest of
-    them counts.
+    A ledger may contain runs of several studies. If runs differ only in the source code of a custom class, only
+    the newest of these runs is returned.
     """
     names, last = ("encoding", "seed", *AXES), runs[-1].plan
     common = [each.name for each in fields(Plan) if each.name not in (*names, "source")]
@@ -294,7 +298,9 @@ def _worsening(criteria: Criteria, runs: list[Run], trained: int, length: int) -
 
 
 def _differences(pairs: Sequence[tuple[Cell, Cell]], level: float = LEVEL) -> Interval:
-    """Return the mean difference of pairs of cells (first minus second) on the same blocks or answers."""
+    """Return the mean of first cell minus second cell over all pairs, with an interval. The two cells of a pair are
+    subtracted block by block, or answer by answer.
+    """
     return crossed([[a - b for a, b in zip(x.detail, y.detail, strict=True)] for x, y in pairs], level)
 
 
@@ -306,8 +312,9 @@ def _means(cells: Sequence[Cell]) -> list[float]:
 def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:
     """Return the mean of a measure at a length, with an interval for the variation over seeds and test sequences.
 
-    For a loss, blocks of text take the place of test sequences; overlapping windows count as independent, so the
-    interval of a window mean is too narrow. Return None if no run has a value or a value is not finite.
+    For a loss, the interval is over blocks of text instead of test sequences. Overlapping windows count as
+    independent, so the interval for the mean loss of whole windows is too narrow. Return None if no run has a
+    value or a value is not finite.
     """
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):
@@ -319,9 +326,11 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
 
 
 def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) -> Interval | None:
-    """Return a row's difference from the best row on the same blocks and seeds; None if there are no pairs.
+    """Return a row's difference from the best row on the same blocks or sequences and the same seeds; None if
+    there are no pairs.
 
-    Any encoding may look best by chance, so each interval has an equal share of the 5% error rate (Bonferroni).
+    Any row may look best by chance, so the error rate of each interval is 5% divided by the number of compared
+    rows (Bonferroni).
     """
     mine = {r.plan.seed: c for r in row.runs if (c := r.cell(length, criteria.measure))}
     theirs = {r.plan.seed: c for r in best.runs if (c := r.cell(length, criteria.measure))}

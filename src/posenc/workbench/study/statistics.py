@@ -10,8 +10,8 @@ from posenc.pictures.numbers import count
 
 LEVEL = 0.95
 FEW = 3
-"""The minimum number of documents for an effective length. With two documents, an interval would reach thirteen
-times as far from the mean as the two values do."""
+"""The smallest number of documents for an effective length. With only two documents, the ends of an interval
+would be 13 times as far from the mean as the two values are."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Interval:
     low: float
     high: float
     of: str
-    """The samples of the mean, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
+    """The averaged samples, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
     seeds: tuple[float, ...] = ()
-    """The values of two seeds. Pages show both values, because the interval of their mean is 13 times as wide as
-    the distance between them.
+    """The two values if there are two seeds, else empty. Pages show both values, because the interval of their mean
+    is 13 times as wide as the distance between them.
     """
 
     def as_json(self) -> dict[str, Any]:
@@ -105,9 +105,9 @@ def together(one: Interval, other: Interval) -> Interval:
     """Combine two intervals with independent errors into one interval (MOVER, Zou and Donner 2008).
 
     The result has the mean of ``one``. Its upper end is √(a² + b²) above this mean, where a and b are the distances
-    from mean to upper end in ``one`` and in ``other``; the lower end is computed likewise. The joint variation of
-    seeds and blocks is counted twice, so the interval of ``crossed`` is slightly too wide. If one of the two
-    intervals has no spread, the other is returned.
+    from the mean to the upper end in ``one`` and in ``other``. The lower end is computed in the same way. If one
+    of the two intervals has no spread, the other is returned. When ``crossed`` combines seeds and blocks, both
+    intervals include the interaction of seeds and blocks, so the combined interval is slightly too wide.
     """
     if math.isnan(other.low):
         return one
@@ -141,10 +141,10 @@ class EffectiveLength:
             ``low``, the whole interval is within the limit.
         high: the longest measured length at which the lower end of the interval is within the limit. The true
             effective length L lies between ``low`` and ``high`` with 95% confidence, because each end is wrong in
-            at most 2.5% of cases. If ``low`` is above L, then at the first measured length past L, the whole
-            interval is within the limit, but the true measure is not. If ``high`` is below L, then at L, the true
-            measure is within the limit, but no part of the interval is. A 95% interval misses the true measure on a
-            given side in 2.5% of cases.
+            at most 2.5% of cases, the rate at which a 95% interval misses the true measure on a given side. If
+            ``low`` is above L, the whole interval at the first measured length past L is within the limit, but the
+            true measure there is not. If ``high`` is below L, the true measure at L is within the limit, but no
+            part of the interval there is.
         at_least: whether the measure stays within the limit up to the longest measured length.
         undecided: whether there are fewer than ``FEW`` documents.
     """
@@ -182,7 +182,7 @@ def longest_within(
 ) -> EffectiveLength:
     """Return the length up to which all values stay within ``limit``.
 
-    ``values[i]`` was measured up to the length ``ends[i]``.
+    ``values[i]`` is the value at the length ``ends[i]``, or in the bucket of positions that ends there.
     """
 
     def before_the_first(past: Sequence[bool]) -> int:

@@ -1,4 +1,4 @@
-"""The class of studies. The settings come from Python, a preset, a TOML file or the command line."""
+"""Defines a study, whose settings come from Python, a preset, a TOML file or the command line."""
 
 import json
 import math
@@ -30,9 +30,9 @@ MOST_SEEDS = 65_536
 class Study(Grid, TextSettings, Model, ByTask, Training):
     """A study, which trains every encoding on every task with every seed and every combination of axis values.
 
-    The groups of settings declare each setting with its unit and range. A setting of ``ByTask`` is one value for
-    all tasks, or a table by task such as ``{"language": 1500}``; a task that is missing from the table uses its
-    default. A model or training setting with a list of values is an axis.
+    The base classes declare each setting with its unit and range. A setting of ``ByTask`` is one value for all
+    tasks, or a dict with a value per task, such as ``{"language": 1500}``; a task that is missing from the dict
+    uses its default. A model or training setting with a list of values is an axis.
 
     Raises:
         InvalidArgument: a value has the wrong type or is out of range, or two settings contradict each other.
@@ -84,8 +84,9 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     def _check_model(self, task: str) -> None:
         if self.width % (2 * self.heads):
             raise InvalidArgument(
-                f"width={self.width} must be a multiple of 2·heads={2 * self.heads}, as channels rotate in pairs; "
-                f"for heads={self.heads}, use width={math.ceil(self.width / self.heads / 2) * self.heads * 2}"
+                f"width={self.width} must be a multiple of 2·heads={2 * self.heads}, because channels rotate in "
+                f"pairs; for heads={self.heads}, use "
+                f"width={math.ceil(self.width / self.heads / 2) * self.heads * 2}"
             )
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
@@ -128,8 +129,8 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     def plans(self, text: Text | None) -> list[Plan]:
         """Return all plans of the study for the text from ``read_text()``.
 
-        Plans with long runs come first, so that all workers finish at about the same time. The sources of custom
-        classes are hashed without importing them.
+        Plans with long runs come first, so that all workers finish at about the same time. The source files of
+        custom classes are hashed, but not imported.
         """
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         reads = {name: task_class(name).reads_text for name in self.tasks}
@@ -214,7 +215,8 @@ def check_device(device: str) -> None:
 
 
 def source_of(folder: Path) -> Source:
-    """Return the source of the text that a study's ``study.toml`` names, or else of the default text."""
+    """Return the source of the text named in the ``study.toml`` of a study's folder, or of the default text if no
+    text is named there."""
     config = folder / "study.toml"
     settings = settings_of(config) if config.exists() else {}
     known = declared(TextSettings)

@@ -44,14 +44,14 @@ def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> T
 
 
 def language_models(study: Path) -> dict[str, Transformer]:
-    """Load the language models of a study by encoding. If there are several seeds, the last seed is used."""
+    """Load the language models of a study by encoding. If an encoding has several runs, the newest run is used."""
     text = source_of(study).load()
     return {plan.encoding: trained_model(study, plan, text) for plan in plans_of(study)}
 
 
 def newest_table(study: Path, name: str) -> tuple[Plan, Float[Tensor, "P C"], Float[Tensor, "P C"]] | None:
-    """Return the plan of the newest run on the task ``name`` whose encoding is a learned table of positions, and
-    this table before and after training; None if there is no such run."""
+    """Return the plan of the newest run on the task ``name`` whose encoding is a learned position table, and this
+    table before and after training. Return None if there is no such run."""
     tables = [word for word, entry in CATALOGUE.items() if entry.make in (Learned, LearnedGrid)]
     plans = [plan for plan in plans_of(study, name) if plan.encoding.partition("(")[0] in tables]
     if not plans:

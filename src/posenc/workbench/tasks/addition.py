@@ -5,11 +5,11 @@ reversed   357+068=5240               Lee et al. 2023 (arXiv 2307.03381): each d
 hints      c3b5a7+c0b6a8=a5b2c4d0     Zhou et al. 2023 (arXiv 2310.16028): a hint before each digit names its column
 coupled    357+068=5240               Cho et al. 2024 (arXiv 2405.20671): digits of a column share a position
 
-A model must align three numbers over distances that grow with their length. Each format makes the alignment easier
-than the previous format. Hints let the model find a column by content instead of position. Coupled positions tell
-the encoding the column of each digit. Numbers are drawn digit by digit and keep leading zeros. The last two formats
-are reversed, as in their papers, and start from a random hint or position, so that the hints and positions of
-longer numbers are trained too.
+A model must align three numbers over distances that grow with the number of digits. The last three formats make
+the task easier. In a reversed sum, each digit depends on one column and a carry. Hints let the model find a column
+by content instead of position. Coupled positions tell the encoding the column of each digit. Numbers are drawn
+digit by digit and keep leading zeros. The last two formats also write the sum in reverse, as in their papers. They
+start from a random hint or position, so that the hints and positions of longer numbers are trained too.
 """
 
 from dataclasses import replace
@@ -29,8 +29,8 @@ HINTS = 128
 
 
 class Addition(DrawnTask):
-    """Addition, most significant digit first. The chance level is (n/10 + 1/2)/(n + 1), because the first digit is
-    0 or 1."""
+    """Addition, most significant digit first. For n-digit numbers, the chance level is (n/10 + 1/2)/(n + 1),
+    because the first digit of the sum is 0 or 1."""
 
     question = "what is the sum of two numbers? (share of digits right)"
     shortest: ClassVar[int] = 5

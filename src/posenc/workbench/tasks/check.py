@@ -1,4 +1,5 @@
-"""Checks a task's batches, and that a constant guess scores no more than the chance level."""
+"""Checks that a task's batches are valid and repeatable, and that a constant guess scores at most the chance
+level."""
 
 import math
 
@@ -51,13 +52,13 @@ def well_formed(task: Task) -> None:
     shortest = min(batch.tokens.shape[1] for batch in longer)
     owed(
         shortest > length,
-        f"test_batches({2 * length}, 8) has rows of {shortest} tokens, not more than train_length={length}",
+        f"test_batches({2 * length}, 8) has rows of {shortest} tokens; they must exceed train_length={length}",
     )
 
 
 def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
     rows = sum(len(batch.tokens) for batch in batches)
-    owed(rows == 8, f"{call} has {rows} rows")
+    owed(rows == 8, f"{call} has {rows} rows, but 8 were requested")
     for batch in batches:
         shape = tuple(batch.tokens.shape)
         owed(
@@ -74,18 +75,18 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
             low, high = int(values.min()), int(values.max())
             owed(0 <= low <= high < count, f"{call}: {name} are {low} … {high}, outside 0 … {count - 1}")
         answered = (batch.targets != IGNORE).any(1)
-        owed(bool(answered.all()), f"{call}: row {int(answered.int().argmin())} has no answer; all are IGNORE")
+        owed(bool(answered.all()), f"{call}: row {int(answered.int().argmin())} has no target except IGNORE")
 
 
 @law()
 def repeats(task: Task) -> None:
-    """Generators in the same state draw the same batch, and a test is the same on every call.
+    """Generators in the same state draw the same batch, and test batches are the same on every call.
 
-    Draw only from the generator that is passed; torch's global generator would give every encoding different
+    Draw only from the generator that is passed; with torch's global generator, every encoding would get different
     batches.
     """
     for what, one, two in (
-        ("two generators of one seed", [_draw(task, 1, 8)], [_draw(task, 1, 8)]),
+        ("two generators with the same seed", [_draw(task, 1, 8)], [_draw(task, 1, 8)]),
         ("two calls of test_batches", *(list(task.test_batches(task.train_length, 8)) for _ in range(2))),
     ):
         for name in ("tokens", "targets"):
@@ -106,7 +107,7 @@ def follows_the_seed(task: Task) -> None:
         owed(not torch.equal(getattr(one, name), getattr(two, name)), f"seeds 1 and 2 draw the same {name}")
 
 
-@law(lambda task: "it measures a loss, not a share of answers" if task.measure == "loss" else "")
+@law(lambda task: "it measures a loss, not a share of right answers" if task.measure == "loss" else "")
 def guessing_stays_at_chance(task: Task) -> None:
     """A constant answer is right no more often than ``chance``.
 
@@ -116,7 +117,7 @@ def guessing_stays_at_chance(task: Task) -> None:
     tested = torch.cat([batch.targets for batch in task.test_batches(task.train_length, TESTS)])
     share, chance = float((_answers(task, tested) == commonest).double().mean()), task.chance
     most = chance + SURE * math.sqrt(chance * (1 - chance) / TESTS)
-    owed(share <= most, f"one answer is right in {share:.3f} of the tests, but chance = {chance:.3f}")
+    owed(share <= most, f"always guessing the most common answer scores {share:.3f}, but chance = {chance:.3f}")
 
 
 LAWS = (well_formed, repeats, follows_the_seed, guessing_stays_at_chance)

@@ -17,8 +17,8 @@ ROWS = (".jsonl", ".parquet")
 """The suffixes of files with one document per row."""
 
 Document = tuple[str, Iterator[bytes]]
-"""A document's name, whose hash determines the part (training or validation), and an iterator over pieces of its
-bytes."""
+"""A document's name, and an iterator over pieces of its bytes. A hash of the name determines whether the document
+belongs to the training or to the validation part."""
 
 
 def files(path: Path) -> list[Path]:

@@ -1,9 +1,9 @@
 """The task ``flip-flop``: read back the last written bit, across any number of ignored bits.
 
-Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling" (arXiv 2306.00946), FFL(0.8). A
-sequence simulates a memory of one bit. Before every bit in the sequence, there is an instruction: write this bit to
-the memory, read the memory (this bit is the answer), or ignore this bit. The task tests whether attention goes only
-to the last write, at any distance, because attention to other tokens can give a wrong answer.
+The task is FFL(0.8) from Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling" (arXiv
+2306.00946). A sequence simulates a memory of one bit. Before every bit in the sequence, there is an instruction:
+write this bit to the memory, read the memory (this bit is the answer), or ignore this bit. The task tests whether
+attention goes only to the last write, at any distance: attention to other tokens can make the answer wrong.
 """
 
 from typing import ClassVar

@@ -25,8 +25,8 @@ TARGETS = 64
 
 
 COUNTED = 2**22
-"""The largest number of training tokens that are counted for the gate and the chance level, and of validation
-tokens on which these two losses are measured."""
+"""The largest number of training tokens whose frequencies determine the chance level and the gate. These two
+losses are measured on at most this many validation tokens."""
 
 
 class Language(Task):
@@ -77,7 +77,7 @@ class Language(Task):
 
 
 def _ends(text: Text, longest: int, count: int) -> Int[Tensor, " n"]:
-    """Return the ends of ``count`` test windows, or of fewer windows if fixed targets would overlap."""
+    """Return the ends of ``count`` test windows, or of fewer windows if their fixed targets would overlap."""
     last, count = len(text.validation), min(count, blocks(text, longest))
     dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 holds every integer up to 2^24
     return torch.linspace(longest + 1, last, count, dtype=dtype).long()

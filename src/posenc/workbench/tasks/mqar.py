@@ -1,12 +1,13 @@
 """The task ``mqar``, multi-query associative recall: which value belongs to this key?
 
-Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of keys and values, then each key again, amid
-noise. The gap g between the last pair and the repeated key, in units of two tokens, follows a power law, as for
-repeated pairs in text (Zipf): P(g) ∝ (g + 1)^(a − 1) with a = 0.01. A model finds the key by content, and the value
-is the token after the key. The model must attend to the previous token, and must recall values over distances that
-grow with the length. The authors fill the gaps with random tokens of the whole vocabulary, so a gap may contain a
-key that has no value. This task has separate tokens for noise, so that every key after the pairs is a question with
-an answer.
+The task is from Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4. A sequence has pairs of keys and
+values, and then each key again, amid noise. The gap g between the last pair and the repeated key, in units of
+two tokens, follows a power law, as the gaps between repeated pairs do in text: P(g) ∝ (g + 1)^(a − 1) with
+a = 0.01. A model finds the key by content, and the value is the token after the key. Each value must therefore
+attend to the token before it, its key, and the model must recall values over distances that grow with the
+length. The authors fill the gaps with random tokens of the whole vocabulary, so a gap may contain a key that has
+no value. This task has separate tokens for noise, so that every key after the pairs is a question with an
+answer.
 """
 
 from typing import ClassVar
@@ -20,7 +21,7 @@ POWER = 0.01
 
 
 class MQAR(DrawnTask):
-    """A sequence has four pairs and four questions.
+    """A sequence has four pairs of a key and a value, and then four questions, which repeat the keys.
 
     The chance level of 1/16 is for guessing among all 16 values. A model that guesses among the four values in the
     sequence scores at least 1/4, so it is above chance without having learned the task.

@@ -13,7 +13,8 @@ QUESTION = NOISE + VALUES
 
 
 class Needle(DrawnTask):
-    """The answer at the final question mark is the index of the last hidden value."""
+    """The last token of a sequence is a question mark. Its answer is the hidden value, as an index from 0 to 15.
+    If a subclass hides several values, the last one is the answer."""
 
     question = "which of 16 values is hidden in noise? (content only)"
     shortest: ClassVar[int] = 16

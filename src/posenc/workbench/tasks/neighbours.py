@@ -1,6 +1,6 @@
-"""The task ``neighbours``: every cell of a grid asks for the symbol in the cell above, below, left or right.
+"""The task ``neighbours``: for every cell of a grid, which symbol is in the cell above, below, left or right?
 
-The model can find this neighbour only by position.
+The model can find the neighbouring cell only by position.
 """
 
 from math import isqrt

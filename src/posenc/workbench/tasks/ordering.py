@@ -1,5 +1,5 @@
-"""The task ``ordering``: is the sequence ascending? The model answers after every token; tests score the last
-answer.
+"""The task ``ordering``: is the sequence ascending? The model answers after every token, but tests score only
+the last answer.
 
 Half of the sequences ascend, a quarter are random, and a quarter ascend except for one swap of neighbours, because
 random sequences alone would be easy negatives. Symbols may repeat, so a sequence of any length can ascend, and the

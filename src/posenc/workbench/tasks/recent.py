@@ -1,4 +1,4 @@
-"""The task ``recent``: which of several values in noise comes last? The order of the values determines the
+"""The task ``recent``: which of several values hidden in noise comes last? The order of the values determines the
 answer."""
 
 from typing import ClassVar
@@ -13,7 +13,8 @@ NEEDLES = 4
 
 
 class Recent(Needle):
-    """The last token is a question mark. Its answer is the last of the four values, as an index."""
+    """The last token is a question mark. Its answer is the last of the four hidden values, as an index from 0 to
+    15."""
 
     question = "four values are hidden in noise: which comes last? (needs order)"
     steps: ClassVar[int] = 1000

@@ -1,9 +1,10 @@
 """The task ``s5``, a control: the running product of permutations of five items.
 
-The word problem of a non-solvable group is complete for NC1, and transformers of fixed depth compute at most TC0
-(Liu et al. 2022, "Transformers Learn Shortcuts to Automata", arXiv 2210.10749; Merrill et al. 2024, "The Illusion
-of State in State-Space Models", arXiv 2404.08819). No encoding should keep its accuracy past the trained length; if
-an encoding seems to, the study is faulty.
+The word problem of a finite non-solvable group, such as S5, is complete for NC1, whereas transformers of fixed
+depth can compute only functions in TC0, which is believed to be smaller (Liu et al. 2022, "Transformers Learn
+Shortcuts to Automata", arXiv 2210.10749; Merrill et al. 2024, "The Illusion of State in State-Space Models", arXiv
+2404.08819). No encoding should keep its accuracy past the trained length; if an encoding seems to, the study is
+faulty.
 """
 
 from functools import cache
@@ -19,8 +20,8 @@ THINGS, ELEMENTS = 5, 120
 
 
 class S5(DrawnTask):
-    """A token is one of the 120 permutations. The product is uniform over all permutations, so the chance level is
-    1/120."""
+    """A token is one of the 120 permutations, and its answer is the product of all permutations so far. The
+    product is uniform over all permutations, so the chance level is 1/120."""
 
     question = "what is the product of all permutations of five items so far? (no encoding should hold)"
     shortest: ClassVar[int] = 2

@@ -1,5 +1,5 @@
-"""The base classes of tasks, which define batches for training and tests, right answers, the chance level and the
-gate."""
+"""The base classes of tasks. A task defines its batches for training and for tests, the right answers, the chance
+level and the gate."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -17,7 +17,8 @@ IGNORE = -100
 """The target of a position that is not scored."""
 
 TOKENS_PER_TEST_BATCH = 4096
-"""The largest number of tokens per test batch. Larger batches are slow because of page faults."""
+"""The largest number of tokens per test batch, unless a single sequence is longer. Larger batches are slow
+because of page faults."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,17 @@ class Batch:
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
     depth: tuple[float, ...] = ()
-    """The depth of each row's answer, from 0 at the start of the sequence to 1 at its end; empty without depths."""
+    """The depth of each row's answer, from 0 at the start of the sequence to 1 at its end; empty if the task has no
+    depths."""
     positions: Int[Tensor, "A T"] | Int[Tensor, "*A B T"] | None = None
     """The positions of the tokens, the same for all rows if they are on a grid; None for plain sequences."""
 
     def on_axes(self, axes: int) -> "Batch":
-        """Return the batch for an encoding with this many axes.
+        """Return the batch with positions for an encoding with this many position axes.
 
         A token of a sequence has the same position on every axis. If the encoding has more axes than a grid, the
-        positions of the grid's cells are on the encoding's last axes, and are 0 on its first axes, such as time. If
-        the encoding has one axis, the cells of a grid are numbered row by row.
+        grid's cells have their positions on the encoding's last axes, and position 0 on its first axes, such as
+        time. If the encoding has one axis, the cells of a grid are numbered row by row.
         """
         if self.positions is None or axes == len(self.positions) > 1:
             return self
@@ -59,7 +61,7 @@ class Criteria:
 
     Args:
         name: the task's name.
-        question: the task in words.
+        question: a short description of the task.
         measure: ``"loss"`` (nats per target, lower is better) or ``"accuracy"`` (share of right answers).
         chance: the measure of a model that knows only the frequency of each answer.
         gate: the measure at the trained length that a model must reach to count as having learned the task.
@@ -82,7 +84,8 @@ class Criteria:
 
 
 class Task(Criteria, ABC):
-    """A task on which a small decoder is trained at lengths up to ``train_length`` and tested at longer lengths.
+    """A task on which a small transformer is trained at lengths up to ``train_length``, and tested at this length
+    and at longer lengths.
 
     Subclasses need not set ``name``, because ``tasks.task`` sets it when it creates a task.
     """
@@ -105,7 +108,8 @@ class Task(Criteria, ABC):
     """Whether a test scores every answer of a sequence, or only the answer at the last position."""
 
     reads_text: ClassVar[bool] = False
-    """Whether the task reads a text, and is created by ``Task(text, longest, train_length)``."""
+    """Whether the task reads a text. If so, its class is called with the arguments (text, longest,
+    train_length)."""
 
     def places(self, length: int) -> tuple[int, ...]:
         """Return the number of positions on each axis in a test with this many tokens; empty for a sequence."""
@@ -117,7 +121,8 @@ class Task(Criteria, ABC):
 
     @abstractmethod
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
-        """Yield ``count`` test sequences of ``length`` tokens, in batches that are the same on every call."""
+        """Yield ``count`` test sequences of at most ``length`` tokens, in batches that are the same on every
+        call."""
 
 
 def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
@@ -148,7 +153,7 @@ class DrawnTask(Task):
 
     @abstractmethod
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
-        """Draw sequences of one length, with balanced answers."""
+        """Draw ``rows`` sequences of the same length, at most ``length`` tokens, with balanced answers."""
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
         length = int(torch.randint(self.shortest, self.train_length + 1, (), generator=generator))

@@ -34,7 +34,7 @@ BETWEEN = b"\n\n"
 """The separator between joined documents."""
 
 Stretches = Int[Tensor, "_ 2"]
-"""The start of each document in a file, and its length, both in bytes."""
+"""The start of each document in a file, and the document's length, both in bytes."""
 PARTS = ("train", "validation")
 """The parts of a text, and the names of their token files."""
 SAMPLE = 128
@@ -43,7 +43,7 @@ SAMPLE = 128
 
 @dataclass(frozen=True)
 class Text:
-    """A text as tokens, which are mapped into memory from files.
+    """A text as tokens, in memory-mapped files.
 
     Args:
         name: the text's name in messages.
@@ -93,7 +93,7 @@ class Source(TextSettings):
         return _opened(cached(json.dumps([*map(str, astuple(self)), *stamps]), cut), name)
 
     def _stamps(self, path: Path) -> list[object]:
-        """Return values that change when any file changes."""
+        """Return values that change when any file of the text or of the tokenizer changes."""
         of_tokenizer = [] if self.tokenizer in ("bytes", "bpe") else [Path(self.tokenizer)]
         status = [(file.resolve(), file.stat()) for file in (*files(path), *of_tokenizer) if file.exists()]
         return [(str(file), each.st_size, each.st_mtime_ns, each.st_ctime_ns) for file, each in status]
@@ -186,7 +186,7 @@ def joined(file: Path, stretches: Stretches) -> Iterator[bytes]:
 
 
 def cached(key: str, make: Callable[[Path], None]) -> Path:
-    """Return the cache folder for this key, which ``make`` fills if it does not exist.
+    """Return the cache folder for this key. If the folder does not exist, it is created, and ``make`` fills it.
 
     Other processes wait until the folder is complete. A killed process leaves only a partial folder, which is never
     read.
@@ -240,5 +240,5 @@ def _writable(folder: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def _temporary() -> "TemporaryDirectory[str]":
-    """Return a folder that lasts as long as this process, for texts that cannot be cached."""
+    """Create a folder that exists until this process ends, for texts that cannot be cached."""
     return TemporaryDirectory(prefix="posenc-texts-")

@@ -14,7 +14,7 @@ from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.run.machine import trim
 
 PIECE = 2**16
-"""The largest number of bytes per call of a tokenizer, which needs about 30 times as much memory."""
+"""The largest number of bytes per call of a tokenizer. A call needs about 30 times as much memory."""
 
 
 class Bytes:
@@ -74,7 +74,8 @@ class Pieces:
 
 
 Tokens = Bytes | Pieces
-"""A tokenizer, whose ``name`` in plans is ``bytes`` or a hash of everything that determines the tokens."""
+"""A tokenizer. Its ``name``, which plans store, is ``bytes`` or a hash of everything that determines the
+tokens."""
 
 
 def pieces(data: Iterable[bytes]) -> Iterator[bytes]:

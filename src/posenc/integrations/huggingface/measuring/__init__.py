@@ -1,4 +1,4 @@
-"""Measures how a transformers model encodes positions, using only the model."""
+"""Measures how a transformers model encodes positions, by running the model."""
 
 from posenc.integrations.huggingface.measuring.measured import Measured as Measured
 from posenc.integrations.huggingface.measuring.measured import MeasuredLayer as MeasuredLayer

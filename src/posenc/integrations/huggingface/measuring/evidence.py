@@ -1,5 +1,5 @@
-"""The expected effects of a position table, to compare with measurements: linear maps of queries, and biases on
-scores.
+"""Computes the effects that a position table implies, for comparison with measurements: linear maps of queries,
+and biases on scores.
 """
 
 import math
@@ -18,9 +18,10 @@ from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
-"""The largest relative residual for which one linear map explains all queries, up to rounding."""
+"""The largest relative residual of a fit at which one linear map still explains all queries, up to rounding."""
 COARSE = 2 * 2.0**-8
-"""The tolerance for a bias in bfloat16, relative to its largest entry: the difference of two rounded numbers."""
+"""The tolerance for a bias in bfloat16, relative to its largest entry. Each entry is the difference of two rounded
+numbers."""
 
 
 def maps_of(
@@ -28,10 +29,10 @@ def maps_of(
 ) -> Float[Tensor, "P D D"] | None:
     """Return the linear maps from queries at the first position to queries at each position.
 
-    The result is None if a query has too few channels.
+    The result is None if queries have fewer channels than the layer's head_dim.
 
     Args:
-        places: the numbers of rows and columns of patches in a picture, if positions are indices of patches;
+        places: the numbers of rows and columns of patches in an image, if positions are indices of patches;
             ``layout`` then determines the coordinates of each patch.
     """
     maps = torch.eye(channels, dtype=torch.float64).repeat(len(positions), 1, 1)
@@ -54,8 +55,8 @@ def maps_of(
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
-    """Return a layer's query scale relative to its value at the first position, or 1 if the layer has no query
-    scale that depends on positions.
+    """Return a layer's query scale at each position, relative to the scale at the first position. All values are 1
+    if the layer has no query scale that depends on positions.
     """
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
@@ -64,10 +65,11 @@ def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " 
 
 
 def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding: float) -> list[str]:
-    """Describe how a measured bias differs from an encoding's bias, or return an empty list if both are equal.
+    """Describe how a measured bias differs from an encoding's bias, or return an empty list if they are equal.
 
-    A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest entry. For a trained
-    bias, whose values are in the checkpoint, only the buckets are compared: each must have a value of its own.
+    A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest entry. For a
+    trained bias, whose values are in the checkpoint, only the buckets are compared: each bucket must have its own
+    value.
     """
     at = torch.arange(measured.shape[-1])
     if isinstance(encoding, T5):
@@ -81,7 +83,8 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:
-    """Describe how a trained bias deviates from having one distinct number per bucket, or return an empty list."""
+    """Describe how a trained bias deviates from one distinct value per bucket, or return an empty list if it does
+    not."""
     shown = (measured != 0).any(0) | torch.eye(len(bucket), dtype=torch.bool)
     near = float(measured.max() - measured.min()) * 1e-3
     buckets = [measured[:, shown & (bucket == number)] for number in bucket[shown].unique()]

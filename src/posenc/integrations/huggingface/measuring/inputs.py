@@ -1,7 +1,7 @@
-"""Inputs for models: texts, pictures or sounds, random or made from one repeated token, patch or frame.
+"""Inputs for models: texts, images or audio, random or made from one repeated token, patch or frame.
 
-The name of an argument determines what is passed for it, in the sizes that the config gives. If a name allows
-several shapes, the first shape with which the model runs is used.
+The name of an argument determines the kind of input, and the config gives its size. If several shapes are
+possible, the first shape with which the model runs is used.
 """
 
 import inspect
@@ -18,29 +18,30 @@ from posenc.integrations.huggingface.language_model import text_config
 PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_images", "pixel_values_videos")
 SOUNDS = ("input_features", "input_values")
 CELLS, FRAMES, PERIODS = 4, 64, 40
-"""The number of patches along a side if the config has no size, and the numbers of frames of a spectrogram and of
-a waveform."""
+"""The number of patches along a side if the config has no image size, the number of frames in a spectrogram, and
+the number of frames in a waveform."""
 EDGE, HEARD = 3, 24
-"""The number of frames at each end of a sound that convolutions mix with padding, and the number of measured
+"""The number of frames at each end of the audio that convolutions mix with padding, and the number of measured
 frames."""
 READ, DECODED = 23, 11
-"""The lengths of a text and a decoder's text, in tokens. Different lengths identify cross-attention."""
+"""The lengths of a text and of a decoder's text, in tokens. The lengths differ so that the shape of the scores
+identifies cross-attention."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """A way to pass texts, pictures or sounds to a model.
+    """A way to pass texts, images or audio to a model.
 
     Args:
         name: the name of the argument.
-        make: a function that returns the input. Its arguments are the number of rows, whether every token, patch or
-            frame in a row has the same content, and a random generator.
-        cells: the numbers of rows and columns of patches in a picture; None for texts and sounds.
-        arguments: a function that takes the number of rows and returns the model's other arguments.
-        alone: whether the model gets one row at a time, because its input has no axis for rows.
+        make: a function that returns the input. Its arguments are the batch size, whether all tokens, patches or
+            frames of an input have the same content, and a random generator.
+        cells: the numbers of rows and columns of patches in an image; None for texts and audio.
+        arguments: a function that takes the batch size and returns the model's other arguments.
+        alone: whether the model gets one input at a time, because its input has no batch axis.
         merge: m, if the model later merges each square of m × m patches into one token; else 1. Some such models
             order patches square by square instead of row by row.
-        length: the number of tokens in a text; None for pictures and sounds.
+        length: the number of tokens in a text; None for images and audio.
     """
 
     name: str
@@ -58,8 +59,9 @@ class Form:
     def orders(self, tokens: int) -> list[list[int]]:
         """Return the indices of the measured tokens, in each order that a model may use.
 
-        The last tokens are the patches of the picture, row by row or merged square by merged square. In a sound,
-        frames at both ends are left out, because their content differs.
+        For an image of n patches, the measured tokens are the last n tokens, one for each patch. Their possible
+        orders are row by row and, if the model merges patches, square by square. In audio, frames at both ends are
+        left out, because convolutions mix them with padding.
         """
         if self.length is not None:
             return [[*range(tokens)]]
@@ -91,7 +93,8 @@ class TokenIds:
         return torch.randint(4, self.vocabulary, (rows, length), generator=generator).to(self.device)
 
     def form(self, name: str, length: int) -> Form:
-        """Return texts of this length for the argument ``name``, random or with one repeated token each."""
+        """Return a form that passes texts of this length as the argument ``name``. Each text is random or repeats
+        one token."""
 
         def make(rows: int, alike: bool, draw: torch.Generator) -> Tensor:
             repeated = 4 + torch.arange(rows) % (self.vocabulary - 4)
@@ -101,12 +104,12 @@ class TokenIds:
 
 
 def forms(model: Any, config: Any = None, names: Sequence[str] = (*PICTURES, *SOUNDS)) -> Iterator[Form]:
-    """Yield every form of picture or sound that may fit a model, beginning with the likeliest form.
+    """Yield every form of image or audio input that may fit a model, beginning with the likeliest form.
 
     Args:
         model: the model whose ``forward`` gets the input.
         config: the config with the sizes; by default the model's own.
-        names: possible names of the argument; the first name in the signature is used.
+        names: possible names of the argument; the first of these that is an argument of ``forward`` is used.
     """
     takes = {*inspect.signature(model.forward).parameters}
     name = next((name for name in names if name in takes), None)
@@ -130,7 +133,8 @@ LAID_OUT: tuple[Callable[[Tensor, int], Tensor], ...] = (
     lambda x, frames: x.flatten(2),
     lambda x, frames: x,
 )
-"""Layouts of a sequence of patches: flat or with rows and columns of pixels, joined or grouped by picture."""
+"""Functions that lay out a sequence of patches. Each patch is flattened or keeps its rows and columns of pixels,
+and the patches of all images are joined or stay grouped by image."""
 
 
 def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 ROUNDING = 1e-5
-"""The rounding error in entries of a map, which is fitted in float64 to queries rotated in float32, with at least
-twice as many samples as channels and a condition number of a few tens."""
+"""The rounding error in the entries of a map. The map is fitted in float64 to queries that were rotated in
+float32, with at least twice as many samples as channels and a condition number of a few tens."""
 
 
 def least_squares(
@@ -58,13 +58,14 @@ class MeasuredRotation:
 
     @property
     def pairing(self) -> str:
-        """The pairing: ``"interleaved"``, ``"half"``, or ``"other"`` if the distances within pairs differ."""
+        """The pairing: ``"interleaved"``, ``"half"``, or ``"other"`` if the two channels of a pair are not equally
+        far apart in all pairs."""
         distances = {b - a for a, b in self.pairs}
         return "interleaved" if distances == {1} else "half" if len(distances) == 1 else "other"
 
 
 def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> MeasuredRotation | None:
-    """Return the rotation in maps at these positions, or None if no pair rotates."""
+    """Return the rotation that the maps at these positions contain, or None if no pair rotates."""
     most, partner = maps.abs().amax(0).fill_diagonal_(0).max(-1)
     pairs = tuple((a, int(b)) for a, b in enumerate(partner) if most[a] > 10 * ROUNDING and a < b)
     if not pairs:
@@ -90,7 +91,7 @@ def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | 
 
 
 def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
-    """Return the rotation over a picture, as measured along its first column and along its first row.
+    """Return the rotation over an image, as measured along its first column and along its first row.
 
     Along each of these lines, only one axis changes. ``maps`` contains one map per patch, row by row.
     """
@@ -111,7 +112,7 @@ def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> li
 
 @dataclass(frozen=True)
 class Scores:
-    """Scale, bias and mask of the products of queries and keys.
+    """The scale, bias and mask that attention applies to the products of queries and keys.
 
     Args:
         scale: the factor on q·k, as the mean over queries that see several keys.
@@ -121,7 +122,7 @@ class Scores:
             ``chunk`` is given.
         chunk: the largest number of keys that a query sees, if some query sees fewer keys than an earlier query, as
             at the start of a chunk; else None.
-        tokens: the number of keys, which is the widest window that can be measured.
+        tokens: the number of keys. Only windows narrower than this number can be measured.
     """
 
     scale: float
@@ -133,7 +134,8 @@ class Scores:
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
-    """Return scale, bias and mask from several texts. If the bias differs between texts, it follows the content."""
+    """Return scale, bias and mask, measured on several texts. If the bias differs between texts, it follows the
+    content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
     products = (q.double() @ keys.double().mT)[:, : scores.shape[1]]
     values = scores.double()

@@ -52,7 +52,7 @@ class MeasuredLayer:
         exact: whether one map per position explains all queries.
         rotation: the pairs that rotate; None if none rotates.
         growth: the query scale, measured as the norm of queries at each position relative to the first.
-        factor: the factor of cos and sin; None if it cannot be measured.
+        factor: the factor on cos and sin; None if it cannot be measured.
     """
 
     module: str
@@ -73,7 +73,7 @@ class MeasuredLayer:
         return (match[1], int(match[2])) if match else (self.module, 0)
 
     def beside(self, like: LayerTable, family: Family, layout: str = "") -> LayerTable:
-        """Return the layer as measured, with the values of ``like`` for everything that was not measured.
+        """Return the layer's table as measured, with the values of ``like`` for everything that was not measured.
 
         Args:
             family, layout: the family and the layout of the table that contains ``like``.
@@ -101,7 +101,7 @@ class MeasuredLayer:
                 ]
         values |= self._factors(like, encoding, family) | self._mask(like)
         axes = self.rotation and self.rotation.axes  # of the first pairs, which rotate fast enough to be seen
-        if axes and self.places is None:  # in pictures, the maps of all patches were compared above
+        if axes and self.places is None:  # in images, the maps of all patches were compared above
             values["axes"] = axes + like.axes[len(axes) :]
         further += self._bias(encoding, COARSE if family.divides_alibi else ROUNDING)
         if further:
@@ -109,7 +109,7 @@ class MeasuredLayer:
         return replace(like, **values)
 
     def _rotary(self, like: LayerTable) -> dict[str, Any]:
-        """Return the fields about rotation and query scale; frequencies only if they differ from ``like``."""
+        """Return the fields about rotation and query scale, with frequencies only if ``like`` has others."""
         rotation, before, last = self.rotation, like.frequencies, self.positions[-1]
         values: dict[str, Any] = {}
         if not torch.allclose(self.growth, growth_of(like, self.positions), rtol=EXACT, atol=0):
@@ -149,7 +149,7 @@ class MeasuredLayer:
         return values
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
-        """Return the factors of cos and sin and of scores that differ from the factors of ``like``."""
+        """Return the factors on cos and sin and on scores, each only if it differs from that of ``like``."""
         hidden = family.scales_before_rotation or family.norm_after_rotation or not like.frequencies
         a = like.attention_factor if hidden or self.factor is None else self.factor
         scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
@@ -190,9 +190,9 @@ class MeasuredLayer:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of position embeddings that the model read: its module, its rows, and the row of position 0.
+    """A table of position embeddings that the model read: its module, all its rows, and the row of position 0.
 
-    If ``resized``, the model interpolated rows for a picture of a different size.
+    If ``resized``, the model interpolated rows for an image of a different size.
     """
 
     module: str
@@ -238,7 +238,7 @@ class Measured:
     def table(self, like: PositionTable | None = None) -> PositionTable:
         """Return the measurement as a table. Values that were not measured, such as lengths, come from ``like``.
 
-        Layers that differ from their type in ``like`` become separate types, named by their numbers.
+        Layers that differ from their type in ``like`` become separate types, named by their layer numbers.
         """
         numbers = self.numbers
         if like is None:
@@ -265,9 +265,9 @@ class Measured:
         return _table_of(like, both)
 
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
-        """Return descriptions of the measured tables that differ from ``like``.
+        """Return a description of each measured table that differs from the table in ``like``.
 
-        The keys are the descriptions of these tables in ``like``, or None if ``like`` has no table.
+        Each key is the description of the corresponding table in ``like``, or None if ``like`` has no table.
         """
         layers = like.layers.values()
         texts = [*(layer.encoding for layer in layers), *dict.fromkeys(layer.added_table for layer in layers)]
@@ -292,7 +292,7 @@ class Measured:
 
 
 def carried(measured: PositionTable, small: PositionTable, whole: PositionTable) -> PositionTable:
-    """Return the table of the whole model, with the changes that were measured in a shrunk model.
+    """Return the position table of the whole model, with the differences that were measured in a shrunk model.
 
     Layers of the shrunk model represent the first layers of the same type in the whole model.
 
@@ -315,7 +315,7 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
-    """Return a table of these layers. If layers of a type differ, the names of their types include numbers."""
+    """Return a table of these layers. If layers of a type differ, their types' names include layer numbers."""
     names = {typed: _named(typed, both) for typed in both}
     return replace(
         like,
@@ -327,7 +327,7 @@ def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> Positi
 def _laid_out(
     layer: MeasuredLayer, read: LayerTable, before: list[LayerTable], family: Family, layout: str
 ) -> LayerTable:
-    """Return the table of a measured layer, or the first rotary layer of ``before`` that the measurement fits."""
+    """Return the table of a measured layer, or the first rotary layer of ``before`` that fits the measurement."""
     measured = layer.beside(read, family, layout)
     rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
     return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)
@@ -345,6 +345,6 @@ def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) ->
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
-    """Return all differences between a measured model and the reading of its config, as sentences."""
+    """Return all differences between a measured model and the settings read from its config, as sentences."""
     read, names = of(positions), ("what was read", "the measured model")
     return [str(difference) for difference in tables.differences(read, measured.table(read), names=names)]

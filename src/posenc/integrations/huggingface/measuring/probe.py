@@ -1,9 +1,9 @@
 """Measures the positional encoding of every layer of a model by running the model.
 
 The model runs on the same content at several positions. If queries at position p are R·(queries at 0), least
-squares over a few hundred queries give R. R then shows which channels form pairs, how many pairs rotate, how fast,
-and in which layers. A model that accepts position ids gets position ids. Any other model gets rows of one repeated
-token, pictures of equal patches or constant sounds, and counts the positions itself.
+squares over a few hundred queries gives R. The R of a layer shows which channels form pairs, how many pairs
+rotate, and how fast. A model that accepts position ids gets position ids. Any other model gets one repeated token,
+an image of equal patches, or audio of equal frames, and assigns the positions itself.
 """
 
 import inspect
@@ -38,9 +38,9 @@ from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 POSITIONS = (0, 1, 2, 5, 13, 34, 89, 233, 610, 1597, 4181, 10946, 28657)
 """The measured positions, so close together that no frequency below one radian per position is ambiguous."""
 TEXTS, SCENES = 6, 4
-"""The number of texts, and of pictures or sounds, from which windows and biases are computed."""
+"""The number of texts, and of images or audio inputs, from which windows and biases are computed."""
 SQUARE = 1e-2
-"""The largest entry of MᵀM − 1 for which a map M counts as a rotation. Rounding gives smaller entries."""
+"""The largest entry of MᵀM − I for which a map M counts as a rotation. Rounding gives smaller entries."""
 
 
 def measure(model: Any) -> Measured:
@@ -48,11 +48,12 @@ def measure(model: Any) -> Measured:
 
     Args:
         model: a loaded transformers model, with or without remote code; or a config object, a dict, or the path of
-            a config.json or its folder, from which a small random model with the same heads is built. Windows of up
-            to 23 tokens can be measured; a small model's windows are shortened to 5 tokens.
+            a config.json or its folder, from which a small random model with the same number of channels per head
+            is built. Only windows below 23 tokens can be measured; in a small model, windows are shortened to 5
+            tokens.
 
     Raises:
-        InvalidArgument: the model cannot be built, or cannot run on token ids, pictures or sounds; the message says
+        InvalidArgument: the model cannot be built, or cannot run on token ids, images or audio; the message says
             why.
     """
     if not hasattr(model, "forward"):  # a config
@@ -84,10 +85,10 @@ def stacks(model: Any) -> list[Form]:
 
 
 def shown(model: Any) -> Form:
-    """Return the first form of picture or sound input that a model accepts.
+    """Return the first form of image or audio input that a model accepts.
 
     Raises:
-        InvalidArgument: the model accepts no known form of picture or sound input.
+        InvalidArgument: the model accepts no known form of image or audio input.
     """
     reasons, decoder = [], TokenIds(model)
     for form in forms(model):
@@ -97,7 +98,7 @@ def shown(model: Any) -> Form:
             return form
         except Exception as error:  # code may raise anything for inputs of a wrong shape
             reasons.append(f"{type(error).__name__}: {first_line(error)}")
-    why = (*reasons, "forward has no argument for token ids, pictures or sounds that posenc knows")[0]
+    why = (*reasons, "forward has no argument for token ids, images or audio that posenc knows")[0]
     raise InvalidArgument(f"{type(model).__name__} cannot be run ({why[:200]})")
 
 
@@ -193,7 +194,7 @@ class Probe:
 
     def tables(self) -> dict[str, Table]:
         """Return the tables of position embeddings, keyed by module. The model reads one row of a table per token
-        or patch, or resizes the table for the picture."""
+        or patch, or resizes the table for the image."""
         tables: dict[str, Table] = {}
         patches = 0 if self.form.cells is None else math.prod(self.form.cells)
         for name, weight, index in self.plain.lookups:
@@ -209,11 +210,12 @@ class Probe:
 def layer_of(
     plain: Attention, later: Tensor | None, at: tuple[int, ...], cells: tuple[int, int] | None = None
 ) -> MeasuredLayer:
-    """Measure a layer from its attention over several texts, and from queries of equal content at every position.
+    """Measure a layer from its attention over several texts, and from queries with the same content at every
+    position.
 
     Args:
         later: queries, ``(P, n, D)``, at every position of ``at``; None if there are no such queries.
-        cells: the numbers of rows and columns of patches, if ``at`` contains indices of patches in a picture.
+        cells: the numbers of rows and columns of patches, if ``at`` contains indices of patches in an image.
     """
     layer = MeasuredLayer(plain.module, plain.q.shape[-1], at, scores_of(plain.q, plain.k, plain.scores), cells)
     if later is None:

@@ -1,8 +1,10 @@
-"""Records queries, keys and scores of every self-attention in a forward pass, and look-ups in tables.
+"""Records queries, keys and scores of every self-attention in a forward pass, and look-ups in tables of
+embeddings.
 
 Attention in model code either multiplies queries by keys and applies a softmax, or calls torch's own attention. The
 recorder observes these functions, and makes the softmax return zeros. Attention then outputs zeros, so the
-input of each layer depends only on the token itself and not on positions in earlier layers.
+input of each layer depends only on the token itself: earlier layers add no information about positions or other
+tokens.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,8 +44,8 @@ class Recording:
 
     Args:
         attentions: every self-attention over T tokens.
-        lookups: the module, all rows, and the indices of the rows that were read, for every table that is not
-            indexed by token ids.
+        lookups: for every table that is not indexed by token ids, its module, all its rows, and the indices of the
+            rows that were read.
     """
 
     attentions: list[Attention] = field(default_factory=list)
@@ -55,7 +57,8 @@ PRODUCTS = ("matmul", "__matmul__", "__rmatmul__", "bmm", "baddbmm", "einsum")
 RESIZED = {"interpolate": 0, "grid_sample": 0, "embedding_bag": 1}
 """The functions that interpolate rows of a table, and the index of the argument that holds the table."""
 FEWEST = 4
-"""The fewest tokens for which attention is recorded, in pictures and sounds of unknown length."""
+"""The smallest number of tokens for which attention is recorded. The number of tokens is not known in advance for
+images and audio."""
 
 
 class _Products(TorchDispatchMode):
@@ -111,7 +114,7 @@ class _Recorder(TorchFunctionMode):
         return result
 
     def _square(self, result: Any) -> bool:
-        """Return whether these are the scores of all pairs of tokens, with or without a column for a sink."""
+        """Return whether ``result`` has the scores of all pairs of tokens, with or without a column for a sink."""
         if not isinstance(result, Tensor) or result.dim() < 3:
             return False
         length = result.shape[-2] if self.length is None else self.length
@@ -135,7 +138,8 @@ class _Recorder(TorchFunctionMode):
         )
 
     def _look_up(self, table: Tensor, index: Tensor) -> bool:
-        """Record that rows of a table were read, unless they are indexed by token ids."""
+        """Record a look-up of rows in a table, unless the index contains token ids. Return whether it was
+        recorded."""
         if index.dtype not in (torch.int64, torch.int32) or (
             self.tokens is not None and torch.equal(index.long(), self.tokens)
         ):
@@ -144,7 +148,8 @@ class _Recorder(TorchFunctionMode):
         return True
 
     def _added(self, args: Any) -> bool:
-        """Record a parameter that is added to tokens, one row per token, such as the table of a vision tower."""
+        """Record a parameter that is added to tokens, one row per token, such as the position embeddings of a
+        vision tower."""
         x, table = args[:2] if len(args) > 1 else (None, None)
         return (
             isinstance(x, Tensor)
@@ -182,12 +187,12 @@ class _Recorder(TorchFunctionMode):
 def recorded(
     model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, without_tables: bool = False
 ) -> Iterator[Recording]:
-    """Record the queries, keys and scores of all attention of ``model`` inside the block.
+    """Record the queries, keys and scores of every self-attention that ``model`` computes inside the block.
 
-    Inside the block, the softmax of such scores returns zeros.
+    Inside the block, the softmax of recorded scores returns zeros.
 
     Args:
-        batch, length: the numbers of rows and tokens in the input; the length is None for pictures and sounds.
+        batch, length: the batch size and the number of tokens; the length is None for images and audio.
         tokens: the token ids, which distinguish look-ups of tokens from look-ups of positions.
         without_tables: whether tables of position embeddings are replaced by zeros.
     """

@@ -20,7 +20,7 @@ from posenc.errors import InvalidArgument
 
 VOCABULARY, LAYERS, HEADS, WINDOW = 384, 8, 4, 5
 LARGEST = 400_000_000
-"""The largest number of parameters of a model that is built."""
+"""The largest number of parameters with which a small model is built."""
 
 QUERY_HEADS = (
     *("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", "decoder_attention_heads"),
@@ -54,13 +54,14 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
 
 DEPTH = re.compile(r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$")
 OF_STAGES = ("out_features", "out_indices", "stage_names")
-"""Keys that list names of stages, some of which do not exist at a smaller depth."""
+"""Keys that list stages, some of which do not exist at a smaller depth."""
 TOKEN = re.compile(r"token_(id|index|idx)$|_idx$|^(\w+_)?token_ids$")
 PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|every_n|no_rope|freq|step|layer_rope")
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower that give the text model's width. In a tower with embed_dim, only hidden_size does.
+"""Keys of a tower's config that give the text model's width. If the config has embed_dim, only its hidden_size
+gives this width.
 """
 
 

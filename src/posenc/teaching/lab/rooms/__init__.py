@@ -97,7 +97,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Room:
-    """A room of the lab. ``name`` is its address; a formula is a pair of text and TeX."""
+    """A room of the lab. ``name`` is its address; ``formula`` has pairs of alternative text and TeX."""
 
     name: str
     short: str

@@ -10,7 +10,7 @@ from posenc.workbench.tasks.text import load
 
 
 def documents(task: str, pretrained: str, length: int = 4096, texts: int = 9, **_: Any) -> dict[str, Any]:
-    """Return all questions about a number of texts.
+    """Return all questions about the first ``texts`` texts, as the split ``test``.
 
     A text, the longest question about it and the answer to this question have ``length`` tokens in total, counted
     with the tokenizer of the model ``pretrained``. The harness passes ``pretrained`` from the arguments of its
