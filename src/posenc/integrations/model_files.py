@@ -52,8 +52,8 @@ class Departure:
             dictionary. The prefixes ``rope_parameters.`` and ``rope_scaling.`` name one spelling of this
             dictionary. The deviation applies only if all of these keys are missing or null.
         given: a key of the config, of its language model's part or of a rope dictionary, which may be that of one
-            layer type. With a prefix, as in ``unless``, it is a key of that rope dictionary alone. The deviation
-            applies only if this key has a value.
+            layer type. With a prefix, as in ``unless``, it is a key of that rope dictionary alone. Several keys are
+            separated by spaces. The deviation applies only if all of them have values.
         mixed: whether the deviation applies only if some layers have a window and others have none.
         up_to: the longest input up to which the deviation applies; 0 for any length.
         equals: the value of ``given`` for which the deviation applies; None for any value.
@@ -159,7 +159,7 @@ def departing_from(
         and (rope or not (departure.without and departure.refuses))
         and all(stated.get(key) is None for key in departure.unless)
         if departure.times_original == 1 or ("mrope_section" in rope and "yarn" in kinds)
-        if not departure.given or anywhere.get(departure.given) is not None
+        if all(anywhere.get(key) is not None for key in departure.given.split())
         if departure.equals is None or anywhere.get(departure.given) == departure.equals
         if not departure.number
         or (isinstance(anywhere.get(departure.number), int) and not runs_transformers(program, version, config))
