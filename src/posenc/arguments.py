@@ -112,7 +112,7 @@ def as_integer(value: Any, name: str) -> int:
         pass
     raise InvalidArgument(
         f"{name}={shown(value)} must be an integer; "
-        f"{'pass a number, not a string' if isinstance(value, str) else 'use int(…)'}"
+        f"{'write it in digits' if isinstance(value, str) else 'use int(…)'}"
     )
 
 
@@ -121,7 +121,7 @@ def as_number(value: Any, name: str) -> float:
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidArgument(
             f"{name}={shown(value)} must be a number; "
-            f"{'pass a number, not a string' if isinstance(value, str) else 'use float(…)'}"
+            f"{'write it in digits' if isinstance(value, str) else 'use float(…)'}"
         )
     return int(value) if isinstance(value, int) else float(value)
 

@@ -327,8 +327,11 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: Rotary(8, pairing="half", rotary_dim=0), "rotary_dim=0 must be even and at least 2"),
     (lambda: Rotary(7, pairing="half", rotary_dim=7), "head_dim=7 must be even and at least 2"),  # as of a config
-    (lambda: encoding("rotary(base=large)", head_dim=8), "base='large' must be a number; pass a number, not"),
-    (lambda: encoding("rotary(rotary_dim=half)", head_dim=8), "rotary_dim='half' must be an integer; pass"),
+    (lambda: encoding("rotary(base=large)", head_dim=8), "base='large' must be a number; write it in digits"),
+    (
+        lambda: encoding("rotary(rotary_dim=half)", head_dim=8),
+        "rotary_dim='half' must be an integer; write it in digits",
+    ),
     (lambda: Rotary(8, pairing="half", rotary_dim=-2), "rotary_dim=-2 must be even and at least 2"),
     (lambda: Rotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
     (lambda: Clock(Frequencies((), ())), "frequencies is empty; pass at least one"),

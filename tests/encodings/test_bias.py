@@ -70,7 +70,9 @@ def test_names_that_every_bias_uses_are_refused_for_ones_own(name: str) -> None:
 
 @pytest.mark.parametrize("made", [None, 1.0, numpy.zeros((3, 7))])
 def test_values_that_are_no_tensor_are_refused(made: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"Own.values\(\) must return .*\(H, \*offsets\) = \(3, 7\), .*; got"):
+    with pytest.raises(
+        InvalidArgument, match=r"Own.values\(\) must return a tensor of shape \(H, \*offsets\) = \(3, 7\), .*; got"
+    ):
         Own(3, arange(4), arange(4), function=lambda offsets: made)
 
 
@@ -187,7 +189,8 @@ def test_values_of_another_form_are_refused(function: Callable[[Tensor], Tensor]
     """Along a line, from a table, and block by block; with two heads."""
     q = torch.zeros(2, 2, 5, 4)
     with pytest.raises(
-        InvalidArgument, match=r"Own.values\(\) must return .* \(H, \*offsets\) = \(2, .*float32 or wider; got"
+        InvalidArgument,
+        match=r"Own.values\(\) must return a tensor of shape \(H, \*offsets\) = \(2, .*float32 or wider; got",
     ):
         posenc.attention(q, q, q, Placed(at, at, bias=Own(2, at, at, function=function)))
 

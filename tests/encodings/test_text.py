@@ -71,7 +71,7 @@ def test_every_recipe_comes_back_from_its_text(parts: tuple) -> None:
         ("alibi*4", "is not the name of an encoding"),
         ("layers(alibi*0)", r"\* must be followed by a whole number of at least 1"),
         ("layers(alibi*1.5)", r"\* must be followed by a whole number"),
-        ("stack(rotary*2)", r"\* are not allowed in stack"),
+        ("stack(rotary*2)", r"\+ and \* are not allowed in stack"),
         ("stack()", "the arguments of stack must be encodings"),
         ("layers(rotary, nope)", "the arguments of layers must be one pattern"),
         ("rotary(", "cannot be parsed"),

@@ -74,7 +74,11 @@ def test_layers_are_patched_by_layer() -> None:
             ("rotary", "nope"),
             "layers 0 and 1 have different encodings, but both have the type 'all' in this model",
         ),
-        ("smollm3", ("rotary",), "gives layer 1 'rotary', but layer 1 of the model has no positional encoding"),
+        (
+            "smollm3",
+            ("rotary",),
+            "gives layer 1 'rotary', but layer 1 of the model has no positional encoding; pass 'nope'",
+        ),
     ):
         layers = posenc.Layers({"rotary": rotary, "nope": nope}, pattern)
         with pytest.raises(InvalidArgument, match=message), patched(tiny(family), layers):

@@ -104,7 +104,9 @@ def test_a_module_that_computes_something_else_is_heard(fault: str, monkeypatch:
             self.attention_scaling = 1.001
 
     monkeypatch.setattr(modeling_llama.LlamaRotaryEmbedding, "__init__", otherwise)
-    with pytest.raises(NotByRule, match="the rotary module's angles for 'all' differ from those that"):
+    with pytest.raises(
+        NotByRule, match="the rotary module's angles for 'all' differ from those that the rule gives"
+    ):
         by_the_rule("llama", monkeypatch)
 
 

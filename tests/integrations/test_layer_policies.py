@@ -204,7 +204,9 @@ def test_molmo_scales_the_layers_that_are_listed() -> None:
     with patched(made, own(made, 12)):
         torch.testing.assert_close(answers(made, **given), before, rtol=0, atol=1e-5 * float(before.abs().max()))
     with pytest.raises(
-        InvalidArgument, match="for all layers, but rope_scaling_layers makes layers rotate differently"
+        InvalidArgument,
+        match="one rope_parameters dictionary for all layers, but rope_scaling_layers makes layers rotate "
+        "differently from each other",
     ):
         write(positions, YaRN(4, 64), max_length=65_536)
 
@@ -228,7 +230,10 @@ def test_nanochat_turns_the_other_way() -> None:
     for call, message in (
         (partial(vllm.read, made.config), "rotates its pairs backwards"),
         (partial(vllm.write, positions, YaRN(4, 64)), "rotates its pairs backwards"),
-        (partial(llama_cpp.write, positions), "has pairs that rotate backwards, which posenc cannot write for"),
+        (
+            partial(llama_cpp.write, positions),
+            "has pairs that rotate backwards, which posenc cannot write for llama.cpp",
+        ),
     ):
         with pytest.raises(InvalidArgument, match=message):
             call()

@@ -277,7 +277,7 @@ def test_a_scaling_may_be_text_wherever_it_is_written(write: Any) -> None:
     positions = huggingface.read(PLAIN)
     assert write(positions, "yarn(4)") == write(positions, YaRN(4, positions.original_length))
     with (
-        pytest.raises(InvalidArgument, match="factor='four' must be a number; pass a number, not"),
+        pytest.raises(InvalidArgument, match="factor='four' must be a number; write it in digits"),
         annotations_unchecked(),
     ):
         write(positions, "yarn(four)")

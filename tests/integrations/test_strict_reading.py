@@ -141,7 +141,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(
         (
             {**config(name, rope_parameters={**LINEAR, "rope_theta": 1e4}), "rope_theta": None},
-            rf"\['factor', 'rope_theta', 'rope_type'\] outside its dictionaries, but model_type '{name}' "
+            rf"the keys \['factor', 'rope_theta', 'rope_type'\] outside its dictionaries, but model_type '{name}' "
             "has one rope dictionary per layer type; move the keys",
         )
         for name in ("gemma3_text", "gemma4_text", "olmo3")

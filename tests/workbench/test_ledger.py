@@ -167,7 +167,10 @@ def test_a_damaged_page_is_said_to_whoever_reads_it(tmp_path: Path) -> None:
             result = CliRunner().invoke(app, ["runs", str(study), *words])
             if result.exit_code:
                 assert isinstance(result.exception, StudyError), result.exception
-                assert re.search(r"study/ledger.sqlite.*damaged.*; restore .* a backup, or", str(result.exception))
+                assert re.search(
+                    r"study/ledger.sqlite.*damaged.*; restore (it|the file) from a backup, or",
+                    str(result.exception),
+                )
             assert result.exit_code or "--merge" not in words
 
 

@@ -108,8 +108,8 @@ def spell(
     """Return the value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
     For a composite model, both keys are nested under the keys of the language model, as vLLM expects. Releases up
-    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. The keys
-    do not change windows or query scales.
+    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. The keys do not change windows
+    or query scales.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
