@@ -156,7 +156,7 @@ TASKS = {
     "language": "language:Language",
     "ordering": "ordering:Ordering",
     "needle": "needle:Needle",
-    "recent": "recent:Recent",
+    "recent": "needle:Recent",
     "copying": "copying:Copying",
     "reverse": "copying:Reverse",
     "mqar": "mqar:MQAR",

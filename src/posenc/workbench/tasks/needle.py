@@ -1,4 +1,7 @@
-"""The task ``needle``: which of 16 values is hidden in noise? The answer depends only on content, not on order."""
+"""The tasks ``needle`` and ``recent``: which of 16 values is hidden in noise, and which of several comes last?
+
+The answer of ``needle`` depends only on content. The order of the values determines the answer of ``recent``.
+"""
 
 from typing import ClassVar
 
@@ -10,11 +13,13 @@ from posenc.workbench.tasks.task import Batch, DrawnTask, last_target
 
 NOISE, VALUES = 32, 16
 QUESTION = NOISE + VALUES
+NEEDLES = 4
+"""The number of values that a sequence of ``recent`` hides."""
 
 
 class Needle(DrawnTask):
-    """The last token of a sequence is a question mark. Its answer is the hidden value, as an index from 0 to 15.
-    If a subclass hides several values, the last one is the answer."""
+    """The last token of a sequence is a question mark. Its answer is the last hidden value, as an index from 0 to
+    15."""
 
     question = "which of 16 values is hidden in noise? (content only)"
     shortest: ClassVar[int] = 16
@@ -37,3 +42,13 @@ class Needle(DrawnTask):
         tokens[:, -1] = QUESTION
         depth = tuple((at[:, -1] / max(length - 2, 1)).tolist())
         return Batch(tokens, last_target(rows, length, values[:, -1]), depth)
+
+
+class Recent(Needle):
+    """A sequence hides four values, and the answer is the last of them."""
+
+    question = "four values are hidden in noise: which comes last? (needs order)"
+    steps: ClassVar[int] = 1000
+
+    def hidden(self, generator: torch.Generator, rows: int, length: int) -> Int[Tensor, "B n"]:
+        return torch.rand(rows, length - 1, generator=generator).argsort(1)[:, :NEEDLES].sort(1).values
