@@ -57,7 +57,7 @@ HOMES = {
     "gguf": ["integrations"],
     "safetensors": ["integrations", "workbench.run"],
     "matplotlib": ["pictures"],
-    "jinja2": ["pictures.templates"],
+    "jinja2": ["pictures.assets"],
     "starlette": ["teaching.lab"],
     "latex2mathml": ["teaching.lab"],
     "uvicorn": ["teaching.lab"],

@@ -13,8 +13,8 @@ from posenc.pictures.colours import (
     rgb,
     steps,
     stylesheet,
-    tables,
     text,
+    tones,
 )
 from posenc.pictures.palette import DARK, ENCODINGS, LIGHT, MAGNITUDE, PAPERS
 
@@ -35,7 +35,7 @@ def test_lines_keep_the_palettes_colour_and_are_seen_in_the_dark() -> None:
 
 
 def test_numbers_on_every_colour_can_be_read() -> None:
-    for scale, papers in json.loads(tables()).items():
+    for scale, papers in json.loads(tones()).items():
         for paper, colours in papers.items():
             assert len(colours) == 255
             for *colour, dark in colours:
@@ -43,7 +43,7 @@ def test_numbers_on_every_colour_can_be_read() -> None:
 
 
 def test_dark_paper_says_its_colours_where_they_differ() -> None:
-    assert {scale for scale, papers in json.loads(tables()).items() if "dark" in papers} == {"signed"}
+    assert {scale for scale, papers in json.loads(tones()).items() if "dark" in papers} == {"signed"}
     assert steps("magnitude", DARK) == steps("magnitude", LIGHT)
 
 

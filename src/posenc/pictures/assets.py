@@ -1,12 +1,36 @@
-"""The assets of a web page with views: the script, style and colours of the browser renderer."""
+"""The parts of a web page with views: its templates, its style with all colours, and the browser's renderer as a
+script."""
 
 import posixpath
 import re
+from functools import cache
 from pathlib import Path
 
+from posenc.errors import MissingExtra
 from posenc.pictures.colours import stylesheet
 
+try:
+    import jinja2
+except ModuleNotFoundError as error:
+    raise MissingExtra("jinja2", "plot") from error
+
 STATIC = Path(__file__).parent / "static"
+
+
+@cache
+def templates(package: str) -> jinja2.Environment:
+    """Return the templates of a package and of ``posenc.pictures``, which escape inserted text and raise an error
+    for an unknown name.
+
+    They are built once, so that their globals persist.
+    """
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in (package, "posenc.pictures")]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def style(own: Path) -> str:

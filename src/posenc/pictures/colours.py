@@ -69,13 +69,13 @@ def _variables(paper: Paper) -> dict[str, str]:
     return asdict(paper) | names | {f"{name}-text": text(name, paper) for name in LINES}
 
 
-def tables() -> str:
+def tones() -> str:
     """Return JSON with the red, green and blue of every colour in ``steps``, by scale and theme.
 
     Each colour has a fourth number, which is 1 if text on the colour is dark, and 0 otherwise. A scale that has the
     same colours in both themes is listed only for the light theme.
     """
-    told = {
+    by_scale = {
         scale: {
             name: [[*c, int(dark_text(c))] for c in steps(scale, paper)]
             for name, paper in PAPERS.items()
@@ -83,7 +83,7 @@ def tables() -> str:
         }
         for scale in get_args(Scale)
     }
-    return json.dumps(told, separators=(",", ":"))
+    return json.dumps(by_scale, separators=(",", ":"))
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from posenc.errors import MissingExtra
 from posenc.names import ALIASES
-from posenc.pictures.colours import tables
-from posenc.pictures.templates import templates
+from posenc.pictures.assets import templates
+from posenc.pictures.colours import tones
 from posenc.teaching.lab.rooms import ORDER, ROOMS, Room, Stage, find, place
 from posenc.teaching.lessons import deck
 from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS
@@ -77,7 +77,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
         "teaching": teaching,
         "rooms": ROOMS,
         "bar": BAR,
-        "tones": tables(),
+        "tones": tones(),
         "icon": base64.b64encode((STATIC / "icon.svg").read_bytes()).decode(),
     }
     return environment.get_template(template).render(site=site, **given)

@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from posenc.pictures.assets import STATIC, bundle, style
-from posenc.pictures.colours import tables as tones
+from posenc.pictures.assets import STATIC, bundle, style, templates
+from posenc.pictures.colours import tones
 from posenc.pictures.numbers import count
 from posenc.pictures.tables import tables
-from posenc.pictures.templates import templates
 from posenc.pictures.view import View
 from posenc.pictures.wire import alone
 from posenc.workbench.report.words import seconds
