@@ -102,7 +102,8 @@ def _cells(axis: Axis) -> AxisScale:
     """Return an axis of cells, with ticks in the middle of cells."""
     count = len(axis.values)
     indices = range(count) if axis.labels else tick_indices(axis.values)
-    return AxisScale(axis.label, -0.5, count - 0.5, tuple((float(i), tick_text(axis, i)) for i in indices))
+    ticks = tuple((float(i), tick_text(axis, i)) for i in indices)
+    return AxisScale(with_unit(axis.name, axis.unit), -0.5, count - 0.5, ticks)
 
 
 def tick_text(axis: Axis, index: int) -> str:

@@ -35,10 +35,10 @@ def readout(value: float | str) -> str:
     return fixed(value, 3 - math.ceil(math.log10(abs(value))) if 5e-4 <= abs(value) < 0.1 else 3)
 
 
-def signed(value: float, digits: int = 3) -> str:
-    """Format a difference with a plus or minus sign; zero has no sign."""
-    text = plain(value, digits)
-    return f"+{text}" if value > 0 and text != plain(0, digits) else text
+def signed(value: float) -> str:
+    """Format a difference with three decimals and a plus or minus sign; zero has no sign."""
+    text = plain(value, 3)
+    return f"+{text}" if value > 0 and text != plain(0, 3) else text
 
 
 def count(value: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.pictures.compose import tick_text
-from posenc.pictures.numbers import fixed, short
+from posenc.pictures.numbers import fixed, short, with_unit
 from posenc.pictures.view import Heatmap, Lines, Plane, View
 
 ROWS, COLUMNS = 64, 16
@@ -47,7 +47,7 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
     if isinstance(panel, Lines):
         columns = [line.values.tolist() for line in panel.lines]
         places = range(0, len(panel.x.values), panel.between + 1)  # interpolated points are drawn, but not listed
-        return [panel.x.label, *(line.name for line in panel.lines)], [
+        return [with_unit(panel.x.name, panel.x.unit), *(line.name for line in panel.lines)], [
             [tick_text(panel.x, i), *(column[i] for column in columns)] for i in places
         ]
     values = panel.values.tolist()

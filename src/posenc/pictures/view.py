@@ -11,7 +11,6 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.pictures.numbers import with_unit
 from posenc.pictures.palette import Scale
 
 
@@ -25,10 +24,6 @@ class Axis:
     log: bool = False
     labels: tuple[str, ...] = ()
     """The labels of the ticks, such as the words of a sentence; by default, the values are the labels."""
-
-    @property
-    def label(self) -> str:
-        return with_unit(self.name, self.unit)
 
 
 @dataclass(frozen=True)
@@ -146,9 +141,9 @@ class View:
     python: str = ""
 
 
-def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:
-    """Return an axis of ``count`` consecutive integers."""
-    return Axis(name, tuple(float(i) for i in range(first, first + count)), unit)
+def counted(name: str, count: int, unit: str = "") -> Axis:
+    """Return an axis of the integers 0, 1, …, ``count`` − 1."""
+    return Axis(name, tuple(map(float, range(count))), unit)
 
 
 def labelled(name: str, labels: Iterable[str]) -> Axis:
