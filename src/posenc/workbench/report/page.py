@@ -20,18 +20,19 @@ SECTION = re.compile(r'<section id="([^"]*)">\s*<h2>(.*?)</h2>')
 """The start of a section of a page, with its anchor and its heading."""
 
 
-def render(template: str, *, command: str = "", ran: str = "", **context: object) -> str:
+def render(template: str, *, command: str, ran: str, **context: object) -> str:
     """Render a template of ``templates/`` with a context.
 
     Args:
-        command: the command as typed.
-        ran: the software versions that computed the page's results, as the JSON string in ``Run.versions``; by
-            default the current versions.
+        command: the command as typed; empty if there is none.
+        ran: the software versions that computed the page's results, as the JSON string in ``Run.versions``; empty
+            for the current versions.
     """
-    environment = templates("posenc.workbench.report")
-    environment.globals |= {"count": count, "seconds": seconds}
-    environment.filters |= {"titles": SECTION.findall}
-    return environment.get_template(template).render(
+    page = templates("posenc.workbench.report").get_template(template)
+    return page.render(
+        count=count,
+        seconds=seconds,
+        titles=SECTION.findall,
         style=style(STYLE),
         script=bundle(STATIC / "report.js"),
         tones=tones(),
