@@ -101,7 +101,7 @@ def test_completion_offers_verbs_and_options_without_torch(words: str, offered: 
 import atexit, sys
 atexit.register(lambda: print(*sys.modules))
 sys.argv = ["posenc"]
-from posenc.commands.app import main
+from posenc.cli import main
 main()
 """
     asked = {

@@ -1,5 +1,7 @@
-"""The entry point of the ``posenc`` script. It prints versions even without the packages that commands need."""
+"""The entry point of the ``posenc`` script. It prints each error on one line, and prints versions even without the
+packages that commands need."""
 
+import errno
 import io
 import signal
 import sys
@@ -10,7 +12,7 @@ from importlib.util import find_spec
 from types import FrameType
 
 from posenc.commands.versions import versions
-from posenc.errors import MissingExtra
+from posenc.errors import MissingExtra, PosencError
 
 STOPPED = 130
 """The exit status after Ctrl-C; Typer uses the same status."""
@@ -21,7 +23,8 @@ RESUMABLE = ("compare", "extend")
 def main() -> None:
     """Print the versions, print how to install missing packages, or run the command line.
 
-    After Ctrl-C, even during an import, print one line instead of a traceback.
+    A ``PosencError`` is printed on one line of standard error, with exit status 2. So is Ctrl-C, even during an
+    import, with exit status 130.
     """
     if sys.argv[1:2] == ["--version"]:
         print(versions())
@@ -35,15 +38,33 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # terminals without × or − show a question mark
     with _interrupts() as interrupts:
         try:
-            from posenc.commands.app import main as command_line
+            from posenc.commands.app import app
 
-            command_line()
+            app()
         except BaseException as error:
-            if not (interrupts or (isinstance(error, SystemExit) and error.code == STOPPED)):
-                raise
-            resumable = any(word in RESUMABLE for word in sys.argv[1:2])
-            print("stopped" + "; run the same command to resume" * resumable, file=sys.stderr)
-            sys.exit(STOPPED)
+            if interrupts or (isinstance(error, SystemExit) and error.code == STOPPED):
+                resumable = any(word in RESUMABLE for word in sys.argv[1:2])
+                print("stopped" + "; run the same command to resume" * resumable, file=sys.stderr)
+                sys.exit(STOPPED)
+            print(f"error: {_sentence(error)}", file=sys.stderr)
+            sys.exit(2)
+
+
+def _sentence(error: BaseException) -> str:
+    """Describe an error of posenc or of the operating system in a sentence that names a fix, or raise the error
+    again if it is neither.
+    """
+    if isinstance(error, PosencError):
+        return str(error)
+    if not isinstance(error, OSError):
+        raise error
+    if error.errno == errno.ENOSPC:
+        return "no space left on the disk; free some space and run the same command again"
+    if error.filename is not None:
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"
+    if error.errno == errno.ENOENT:  # from os.getcwd()
+        return "the current folder no longer exists; change to another folder and run the same command again"
+    raise error
 
 
 @contextmanager

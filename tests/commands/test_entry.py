@@ -79,7 +79,7 @@ def test_what_ctrl_c_breaks_half_imported_ends_in_one_line(
         except KeyboardInterrupt:
             raise AttributeError("module 'numpy' has no attribute 'minimum'") from None
 
-    monkeypatch.setattr("posenc.commands.app.main", half_imported)
+    monkeypatch.setattr("posenc.commands.app.app", half_imported)
     assert (exit_status("verify"), capsys.readouterr().err) == (130, "stopped\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -1,7 +1,5 @@
-"""Defines the command line and its commands, and prints each error on one line."""
+"""Defines the command line and its commands."""
 
-import errno
-import sys
 from typing import Annotated
 
 import typer
@@ -17,7 +15,6 @@ from posenc.commands.show import show
 from posenc.commands.study import study
 from posenc.commands.vectors import vectors
 from posenc.commands.verify import verify
-from posenc.errors import PosencError
 
 START = """\
 posenc compare       which encoding still works past its training length? (3 minutes)
@@ -44,26 +41,3 @@ def posenc(
 for verb in (compare, diff, doctor, extend, inspect, lab, runs, show, vectors, verify):
     app.command()(verb)
 app.add_typer(study, name="study")
-
-
-def main() -> None:
-    """Run the command line. A ``PosencError`` is printed on one line of standard error, with exit status 2."""
-    try:
-        app()
-    except PosencError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.ENOENT) and error.filename is None:
-            raise
-        print(f"error: {_sentence(error)}", file=sys.stderr)
-        sys.exit(2)
-
-
-def _sentence(error: OSError) -> str:
-    """Describe an operating-system error in a sentence that names the file and a fix."""
-    if error.errno == errno.ENOSPC:
-        return "no space left on the disk; free some space and run the same command again"
-    if error.filename is None:  # from os.getcwd()
-        return "the current folder no longer exists; change to another folder and run the same command again"
-    return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"
