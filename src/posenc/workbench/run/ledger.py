@@ -37,7 +37,7 @@ from posenc.workbench.run.job import Progress
 from posenc.workbench.run.plan import Cell, Identified, LossCurve, Plan, Run
 
 VERSION = 3
-RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict"
+RUNS = "id, plan, seconds, parameters, final_loss, versions, hardware, verdict, created"
 SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS runs (
@@ -142,10 +142,10 @@ class Ledger(AbstractContextManager["Ledger"]):
             run.seconds,
             run.parameters,
             run.final_loss,
-            datetime.now(UTC).isoformat(timespec="seconds"),
             run.versions,
             run.hardware,
             run.verdict,
+            datetime.now(UTC).isoformat(timespec="seconds"),
         )
         cells = [(plan.id, c.length, c.measure, c.value, c.count, as_json(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
@@ -277,7 +277,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             "SELECT length, measure, value, count, detail, note FROM cells WHERE run = ? ORDER BY rowid", (row[0],)
         )
         try:
-            return Run(plan or Plan.from_json(row[1], row[0]), tuple(starmap(_cell, cells)), *row[2:])
+            return Run(plan or Plan.from_json(row[1], row[0]), tuple(starmap(_cell, cells)), *row[2:-1])
         except (ValueError, TypeError, KeyError) as error:
             raise StudyError(
                 f"{str(self.path)!r}: the run {row[0]} has an invalid value ({error}); restore the file from a "

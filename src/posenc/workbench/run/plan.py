@@ -191,7 +191,6 @@ class Run:
     seconds: float
     parameters: int
     final_loss: float
-    created: str = ""
     versions: str = ""
     hardware: str = ""
     verdict: str = ""
