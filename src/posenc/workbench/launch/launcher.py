@@ -12,7 +12,6 @@ from posenc.workbench.run.job import (
     Progress,
     Report,
     Requirements,
-    ignore_progress,
     in_process,
 )
 from posenc.workbench.run.ledger import Ledger
@@ -40,7 +39,7 @@ def carry_out(
     jobs: Sequence[Job],
     launcher: Launcher,
     ledger: Ledger,
-    report: Report = ignore_progress,
+    report: Report,
     finished: Callable[[Run | Failure], None] = lambda result: None,
 ) -> list[Failure]:
     """Launch jobs, write their losses and runs to the ledger as they arrive, and return the failures."""

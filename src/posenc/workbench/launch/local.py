@@ -103,7 +103,7 @@ class _Running:
         self.messages, theirs = context.Pipe(duplex=False)
         self.process = context.Process(
             target=_work,
-            args=(attempt, job, device, threads, theirs),
+            args=(job, device, threads, theirs),
             daemon=True,  # terminated at exit, even after a second Ctrl-C
         )
         with theirs:
@@ -152,9 +152,7 @@ def _accelerators(in_one_process: bool) -> list[str]:
     return names if instances else names[:count]
 
 
-def _work(
-    attempt: Callable[[Job, Report], Run | Failure], job: Job, device: str, threads: int, messages: Connection
-) -> None:
+def _work(job: Job, device: str, threads: int, messages: Connection) -> None:
     """Run a job in this worker process, which ignores Ctrl-C and ends when its parent process ends."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     _end_with_parent()

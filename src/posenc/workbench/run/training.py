@@ -127,8 +127,8 @@ def learn(
     model: Transformer,
     task: Task,
     plan: Plan,
-    report: Report = ignore_progress,
-    state: Path | None = None,
+    report: Report,
+    state: Path | None,
 ) -> LossCurve:
     """Train the model of a plan on its task, with the batches that the plan's seed determines."""
     forward: nn.Module = torch.compile(model) if plan.compile else model  # type: ignore[assignment]
