@@ -57,7 +57,7 @@ def runs(
     """List the finished runs of a study."""
     from posenc.arguments import one_of
 
-    one_of("what", what or WHAT[0], WHAT)
+    rows_of = one_of("what", what or WHAT[0], WHAT)
     if what is not None and csv is None and not json:
         raise InvalidArgument(
             f"what={what!r} applies only to --csv and --json; add --csv {what}.csv, or omit --what"
@@ -67,22 +67,18 @@ def runs(
     from posenc.workbench.run.ledger import Ledger
 
     console = screen()
-    for pattern in merge or ():
-        for folder in sorted(glob(pattern)) or [pattern]:
-            with Ledger(study, write=True) as ledger:
-                count = ledger.merge(Path(folder))
-            console.print(f"{count} run{'s' * (count != 1)} from {folder}", soft_wrap=True)
+    _merge(console, study, merge or ())
     with Ledger(study) as ledger:
         rows = _chosen(ledger, where or ["true"], sort)
         if csv is not None and csv.resolve() == ledger.path.resolve():
             raise InvalidArgument(f"csv={str(csv)!r} is the ledger of the study; choose another file")
         if csv is not None:
-            count = _write(csv, _lines(ledger, rows, what))
-            console.print(f"{count} {what or WHAT[0]} written to {csv}", soft_wrap=True)
+            count = _write(csv, _lines(ledger, rows, rows_of))
+            console.print(f"{count} {rows_of} written to {csv}", soft_wrap=True)
         elif json:
             from posenc.workbench.files import as_json
 
-            typer.echo(as_json(list(_lines(ledger, rows, what)), indent=1))
+            typer.echo(as_json(list(_lines(ledger, rows, rows_of)), indent=1))
         elif not rows:
             of_all = f"none of {len(ledger.runs())} runs satisfies {' and '.join(where or ())}"
             console.print(of_all if where else f"no run of posenc compare has finished in {study}", soft_wrap=True)
@@ -90,10 +86,21 @@ def runs(
             _print(console, ledger, rows)
 
 
-def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str | None) -> Iterable[dict[str, Any]]:
+def _merge(console: Console, study: Path, patterns: Sequence[str]) -> None:
+    """Copy into the study the runs of every folder that a pattern names, and print their numbers."""
+    from posenc.workbench.run.ledger import Ledger
+
+    for pattern in patterns:
+        for folder in sorted(glob(pattern)) or [pattern]:
+            with Ledger(study, write=True) as ledger:
+                count = ledger.merge(Path(folder))
+            console.print(f"{count} run{'s' * (count != 1)} from {folder}", soft_wrap=True)
+
+
+def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str) -> Iterable[dict[str, Any]]:
     """Return the rows of an export: the settings, the losses by step, or the measured numbers of these runs."""
     numbers = (line for row in rows for line in ledger.rows("SELECT * FROM numbers WHERE run = ?", (row["run"],)))
-    return {"numbers": numbers, "runs": rows, "steps": ledger.steps(rows)}[what or WHAT[0]]
+    return {"numbers": numbers, "runs": rows, "steps": ledger.steps(rows)}[what]
 
 
 def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> None:
