@@ -87,7 +87,8 @@ def compare(
     from posenc.workbench.launch.launcher import choose
     from posenc.workbench.report.write import write
     from posenc.workbench.run.job import Requirements
-    from posenc.workbench.study.study import check_device, read_study
+    from posenc.workbench.run.machine import check_device
+    from posenc.workbench.study.study import read_study
 
     console, runs = screen(), _part(part)
     sys.path.append(str(Path.cwd()))  # custom classes may be in the current folder

@@ -26,8 +26,8 @@ from posenc.workbench.extension.scoring import Read, Scoring, ScoringJob, score_
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.machine import check_device
 from posenc.workbench.run.plan import Cell
-from posenc.workbench.study.study import check_device
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4

@@ -1,4 +1,4 @@
-"""The versions and the hardware of a run, as stored in the ledger."""
+"""The versions and the hardware of a run, as stored in the ledger, and what this machine allows."""
 
 import ctypes
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from posenc import __version__
+from posenc.errors import InvalidArgument, first_line
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """The file in which Linux stores a control group's quota, in microseconds of processor time per period."""
@@ -30,6 +31,14 @@ def hardware(device: str = "cpu") -> str:
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"{_processor()}, {cores()} cores, {threads} thread{'s' * (threads > 1)} per run"
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not available on this machine."""
+    try:
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidArgument(f"device={device!r} cannot be used here ({first_line(error)}); use cpu") from error
 
 
 def cores() -> int:

@@ -10,11 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from posenc.arguments import one_of
 from posenc.encodings.catalogue import canonical_text
-from posenc.errors import InvalidArgument, StudyError, first_line
+from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.custom_code import source_hash
 from posenc.workbench.run.plan import Plan, custom_classes
 from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, declared
@@ -204,14 +202,6 @@ def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
             tasks = given[name] if isinstance(given[name], dict) else of_task
             after[rival] = {task: value for task, value in of_task.items() if task not in tasks} or None
     return after
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that is not available on this machine."""
-    try:
-        torch.ones(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:
-        raise InvalidArgument(f"device={device!r} cannot be used here ({first_line(error)}); use cpu") from error
 
 
 def source_of(folder: Path) -> Source:
