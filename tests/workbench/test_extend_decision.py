@@ -15,6 +15,7 @@ from rich.console import Console
 
 from posenc.pictures.wire import alone
 from posenc.scaling import Default
+from posenc.workbench.extended import config_patch
 from posenc.workbench.extension.decision import (
     CHANGES,
     ERROR,
@@ -22,7 +23,6 @@ from posenc.workbench.extension.decision import (
     SAME,
     Candidate,
     Extension,
-    config_patch,
 )
 from posenc.workbench.extension.methods import Method, methods
 from posenc.workbench.extension.scoring import Scoring

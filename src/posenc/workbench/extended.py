@@ -13,7 +13,7 @@ import torch
 
 from posenc.errors import InvalidArgument
 from posenc.scaling import Default
-from posenc.workbench.extension.decision import Candidate, Extension, config_patch
+from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.longppl import Evaluator
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods as named
@@ -221,3 +221,12 @@ def written(model: LanguageModel, extension: Extension, folder: Path, command: s
             model.save(folder / "tuned", load_weights(folder, tuned.plan), tuned.method.scaling, length)
             return replace(extended, tuned=tuned)
     return extended
+
+
+def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] | None:
+    """Return the keys to change in a pretrained model's config.json; None unless the chosen candidate changes the
+    config and nothing else."""
+    scaling = extension.chosen.method.scaling
+    if isinstance(model, StudyModel) or scaling is None or extension.change(extension.chosen) != "config":
+        return None
+    return model.patch(scaling, extension.length)

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from posenc.pictures.numbers import count
 from posenc.workbench.extension.methods import Method
-from posenc.workbench.extension.models import LanguageModel, StudyModel
 from posenc.workbench.extension.scoring import Scoring
 from posenc.workbench.run.plan import Run
 from posenc.workbench.study.statistics import FEW, EffectiveLength, Interval, longest_within
@@ -287,15 +286,6 @@ class Extension:
         """Return whether ``ours`` is significantly better than ``theirs``, and by more than ``SAME``."""
         gap = self.gap(ours, theirs)
         return self.finite(ours) and (not self.finite(theirs) or (gap.mean < -SAME and gap.high < 0))
-
-
-def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] | None:
-    """Return the keys to change in a pretrained model's config.json; None unless the chosen candidate changes the
-    config and nothing else."""
-    scaling = extension.chosen.method.scaling
-    if isinstance(model, StudyModel) or scaling is None or extension.change(extension.chosen) != "config":
-        return None
-    return model.patch(scaling, extension.length)
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:

@@ -6,11 +6,11 @@ tokens. The unchanged model and every tuned model also score the last targets of
 context as in training. A method must beat these baselines to be chosen.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -21,21 +21,19 @@ from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extension import longppl
 from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.methods import Method
-from posenc.workbench.extension.models import LanguageModel, StudyModel, Tick, part_of
-from posenc.workbench.extension.scoring import Read, Scoring, ScoringJob, score_texts
+from posenc.workbench.extension.models import LanguageModel, StudyModel
+from posenc.workbench.extension.scoring import Read, Scoring, ScoringJob, Window, score_texts, scored
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import check_device
-from posenc.workbench.run.plan import Cell
+from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
 """The number of position buckets in the trained length; buckets past the trained length have the same width."""
 TUNE_LENGTHS = 4
 """The length of the longest windows in a fine-tune, as a multiple of the trained length."""
-Window: TypeAlias = tuple[Int[Tensor, " n"], int]
-"""The tokens of one forward pass, and how many of the last targets are scored."""
 
 
 @dataclass(frozen=True)
@@ -111,21 +109,21 @@ def measure(
     _check(model, request, width, length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
-    grid = _Grid(
-        model, text, request, ledger.folder.resolve() / FOLDER, length, width, documents, evaluator is not None
-    )
-    alike: dict[str, Method] = {}
-    shot = [(m, alike.setdefault(m.frequencies(length), m)) for m in request.methods if m.scaling is not None]
-    tuned = request.methods if request.finetune else ()
+    folder = ledger.folder.resolve() / FOLDER
+    grid = _Grid(model, text, request, folder, length, width, documents, evaluator is not None)
+    untuned = [method for method in request.methods if method.scaling is not None]
+    shots: dict[str, list[ScoringJob]] = {}
+    for method in untuned:  # methods with the same frequencies share the jobs of the first
+        shots.setdefault(method.frequencies(length), grid.zero_shot(method))
     practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
-    tunings = [grid.tuning(m, practice) for m in tuned]
-    named = longppl.jobs(evaluator, model, data, documents, grid.cut(0).plan, grid.folder) if evaluator else []
-    each = range(len(documents))
-    jobs = [*(grid.job(m, i) for m in alike.values() for i in each), *tunings, *map(grid.cut, each), *named]
+    tunings = [grid.tuning(method, practice) for method in (request.methods if request.finetune else ())]
+    cuts = grid.cuts()
+    marks = longppl.jobs(evaluator, model, data, documents, cuts[0].plan, folder) if evaluator else []
+    jobs = [*chain.from_iterable(shots.values()), *tunings, *cuts, *marks]
     expect(sum(job.plan.work for job in jobs))
     runs = score_texts(jobs, ledger, launcher, read)
-    curves = [grid.curve(m, [runs[grid.plan(read_as, (i,))].cells[0] for i in each]) for m, read_as in shot]
-    curves += [grid.curve(m, runs[j.plan].cells, j.plan) for m, j in zip(tuned, tunings, strict=True)]
+    curves = [grid.curve(method, _cells(runs, shots[method.frequencies(length)])) for method in untuned]
+    curves += [grid.curve(job.method, runs[job.plan].cells, job.plan) for job in tunings]
     return Extension(
         model.name,
         model.unit,
@@ -133,14 +131,14 @@ def measure(
         length,
         width,
         tuple(curves),
-        _rows(runs[grid.cut(i).plan].cells[0] for i in each),
+        _rows(_cells(runs, cuts)),
         text,
         request.finetune,
         runs=tuple(runs.values()),
         exhausted=len(tokens) - 1 < (len(documents) + 1) * length,
         identity=model.identity,
         positions=request.positions,
-        key=_rows(runs[job.plan].cells[0] for job in named).bool() if named else None,
+        key=_rows(_cells(runs, marks)).bool() if marks else None,
         evaluator=evaluator.as_json() if evaluator else {},
         held_out=isinstance(model, StudyModel),
     )
@@ -160,6 +158,11 @@ def _check(model: LanguageModel, request: Request, width: int, length: int) -> N
     model.check_memory(length)
 
 
+def _cells(runs: Mapping[Scoring, Run], jobs: Iterable[ScoringJob]) -> list[Cell]:
+    """Return the only cell of each job's run, in the order of the jobs."""
+    return [runs[job.plan].cells[0] for job in jobs]
+
+
 def _rows(cells: Iterable[Cell]) -> Float[Tensor, "documents buckets"]:
     """Return the ``detail`` of each cell as a matrix with one row per document. The numbers are losses or, in cells
     that mark key tokens, 1 for each key token and 0 for each other token."""
@@ -177,23 +180,6 @@ def _cut(
             "smaller --to or a longer text"
         )
     return [tokens[i * length : (i + 1) * length + 1] for i in range(count)]
-
-
-def scored(
-    model: LanguageModel,
-    tick: Tick,
-    *,
-    method: Method,
-    documents: list[list[Window]],
-    width: int,
-) -> list[list[float]]:
-    """Score documents window by window with a method, and average the losses in buckets of ``width`` positions."""
-    rows: list[list[float]] = []
-    for windows in documents:
-        told, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
-        losses = [model.losses(tokens, encoding, told)[-last:] for tokens, last in windows]
-        rows.append(torch.cat(losses).double().unflatten(0, (-1, width)).mean(1).tolist())
-    return rows
 
 
 @dataclass(frozen=True)
@@ -242,9 +228,12 @@ class _Grid:
             seed=self.request.seed if steps else 0,
         )
 
-    def job(self, method: Method, document: int) -> ScoringJob:
-        """Create the job that scores one document with a method, without a fine-tune."""
-        return self._job(self.plan(method, (document,)), method, [[(self.documents[document], self.length)]])
+    def zero_shot(self, method: Method) -> list[ScoringJob]:
+        """Create one job per document, which scores it with a method, without a fine-tune."""
+        return [
+            self._job(self.plan(method, (i,)), method, [[(tokens, self.length)]])
+            for i, tokens in enumerate(self.documents)
+        ]
 
     def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
         """Create the job that fine-tunes the model with a method, and then scores all documents, both in full and
@@ -258,11 +247,13 @@ class _Grid:
         whole = [[(tokens, self.length)] for tokens in self.documents]
         return self._job(plan, method, [*whole, *map(self.last, self.documents)], practice)
 
-    def cut(self, document: int) -> ScoringJob:
-        """Create the job that scores a document's last targets with only as much context as in training."""
-        unchanged = Method("cut", "cut", self.model.scaling)
-        windows = self.last(self.documents[document])
-        return self._job(replace(self.plan(unchanged, (document,)), buckets=len(windows)), unchanged, [windows])
+    def cuts(self) -> list[ScoringJob]:
+        """Create one job per document, which scores its last targets with only as much context as in training."""
+        unchanged, windows = Method("cut", "cut", self.model.scaling), list(map(self.last, self.documents))
+        return [
+            self._job(replace(self.plan(unchanged, (i,)), buckets=len(last)), unchanged, [last])
+            for i, last in enumerate(windows)
+        ]
 
     def last(self, tokens: Int[Tensor, " T+1"]) -> list[Window]:
         """Return one window for each of the document's last buckets. The window has the bucket's last target and

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from jaxtyping import Int
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from posenc.errors import StudyError
 from posenc.positions import pose
 from posenc.workbench.extension.methods import Method
-from posenc.workbench.extension.models import LanguageModel, Tick
+from posenc.workbench.extension.models import LanguageModel, Tick, part_of
 from posenc.workbench.launch.launcher import carry_out
 from posenc.workbench.run.checkpoint import complete, load_weights, save_weights
 from posenc.workbench.run.job import Job, Launcher, Progress, Report, ignore_progress
@@ -31,6 +31,8 @@ CONSTANT = Training(schedule="constant", warm_up=0.0)
 
 Read = Callable[[float], None]
 """A callback that receives the number of tokens read since its last call."""
+Window: TypeAlias = tuple[Int[Tensor, " n"], int]
+"""The tokens of one forward pass, and how many of the last targets are scored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +184,23 @@ class ScoringJob(Job):
         state.unlink(missing_ok=True)
         model.model.eval()
         return model
+
+
+def scored(
+    model: LanguageModel,
+    tick: Tick,
+    *,
+    method: Method,
+    documents: list[list[Window]],
+    width: int,
+) -> list[list[float]]:
+    """Score documents window by window with a method, and average the losses in buckets of ``width`` positions."""
+    rows: list[list[float]] = []
+    for windows in documents:
+        told, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
+        losses = [model.losses(tokens, encoding, told)[-last:] for tokens, last in windows]
+        rows.append(torch.cat(losses).double().unflatten(0, (-1, width)).mean(1).tolist())
+    return rows
 
 
 def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, read: Read) -> dict[Any, Run]:
