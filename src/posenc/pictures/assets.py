@@ -20,9 +20,7 @@ STATIC = Path(__file__).parent / "static"
 @cache
 def templates(package: str) -> jinja2.Environment:
     """Return the templates of a package and of ``posenc.pictures``, which escape inserted text and raise an error
-    for an unknown name.
-
-    They are built once, so that their globals persist.
+    for an unknown name. Each is compiled once.
     """
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in (package, "posenc.pictures")]),

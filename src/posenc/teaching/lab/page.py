@@ -63,8 +63,7 @@ LIVE = Site()
 
 
 def _rendered(template: str, site: Site, **given: object) -> str:
-    environment = templates("posenc.teaching.lab")
-    environment.globals |= {
+    shared: dict[str, object] = {
         "about": ABOUT,
         "aliases": ALIASES,
         "formula": formula,
@@ -80,7 +79,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
         "tones": tones(),
         "icon": base64.b64encode((STATIC / "icon.svg").read_bytes()).decode(),
     }
-    return environment.get_template(template).render(site=site, **given)
+    return templates("posenc.teaching.lab").get_template(template).render(shared | given, site=site)
 
 
 def home(site: Site = LIVE) -> str:
