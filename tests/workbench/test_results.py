@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from posenc.pictures.numbers import seconds
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import by_depth, over_lengths
 from posenc.workbench.report.terminal import table
@@ -174,7 +175,7 @@ def test_differences_are_paired_with_the_best() -> None:
 def test_loss_is_written_as_perplexity_and_time_in_minutes() -> None:
     losses = (math.log(3.444), math.log(512.3), 400.0, 800.0, math.nan)
     assert [words.perplexity(loss) for loss in losses] == ["3.44", "512", "5.2 × 10¹⁷³", "∞", "–"]
-    assert words.seconds(125) == "2 min 05 s"
+    assert seconds(125) == "2 min 05 s"
 
 
 def test_charts_mark_what_did_not_converge_and_leave_refused_lengths_empty() -> None:

@@ -1,4 +1,4 @@
-"""Number formatting for display: minus signs, thin spaces, powers of ten, fractions and units."""
+"""Number formatting for display: minus signs, thin spaces, powers of ten, fractions, durations and units."""
 
 import math
 
@@ -44,6 +44,12 @@ def signed(value: float) -> str:
 def count(value: int) -> str:
     """Format an integer with all its digits, never in scientific notation."""
     return plain(value, 0)
+
+
+def seconds(value: float) -> str:
+    """Format a duration, such as ``2 min 05 s``."""
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def power(value: float) -> str:

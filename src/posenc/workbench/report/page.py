@@ -8,11 +8,10 @@ from typing import Any
 
 from posenc.pictures.assets import STATIC, bundle, style, templates
 from posenc.pictures.colours import tones
-from posenc.pictures.numbers import count
+from posenc.pictures.numbers import count, seconds
 from posenc.pictures.tables import tables
 from posenc.pictures.view import View
 from posenc.pictures.wire import alone
-from posenc.workbench.report.words import seconds
 from posenc.workbench.run.machine import versions
 
 STYLE = Path(__file__).parent / "page.css"

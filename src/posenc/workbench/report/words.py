@@ -130,12 +130,6 @@ def effective(result: TaskResult, row: Row) -> tuple[str, str]:
     return length.parts if length else (NOTHING, "")
 
 
-def seconds(value: float) -> str:
-    """Return a duration as text, such as ``2 min 05 s``."""
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
-
-
 def unit(result: TaskResult) -> str:
     """Describe the values in a table of the results: the measure, its unit, and whether lower or higher is
     better."""
