@@ -15,7 +15,7 @@ from transformers.utils import ModelOutput
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import assert_packed, check, positions_callback
-from posenc.integrations.huggingface.families import NOT_IN_CONFIG
+from posenc.integrations.huggingface.families import FAMILIES, NOT_IN_CONFIG
 from posenc.integrations.huggingface.folder import open_model
 from posenc.integrations.huggingface.language_model import cached
 from posenc.integrations.huggingface.model_laws import LoadedModel, reads_chunks_as_the_whole
@@ -280,6 +280,7 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bert["reads_chunks_as_the_whole"] == "not owed: it cannot read a text in chunks"
     assert llama["reads_packed_texts_as_each_alone"] == "not asked: packed=False"
     assert llama["sees_across_positions_that_stand_still"] == "not owed: its positions have one axis"
+    monkeypatch.delitem(FAMILIES, "llama")
     monkeypatch.setitem(NOT_IN_CONFIG, "llama", "rotates as it likes")
     unread = reasons(tiny("llama-2"))["does_what_its_config_says"]
     assert unread.startswith("not asked: model_type 'llama'"), unread

@@ -6,7 +6,7 @@ from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.config_class import class_form, class_version
-from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS, family_of_type
+from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.keys import check_keys, check_made, rope_dictionary
 from posenc.integrations.huggingface.schema import KEYS, RARE
 
@@ -41,7 +41,7 @@ class ConfigValues:
             )
         named = stated.get("model_type")
         self.model_type: str = as_type or READ_AS.get(str(named), str(named))
-        self.stated, self.family = stated, family_of_type(self.model_type)
+        self.stated, self.family = stated, FAMILIES[self.model_type]
         self.stated_rope = rope_dictionary(stated)
         self.entries = [
             entry for entry in (stated, self.stated_rope, *self.stated_rope.values()) if isinstance(entry, Mapping)

@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, MissingExtra, UnknownName
-from posenc.integrations.huggingface.by_rule import NotByRule, by_rule
+from posenc.integrations.huggingface.by_rule import by_rule
+from posenc.integrations.huggingface.config_class import config_class
 from posenc.integrations.huggingface.family import Family
 
 
@@ -57,9 +58,28 @@ def _value(hint: Any, value: Any, name: str) -> Any:
 
 
 class Families(dict[str, Family]):
-    """The family of each ``model_type`` in families.toml. Any other type gives ``by_rule(model_type)``."""
+    """The family of each ``model_type`` in families.toml. For any other type, ``by_rule`` builds a family on the
+    assumption that the model encodes positions as Llama does.
+
+    If the assumption is wrong, the error gives the reason.
+    """
 
     def __missing__(self, model_type: str) -> Family:
+        if why := NOT_IN_CONFIG.get(model_type):
+            raise InvalidArgument(
+                f"model_type {model_type!r} {why}, which its config does not show; measure its positions with "
+                "posenc inspect PATH --measure"
+            )
+        try:
+            config_class(model_type)
+        except (MissingExtra, InvalidArgument) as error:  # neither measured nor known to transformers
+            raise UnknownName(
+                "model_type",
+                model_type,
+                self,
+                fix="many models with code on the Hub encode positions like a family that posenc reads; if this "
+                "model does, name the family: as_type='llama' (--as-type llama on the command line)",
+            ) from error
         return by_rule(model_type)
 
 
@@ -101,28 +121,3 @@ NOT_IN_CONFIG = {
     "neomme": "alternates between two window sizes within one layer type",
 }
 """Families whose positional encoding cannot be read from their config, and what the config leaves out."""
-
-
-def family_of_type(model_type: str) -> Family:
-    """Return the family of a model type: its entry in families.toml, or else the family that ``by_rule`` builds on
-    the assumption that the model encodes positions as Llama does.
-
-    If there is no entry and the assumption is wrong, raise an error that gives the reason.
-    """
-    if why := NOT_IN_CONFIG.get(model_type):
-        raise InvalidArgument(
-            f"model_type {model_type!r} {why}, which its config does not show; measure its positions with "
-            "posenc inspect PATH --measure"
-        )
-    try:
-        return FAMILIES[model_type]
-    except NotByRule:
-        raise
-    except (MissingExtra, InvalidArgument) as error:  # neither measured nor known to transformers
-        raise UnknownName(
-            "model_type",
-            model_type,
-            FAMILIES,
-            fix="many models with code on the Hub encode positions like a family that posenc reads; if this model "
-            "does, name the family: as_type='llama' (--as-type llama on the command line)",
-        ) from error
