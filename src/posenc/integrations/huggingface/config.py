@@ -11,7 +11,6 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import by_rule
-from posenc.integrations.huggingface.config_class import RefusedByClass
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
 from posenc.integrations.huggingface.keys import check_outer
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
@@ -41,12 +40,10 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     """
     part, path = language_part(config)
     made = None if isinstance(config, Mapping | str | Path) else text_config(config)
-    try:
-        reader = Reader(part, base, as_type, made)
-        positions = _positions(reader, path)
-    except RefusedByClass as refusal:
-        _positions(Reader(part, base, as_type, refusal.kind), path)  # may raise a clearer error, with key and fix
-        raise
+    reader = Reader(part, base, as_type, made)
+    positions = _positions(reader, path)  # may raise a clearer error than the class, with key and fix
+    if reader.refusal:
+        raise reader.refusal
     if reader.model_type not in FAMILIES:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
     return positions

@@ -38,12 +38,6 @@ def untried() -> str:
 class RefusedByClass(InvalidArgument):
     """A config class of transformers refuses a config."""
 
-    def __init__(self, kind: type, error: Exception) -> None:
-        self.kind, sentence = kind, " ".join(f"{type(error).__name__}: {error}".split())
-        super().__init__(
-            f"{kind.__name__} of transformers {class_version()} refuses the config: {sentence}; correct it"
-        )
-
 
 @cache
 def config_class(model_type: str) -> Any:
@@ -87,7 +81,10 @@ def class_form(config: Mapping[str, Any]) -> Any:
         with quiet():
             return kind.from_dict(given)
     except Exception as error:  # a class may raise anything for odd values
-        raise RefusedByClass(kind, error) from error
+        sentence = " ".join(f"{type(error).__name__}: {error}".split())
+        raise RefusedByClass(
+            f"{kind.__name__} of transformers {class_version()} refuses the config: {sentence}; correct it"
+        ) from error
 
 
 def _number(value: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.config_class import class_form, class_version
+from posenc.integrations.huggingface.config_class import RefusedByClass, class_form, class_version, config_class
 from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.keys import check_keys, check_made, rope_dictionary
 from posenc.integrations.huggingface.schema import KEYS, RARE
@@ -18,11 +18,13 @@ class ConfigValues:
         stated: the language model's part of the given config.
         base: the rotary base, if the config lacks a base.
         as_type: the family whose rules are used instead of the rules of the config's own model_type.
-        made: the config object of ``stated``; by default, transformers' class builds it. If the class refuses to
-            build it, pass the class itself; values are then those of ``stated`` and the defaults of the class.
+        made: the config object of ``stated``; by default, transformers' class builds it.
 
     Attributes:
-        made: the config object, or the class that refuses the config.
+        refusal: the error of transformers' class if it refuses the config. posenc then reads the config only to
+            check whether posenc refuses it too; if so, posenc's error is raised instead of the class's.
+        made: the config object, or the class that refuses the config; values are then those of ``stated`` and the
+            defaults of the class.
         config: the values of the config object, under the names of its class and also under standard names.
         family: the facts about the model that are not in the config.
         stated_rope: the given rope dictionary.
@@ -59,16 +61,20 @@ class ConfigValues:
             stated = {**stated, "rope_scaling": {**rope, "type": "longrope"}}  # Phi-3's class refuses "su"
         if base is not None:  # for layers that state no base
             stated = {"rope_theta": KEYS["rope_theta"].check("base", base), **stated}
+        self.refusal: RefusedByClass | None = None
         if getattr(made, "model_type", None) != self.model_type:
-            made = class_form({**stated, "model_type": self.model_type})
-            stated = made.to_dict()
+            try:
+                made = class_form({**stated, "model_type": self.model_type})
+                stated = made.to_dict()
+            except RefusedByClass as refusal:
+                made, self.refusal = config_class(self.model_type), refusal
         self.base, self.made, self.fields = base, made, {field.name: field.default for field in fields(made)}
         if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
         check_made(self.stated, made.attribute_map, stated.get("rope_parameters") or {})
         computed = (  # a class that refuses the config still has defaults for what is not stated
             {name: value for name, value in self.fields.items() if value is not MISSING}
-            if self.refused
+            if self.refusal
             else {"layer_types": getattr(made, "layer_types", None)}
         )
         self.config = {
@@ -77,13 +83,6 @@ class ConfigValues:
             **stated,
             **{name: stated[key] for name, key in made.attribute_map.items() if key in stated},
         }
-
-    @property
-    def refused(self) -> bool:
-        """Whether transformers' class refuses the config; ``made`` is then the class. posenc then reads the config
-        only to check whether posenc refuses it too; if so, posenc's error is raised instead of the class's.
-        """
-        return isinstance(self.made, type)
 
     def check_stated(self, key: str, stated: bool) -> None:
         """Raise an error if the config lacks a value that was used in training, unless the family has a default."""

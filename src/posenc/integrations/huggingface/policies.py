@@ -39,7 +39,7 @@ def by_layer(reader: Reader) -> Recipes:
     if rule == "compression":
         return _compressed(reader, parameters, types)
     if any(isinstance(value, Mapping) or name in types for name, value in parameters.items()) or (
-        parameters and not reader.refused and _has_types(reader.model_type)
+        parameters and not reader.refusal and _has_types(reader.model_type)
     ):
         return _typed(reader, parameters, types)
     stated = reader.get(key) if rule == "switch" else parameters.get("rope_theta")
@@ -66,7 +66,7 @@ def by_layer(reader: Reader) -> Recipes:
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
     """Return the recipes of DeepSeek-V4, some of whose layers also see earlier tokens in compressed form."""
-    if reader.refused:  # only a config object has both dictionaries
+    if reader.refusal:  # only a config object has both dictionaries
         return {"nope": NOPE}, ("nope",) * reader.depth
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
     entries = {
@@ -170,7 +170,7 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
             f"{[*types]}; replace the key with layer_types ({NEAR!r} for 1 and {FULL!r} for 0), or remove it"
         )
     # the class refuses such lists when it builds from JSON
-    if types and not reader.family.decoder and len(types) < reader.depth and not reader.refused:
+    if types and not reader.family.decoder and len(types) < reader.depth and not reader.refusal:
         raise InvalidArgument(
             f"layer_types has {len(types)} entries, but {reader.family.layers} is {reader.depth}; list every layer"
         )
