@@ -136,7 +136,7 @@ def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
         max_length=reader.length,
         assumed=tuple(dict.fromkeys(reader.assumed)),
         layout=reader.family.layout,
-        added_table=added_table(reader),
+        added_table=added_table(reader) if reader.family.added_table else None,
         source=reader.stated,
         path=path,
     )

@@ -224,7 +224,7 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
             f"{sorted(set(types))}; add an entry to rope_parameters for every layer type"
         )
     _check_lists(reader.stated, [parameters.get(key) or {} for key in types])
-    wide, recipes = {FULL: reader.full_head_dim()}, {}
+    wide, recipes = {FULL: reader.full_head_dim() if reader.family.full_head_dim else None}, {}
     for key, value in used.items():
         if value and value.get("truncate") is False:
             reader.assumed.append(

@@ -101,7 +101,8 @@ class Reader(ConfigValues):
 
         Pass ``head_dim`` for layers whose head size differs from the head size of the other layers.
         """
-        axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
+        axes = self.axes(parameters) if self.family.axes else None
+        share = parameters.get("partial_rotary_factor")
         parameters = {
             key: "default" if axes and value == "mrope" else value  # an older spelling of sections, not a scaling
             for key, value in parameters.items()
@@ -161,11 +162,9 @@ class Reader(ConfigValues):
         build(recipe, ModelShape(), total_length=self.length)  # checks the lengths of lists of factors and sections
         return recipe
 
-    def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
-        """Return the axis of each pair in a family with several axes, or None in other families."""
-        axes, usual = self.family.axes, self.family.sections
-        if axes is None:
-            return None
+    def axes(self, parameters: Mapping[str, Any]) -> AxisMap:
+        """Return the axis of each pair in a family with several axes."""
+        axes, usual = str(self.family.axes), self.family.sections
         sections = ROPE["mrope_section"].check("mrope_section", parameters.get("mrope_section") or usual)
         if len(sections) != len(usual):
             raise InvalidArgument(f"mrope_section={list(sections)} must have {len(usual)} entries")
@@ -185,10 +184,8 @@ class Reader(ConfigValues):
         return width // heads
 
     def full_head_dim(self) -> int | None:
-        """Return the number of channels per head in full-attention layers, or None if it is the same as in other
-        layers."""
-        if self.family.full_head_dim is None:
-            return None
+        """Return the number of channels per head in full-attention layers of a family in which it may differ from
+        the number in other layers, or None if it is the same."""
         stated = {
             KEYS["head_dim"].check("head_dim", layer["head_dim"])
             for layer in (self.get("per_layer_config") or {}).values()

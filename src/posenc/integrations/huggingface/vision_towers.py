@@ -72,11 +72,9 @@ def learned_grid(reader: Reader) -> Recipes:
     return {"all": _grid(reader, *(reader.cells() or (1, 1)))}, ("all",) * reader.depth
 
 
-def added_table(reader: Reader) -> Recipe | None:
-    """Return the recipe of the table that a vision tower adds to its patches, or None if the tower only rotates."""
+def added_table(reader: Reader) -> Recipe:
+    """Return the recipe of the table that a vision tower adds to its patches, although the tower also rotates."""
     keys = reader.family.added_table
-    if not keys:
-        return None
     if keys == ("image_size", "patch_size"):
         return _grid(reader, *(reader.cells() or (1, 1)))
     sides = [int(reader.need(key)) for key in keys]
