@@ -161,14 +161,12 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
 
 
 @cache
-def near_miss(key: str, known: frozenset[str]) -> str | None:
-    """Return the known key that ``key`` misspells, or None. A key that adds a word to a known key is a different
-    key, not a misspelling."""
+def near_miss(key: str, known: frozenset[str]) -> bool:
+    """Return whether ``key`` misspells a known key. A key that adds a word to a known key is a different key, not a
+    misspelling."""
     letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
     near = [letters[name] for name in get_close_matches(plain(key).replace("_", ""), letters, n=1, cutoff=0.86)]
-    if not near or near[0] == key or {*near[0].split("_")} < {*plain(key).split("_")}:
-        return None
-    return near[0]
+    return bool(near) and near[0] != key and not {*near[0].split("_")} < {*plain(key).split("_")}
 
 
 def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
