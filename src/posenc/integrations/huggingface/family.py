@@ -7,7 +7,6 @@ from typing import Any, Literal
 from posenc.encodings.axes import AxisMap, chunked, first_last, strided
 from posenc.encodings.rotary import Pairing
 
-Kind = Literal["rotary", "alibi", "learned", "learned-grid", "t5", "deberta", "none"]
 Count = Literal["back", "neighbours", "both sides", "both sides, ends out", "both sides, ends in", "ignored"]
 
 SEEN: Mapping[Count, Callable[[int], tuple[int | None, int]]] = {
@@ -103,7 +102,7 @@ class Family:
         extra: other position keys that the config class accepts and drops, or that the code reads.
     """
 
-    kind: Kind = "rotary"
+    kind: Literal["rotary", "alibi", "learned", "learned-grid", "t5", "deberta", "none"] = "rotary"
     pairing: Pairing = "half"
     length: str = "max_position_embeddings"
     heads: str = "num_attention_heads"

@@ -180,8 +180,9 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
 def scales(reader: Reader, kinds: Mapping[str, Recipe]) -> dict[str, Recipe]:
     """Return the query scales by layer type. Ministral 3's rule scales every type, after rotation; other rules
     scale only types that do not rotate."""
-    rule, parameters = reader.family.query_scale, reader.rope_parameters()
+    rule = reader.family.query_scale
     if rule == "ministral3":
+        parameters = reader.rope_parameters()
         amount, floor = (
             parameters.get(key, 0) and ROPE[key].check(key, parameters[key])
             for key in ("llama_4_scaling_beta", ORIGINAL)

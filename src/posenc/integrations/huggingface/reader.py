@@ -89,12 +89,10 @@ class Reader(ConfigValues):
         return 1.0 if rope_type(parameters) == "default" else sharpening(factor, amount) ** 2
 
     def rope_parameters(self) -> dict[str, Any]:
-        """Return the config's rope_parameters or rope_scaling, or else the class's default. Return an empty
-        dictionary if the family has no rope dictionary."""
-        if self.family.kind != "rotary" or self.family.fixed_base is not None:
-            return {}
-        parameters = self.config.get("rope_parameters") or self.stated_rope  # if the class refuses the config
-        return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
+        """Return the config's rope_parameters or rope_scaling, or else the class's default, which is empty if the
+        family has no rope dictionary."""
+        # rope_scaling is left in the config only if the class refuses it
+        return _whole_lengths(self.config.get("rope_parameters") or self.stated_rope)
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """Return the recipe of a rotary layer from one flat rope dictionary and the config that contains it.

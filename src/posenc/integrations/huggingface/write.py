@@ -95,9 +95,8 @@ def _stretched(
 def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
     """Return whether the config has a rope dictionary. Raise an error if the config cannot express ``scaling``."""
     family = FAMILIES[positions.model_type]
-    in_code = family.kind != "rotary" or family.fixed_base is not None
     several = len(positions.rotary_recipes) > 1 and family.rotates in ("bases", "scaled")
-    if in_code and scaling not in (None, Default()):
+    if family.fixed_base is not None and scaling not in (None, Default()):
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has no key for {scaling}; the encoding is fixed in its code"
         )
@@ -107,7 +106,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
             f"{family.rotates_key} makes layers rotate differently from each other, so no scaling can be written "
             "for it; edit config.json by hand"
         )
-    return bool(positions.rotary_recipes) and not (in_code or several)
+    return bool(positions.rotary_recipes) and family.fixed_base is None and not several
 
 
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
@@ -179,10 +178,8 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     factor = softmax_factor(recipe)
     if family.mscale_scores and not math.isclose(factor, 1.0) and "mscale_all_dim" not in entry:
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
-    if family.rotates == "compression":
-        entry["partial_rotary_factor"] = rotary_dim / positions.query_dim
-    elif family.partial and entry["rope_type"] != "proportional":
-        entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
+    if family.rotates == "compression" or (family.partial and entry["rope_type"] != "proportional"):
+        entry["partial_rotary_factor"] = rotary_dim / (positions.query_dim or recipe.get("head_dim"))
     return entry
 
 
