@@ -91,7 +91,7 @@ class Reader(ConfigValues):
     def rope_parameters(self) -> dict[str, Any]:
         """Return the config's rope_parameters or rope_scaling, or else the class's default, which is empty if the
         family has no rope dictionary."""
-        # rope_scaling is left in the config only if the class refuses it
+        # a config that its class refuses may have rope_scaling instead of rope_parameters
         return _whole_lengths(self.config.get("rope_parameters") or self.stated_rope)
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
