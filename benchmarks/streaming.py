@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--only", choices=("sinks", "window", "plain"))
     o = parser.parse_args()
-    pretrained = Pretrained(o.model, device="cpu", dtype=torch.float32)
+    pretrained = Pretrained.from_path(o.model, device="cpu", dtype=torch.float32)
     data = o.text.read_bytes()
     ways = {
         "sinks": (o.tokens, {"capacity": o.capacity, "sinks": o.sinks}),

@@ -50,7 +50,7 @@ def test_models_of_mixed_layers_are_read_in_pieces_and_stretched_as_their_config
 ) -> None:
     monkeypatch.setattr(load, "PIECE", 24)  # neither a divisor of the length nor of the window
     model = tiny_folders.save(family, tmp_path)
-    ours = Pretrained(tmp_path)
+    ours = Pretrained.from_path(tmp_path)
     own = ours.with_scaling(ours.scaling, 128)
     assert torch.allclose(ours.losses(TOKENS, own), their_losses(model), rtol=0, atol=ROUNDED)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -85,7 +85,7 @@ def test_logits_are_scaled_as_the_model_scales_them(
     torch.nn.init.normal_(model.get_output_embeddings().weight)
     model.save_pretrained(tmp_path)
     save_tokenizer(tmp_path)
-    ours = Pretrained(tmp_path)
+    ours = Pretrained.from_path(tmp_path)
     encoding = ours.with_scaling(ours.scaling, 128)
     assert torch.allclose(ours.losses(TOKENS, encoding), their_losses(model), rtol=0, atol=ROUNDED)
     assert model(input_ids=TOKENS[None, :60], use_cache=False).logits[0, -1].float().std() > 0.01
@@ -121,10 +121,10 @@ def test_a_gguf_file_is_tuned_and_written_as_a_folder(gguf_file: Path, tmp_path:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_gguf_file_of_other_weights_becomes_a_folder(dtype: torch.dtype, gguf_file: Path, tmp_path: Path) -> None:
     """Bit for bit, its tokenizer and its scaling too."""
-    model = Pretrained(gguf_file, dtype=dtype)
+    model = Pretrained.from_path(gguf_file, dtype=dtype)
     weights = {name: w + 0.125 for name, w in model.model.state_dict().items()}
     model.save(tmp_path / "tuned", weights, YaRN(2.0, 64), 128)
-    again = Pretrained(tmp_path / "tuned", dtype=dtype)
+    again = Pretrained.from_path(tmp_path / "tuned", dtype=dtype)
     assert all(torch.equal(weight, weights[name]) for name, weight in again.model.state_dict().items())
     assert (again.scaling, again.original_length) == (YaRN(2.0, 64), 128)
     assert torch.equal(again.encode(b"abcdabcd"), model.encode(b"abcdabcd"))
@@ -137,7 +137,7 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
     scaled = {**LLAMA3, "rope_theta": config["rope_parameters"]["rope_theta"]}
     config |= {"rope_parameters": scaled, "max_position_embeddings": 256}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    model = Pretrained(tmp_path)
+    model = Pretrained.from_path(tmp_path)
     assert (model.original_length, model.pretrained_length) == (256, 64)
     (tmp_path / "text.txt").write_text("abcdefghij" * 60)
     ask = partial(workbench.extend, tmp_path, text=tmp_path / "text.txt", methods=("yarn", "linear"))
@@ -162,7 +162,7 @@ def test_shards_are_mapped_in_their_own_type_and_score_the_same(tmp_path: Path) 
     tiny_folders.save_tokenizer(tmp_path / "shards")
     shards = sorted((tmp_path / "shards").glob("*.safetensors"))
     assert len(shards) > 2
-    ours = Pretrained(tmp_path / "shards", dtype=torch.bfloat16)
+    ours = Pretrained.from_path(tmp_path / "shards", dtype=torch.bfloat16)
     assert {p.dtype for p in ours.model.parameters()} == {torch.bfloat16}
     maps = Path("/proc/self/maps")
     if maps.exists():  # elsewhere nobody says what is mapped
@@ -170,14 +170,14 @@ def test_shards_are_mapped_in_their_own_type_and_score_the_same(tmp_path: Path) 
     losses = ours.losses(TOKENS, ours.with_scaling(ours.scaling, 128))
     assert losses.dtype == torch.float32
     assert torch.allclose(losses, their_losses(whole), rtol=0, atol=2**-8 * 10 * 4)  # of logits, a layer each
-    assert Pretrained(tmp_path / "whole").identity != ours.identity
+    assert Pretrained.from_path(tmp_path / "whole").identity != ours.identity
 
 
 def test_a_cache_of_another_kind_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state that is no list of keys and values may not go on in pieces: such a model reads a text at once."""
     monkeypatch.setattr(load, "PIECE", 24)
     model = tiny_folders.save("smollm3", tmp_path)
-    ours = Pretrained(tmp_path)
+    ours = Pretrained.from_path(tmp_path)
     assert ours._parts
     ours.__dict__["_parts"] = False
     own, ticks = ours.with_scaling(ours.scaling, 128), list[float]()
@@ -188,7 +188,7 @@ def test_a_cache_of_another_kind_is_not_cut(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("family", ["gemma3", "smollm3"])
 def test_what_is_saved_opens_in_transformers_with_the_same_logits(family: str, tmp_path: Path) -> None:
     model = tiny_folders.save(family, tmp_path)
-    ours = Pretrained(tmp_path)
+    ours = Pretrained.from_path(tmp_path)
     weights = {name: p + 0.01 for name, p in ours.model.state_dict().items()}
     ours.save(tmp_path / "tuned", weights, YaRN(2.0, 64), 128)
     told = type(model).from_pretrained(tmp_path / "tuned").eval()
@@ -207,7 +207,7 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "3"]
     assert "GiB of weights, and up to 0." in said(*asked)
     told = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "tuned").eval()
-    tokens = Pretrained(model).encode(b"abcdefghij" * 13)[:129]
+    tokens = Pretrained.from_path(model).encode(b"abcdefghij" * 13)[:129]
     with Ledger(tmp_path / "out") as ledger:
         rows = ledger._db.execute("SELECT plan, id FROM runs").fetchall()
         whole = "SELECT run, detail FROM cells WHERE measure = 'document 0' AND length = 128"
@@ -230,11 +230,11 @@ def test_damaged_folders_say_what_is_wrong_with_them(tmp_path: Path) -> None:
     stated = json.loads(config.read_text())
     config.write_text(json.dumps({**stated, "hidden_act": "grelu"}))
     with pytest.raises(InvalidArgument, match=r"config.json' does not describe a model .*grelu.*; correct it"):
-        Pretrained(tmp_path)
+        Pretrained.from_path(tmp_path)
     config.write_text(json.dumps(stated))
     (tmp_path / "model.safetensors").rename(tmp_path / "model.bin")
     with pytest.raises(StudyError, match=r"has no \.safetensors file, and pickled weights are not read"):
-        Pretrained(tmp_path)
+        Pretrained.from_path(tmp_path)
 
 
 READ = """
@@ -244,7 +244,7 @@ import torch
 from posenc.integrations.huggingface.folder import identity
 from posenc.integrations.huggingface.load import Pretrained
 from posenc.integrations.huggingface.measuring.shrink import shrunk
-model = Pretrained(Path(sys.argv[1]))
+model = Pretrained.from_path(Path(sys.argv[1]))
 tokens = torch.randint(3, 26, (int(sys.argv[2]) + 1,))
 encoding = model.with_scaling(model.scaling, len(tokens))
 model.losses(tokens[:1025], encoding)

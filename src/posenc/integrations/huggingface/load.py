@@ -48,54 +48,60 @@ def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
 
 
 class Pretrained:
-    """A causal language model from ``path`` with its tokenizer.
+    """A causal language model with its tokenizer.
 
     Args:
-        path: a folder with config.json and safetensors, or a .gguf file.
-        device, dtype: the device on which the model runs, and the dtype of its weights.
+        model: the model, on its device and in its dtype.
+        tokenizer: the tokenizer.
+        positions: the position settings of the model.
+        name: the model's name in messages.
+        identity: a hash of the config and the weights; empty for a model that no other model is compared with.
 
-    Raises:
-        StudyError: weights are missing, truncated or incomplete, or there is no tokenizer.
-        InvalidArgument: the model does not use RoPE, or ``read`` or transformers refuses its config.
+    Attributes:
+        original_length: the length that the model was released for, with the scaling in its config.
+        pretrained_length: the trained length before any scaling.
     """
 
     unit = "token"
     learning_rate = 2e-5
     """The learning rate for fine-tuning. It is small, so that the model forgets little."""
 
-    def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
-        if path.suffix != ".gguf":
-            _ = read(path).stretched  # fails before anything large is loaded
-        model, self.tokenizer = open_model(path, dtype)
-        self.model: Any = model.eval().to(device)
-        self.path, self.positions = path, read(self.model.config)
-        if path.suffix == ".gguf":  # transformers drops the scaling from its config
-            self.positions = _stated(self.positions, path)
-        self.name = path.stem if path.suffix == ".gguf" else path.resolve().name
-        self.identity = identity(path)
+    def __init__(
+        self, model: nn.Module, tokenizer: Any, positions: ModelPositions, name: str, identity: str = ""
+    ) -> None:
+        self.model: Any = model
+        self.tokenizer, self.positions, self.name, self.identity = tokenizer, positions, name, identity
+        self.original_length, self.pretrained_length = positions.tuned_length, positions.original_length
 
     @classmethod
-    def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
-        """Wrap a model that is already in memory. Only ``losses`` is meant to be called on the result."""
-        pretrained = cls.__new__(cls)
-        pretrained.model, pretrained.tokenizer, pretrained.name = model, tokenizer, type(model).__name__
-        pretrained.positions = read(pretrained.model.config)
-        return pretrained
+    def from_path(cls, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> "Pretrained":
+        """Load a model and its tokenizer from ``path``.
+
+        Args:
+            path: a folder with config.json and safetensors, or a .gguf file.
+            device, dtype: the device on which the model runs, and the dtype of its weights.
+
+        Raises:
+            StudyError: weights are missing, truncated or incomplete, or there is no tokenizer.
+            InvalidArgument: the model does not use RoPE, or ``read`` or transformers refuses its config.
+        """
+        packed = path.suffix == ".gguf"
+        if not packed:
+            _ = read(path).stretched  # fails before anything large is loaded
+        model, tokenizer = open_model(path, dtype)
+        positions = read(model.config)
+        return cls(
+            model.eval().to(device),
+            tokenizer,
+            _stated(positions, path) if packed else positions,  # transformers drops the scaling of a GGUF file
+            path.stem if packed else path.resolve().name,
+            identity(path),
+        )
 
     @property
     def scaling(self) -> Any:
         """The scaling in the config."""
         return self.positions.rotary.get("scaling")
-
-    @property
-    def original_length(self) -> int:
-        """The length that the model was released for, with the scaling in its config."""
-        return self.positions.tuned_length
-
-    @property
-    def pretrained_length(self) -> int:
-        """The trained length before any scaling."""
-        return self.positions.original_length
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
         """Return the tokens of a text, without special tokens."""

@@ -56,7 +56,7 @@ def loss_by_position(
                     raise InvalidArgument(
                         "tokenizer=None, and the Trainer has no processing_class; pass a tokenizer"
                     )
-                pretrained = Pretrained.loaded(model, reader)
+                pretrained = Pretrained(model, reader, read(model.config), type(model).__name__)
                 losses = by_position(pretrained, text, length or 4 * pretrained.original_length)
                 state.log_history.append({**losses, "step": step, "epoch": state.epoch})
                 report(step, losses)

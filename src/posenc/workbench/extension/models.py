@@ -166,4 +166,4 @@ def open_pretrained(path: Path, device: str, dtype: str, other: str = "a study o
         )
     from posenc.integrations.huggingface.load import Pretrained
 
-    return Pretrained(path, device=device, dtype=getattr(torch, dtype))
+    return Pretrained.from_path(path, device=device, dtype=getattr(torch, dtype))
