@@ -23,6 +23,7 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.patch_attention import relative, remapped
+from posenc.positions import on_axes
 
 
 @contextmanager
@@ -192,13 +193,11 @@ def _layout(module: nn.Module, name: str, pairs: int) -> Callable[[Tensor, Tenso
     return lambda cos, sin, dtype: tuple(wide(x).to(dtype) for x in ((sin, cos) if swapped else (cos, sin)))
 
 
-def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """Return cos and sin ``(B, T, pairs)`` in float32, times the attention factor, for positions ``(B, T)`` or
+def _cos_sin(encoding: Encoding, ids: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
+    """Return cos and sin ``(B, T, pairs)`` in float32, times the attention factor, for position ids ``(B, T)`` or
     ``(A, B, T)``.
     """
-    positions = positions.to(torch.int64)
-    if positions.dim() == 2 and encoding.axes > 1:  # text, with the same position on all axes
-        positions = positions.expand(encoding.axes, -1, -1)
+    positions = (on_axes(ids, encoding.axes) if ids.dim() == 2 else ids).to(torch.int64)
     if not isinstance(encoding, Rotation):
         shape = (*positions.shape[-2:], pairs)
         return torch.ones(shape, device=positions.device), torch.zeros(shape, device=positions.device)

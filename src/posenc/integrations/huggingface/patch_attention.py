@@ -84,14 +84,13 @@ def remapped(
 
     Returns the objects that need the position ids in every forward pass.
     """
-    stacks = {kind: _Stack(encoding) for kind, encoding in encodings.items()}
-    for module in tower.values():
-        index = getattr(module, "layer_idx", None)
-        stack = None if index is None else stacks.get(positions.layer_types[index])
-        if stack is not None and "Attention" in type(module).__name__:
-            _attach(module, stack, undo)
-    _through_ours(model, undo)
-    return [*stacks.values()]
+    indices = {
+        module: index
+        for module in tower.values()
+        if "Attention" in type(module).__name__ and (index := getattr(module, "layer_idx", None)) is not None
+    }
+    types = {module: positions.layer_types[index] for module, index in indices.items()}
+    return _attach(model, {module: encodings[kind] for module, kind in types.items() if kind in encodings}, undo)
 
 
 def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
@@ -101,34 +100,32 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
     """
     if other := [x.name for x in layers if x.acts_on not in (("bias",), ()) or x.needs_content]:
         raise InvalidArgument(f"encoding is {other[0]}, but this model adds a bias to its scores; pass T5 or NoPE")
-    stacks = {id(encoding): _Stack(encoding) for encoding in layers}
-    attentions = [
+    attentions: list[Any] = [
         module
         for path, module in tower.items()
         if hasattr(module, "relative_attention_num_buckets") and not path.endswith("EncDecAttention")
     ]
-    for module, encoding in zip(attentions, layers, strict=True):
-        _attach(module, stacks[id(encoding)], undo)
+    _attach(model, dict(zip(attentions, layers, strict=True)), undo)
+    for module in attentions:
         if module.has_relative_attention_bias:
-            undo.enter_context(patch.object(module, "compute_bias", stacks[id(encoding)].bias))
-    _through_ours(model, undo)
+            undo.enter_context(patch.object(module, "compute_bias", module.posenc_stack.bias))
 
 
-def _attach(module: nn.Module, stack: _Stack, undo: ExitStack) -> None:
-    """Set the encoding of an attention module that uses the attention interface; ``attended`` reads it."""
-    if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
-        raise InvalidArgument(
-            f"{type(module).__name__} does not use transformers' attention interface in this version of "
-            "transformers; install a newer version"
-        )
-    undo.enter_context(patch.object(module, "posenc_stack", stack, create=True))
-
-
-def _through_ours(model: Any, undo: ExitStack) -> None:
-    """Make a model use ``attended`` as its attention function."""
+def _attach(model: Any, encodings: Mapping[nn.Module, Encoding], undo: ExitStack) -> list[_Stack]:
+    """Make a model use ``attended``, with an encoding for each of these attention modules. Return the objects that
+    ``attended`` reads, one per encoding.
+    """
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+    stacks = {id(encoding): _Stack(encoding) for encoding in encodings.values()}
+    for module, encoding in encodings.items():
+        if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
+            raise InvalidArgument(
+                f"{type(module).__name__} does not use transformers' attention interface in this version of "
+                "transformers; install a newer version"
+            )
+        undo.enter_context(patch.object(module, "posenc_stack", stacks[id(encoding)], create=True))
     name = f"posenc_{id(undo)}"  # registered only for this block
     for interface, function in ((AttentionInterface, attended), (AttentionMaskInterface, sdpa_mask)):
         interface.register(name, function)
@@ -136,6 +133,7 @@ def _through_ours(model: Any, undo: ExitStack) -> None:
     for config in {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values():
         undo.callback(setattr, config, "_attn_implementation_internal", config._attn_implementation_internal)
     model.set_attn_implementation(name)
+    return [*stacks.values()]
 
 
 def attended(
