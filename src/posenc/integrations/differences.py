@@ -120,14 +120,8 @@ def differences(
         )
         result.append(Difference(what, layer_type, *values, sentence, errors))
 
-    shorts = (ours.short or ours, theirs.short or theirs)
-    end, reach = (min(table.admitted_length for table in both) for both in (shorts, (ours, theirs)))
-    requests = [((ours, theirs), at)]
-    if ours.short or theirs.short:
-        near = (shorts, tuple(p for p in at if p < end))
-        requests = [near] if end == reach else [*requests, near]
     for (one, other), ((before, after), reached) in product(
-        dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)), requests
+        dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)), _requests(ours, theirs, at)
     ):
         first = within(before.admitted_length, before.layers[one])
         second = within(after.admitted_length, after.layers[other])
@@ -150,6 +144,20 @@ def differences(
         if phrase.differs and values[0] != values[1] and None not in values:
             add(what, None, values, phrase.differs)
     return result
+
+
+def _requests(
+    ours: PositionTable, theirs: PositionTable, at: tuple[int, ...]
+) -> list[tuple[tuple[PositionTable, PositionTable], tuple[int, ...]]]:
+    """Return the pairs of tables to compare, for long and for short requests, each with the positions at which
+    errors are computed.
+    """
+    if not (ours.short or theirs.short):
+        return [((ours, theirs), at)]
+    shorts = (ours.short or ours, theirs.short or theirs)
+    end, reach = (min(table.admitted_length for table in both) for both in (shorts, (ours, theirs)))
+    near = (shorts, tuple(p for p in at if p < end))
+    return [near] if end == reach else [((ours, theirs), at), near]
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:

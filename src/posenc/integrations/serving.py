@@ -67,15 +67,6 @@ def serving(
     fields = llama_cpp.fields(path) if path.suffix == ".gguf" else None
     positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
     scaling = scaling_of(scaling, positions.original_length)
-    answer: dict[str, Any] = {
-        "program": name_of(module.__name__.rpartition(".")[2]),
-        "version": version,
-        "overrides": {},
-        "files": {},
-        "command": "",
-        "notes": [],
-        "fingerprint": "",
-    }
     try:
         if fields and module is not llama_cpp:
             raise InvalidArgument(
@@ -83,13 +74,15 @@ def serving(
             )
         longest = config_json(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
         wanted = positions if scaling is None else positions.with_scaling(scaling)
-        if module is llama_cpp:
-            return answer | _llama_server(path, fields, wanted, longest, scaling is not None)
-        return answer | _from_config(
-            module, version, path, wanted, longest, stated=(scaling, max_length) != (None, None)
+        found = (
+            _llama_server(path, fields, wanted, longest, scaling is not None)
+            if module is llama_cpp
+            else _from_config(module, version, path, wanted, longest, stated=(scaling, max_length) != (None, None))
         )
     except InvalidArgument as error:
-        return answer | {"notes": [f"{REFUSED}{error}"]}
+        found = {"notes": [f"{REFUSED}{error}"]}
+    empty: dict[str, Any] = {"overrides": {}, "files": {}, "command": "", "notes": [], "fingerprint": ""}
+    return {"program": name_of(module.PROGRAM.module), "version": version, **empty, **found}
 
 
 def in_words(answer: Mapping[str, Any]) -> str:

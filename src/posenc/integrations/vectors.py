@@ -27,6 +27,7 @@ from posenc.integrations.differences import CLOSE
 from posenc.integrations.doctor.doctor import Expected, diagnosed, search
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from
+from posenc.integrations.position_table import LayerTable
 from posenc.scaling import planned
 
 FORMAT = "posenc-vectors 1"
@@ -118,45 +119,49 @@ def vectors(
     at = sorted({0, 1, 2, L - 1, L, 4 * L - 1}) if at is None else list(at)
     if min(at, default=-1) < 0:
         raise InvalidArgument(f"positions={at} must have at least one entry, and all entries must be 0 or more")
-    layers: dict[str, dict[str, Any]] = {}
-    arrays: dict[str, Any] = {}
-    for name, kind in dict(zip(table.layer_types, positions.layer_types, strict=True)).items():
-        layer = table.layers[name]
-        layers[name] = {"encoding": layer.encoding}
-        if layer.frequencies:
-            recipe = positions.recipes[kind]
-            recipe = recipe.with_(scaling=planned(recipe.get("scaling"), length), phases=phases)
-            layers[name] = {
-                **{key: value for key, value in asdict(layer).items() if not isinstance(value, tuple)},
-                "encoding": str(recipe),
-                "sections": layer.sections,
-                "axes": layer.axes,
-                "parameters": parameters_from(recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")),
-            }
-            where = torch.stack([torch.tensor(at) + axis for axis in range(len(layer.sections))])
-            arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
-    if not arrays:
+    types = dict(zip(table.layer_types, positions.layer_types, strict=True))
+    rotary = {name: positions.recipes[kind] for name, kind in types.items() if table.layers[name].frequencies}
+    recipes = {
+        name: recipe.with_(scaling=planned(recipe.get("scaling"), length), phases=phases)
+        for name, recipe in rotary.items()
+    }
+    if not recipes:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has no rotary layers, but reference vectors need at least one"
         )
-    return Vectors(
-        {
-            "format": FORMAT,
-            "model_type": positions.model_type,
-            "phases": phases,
-            **{key: getattr(table, key) for key in ("pretrained_length", "tuned_length", "admitted_length")},
-            "total_length": length,
-            "layer_types": list(table.layer_types),
-            "layers": layers,
-            **({"source": dict(source)} if source else {}),
-        },
-        arrays,
-    )
+    header = {
+        "format": FORMAT,
+        "model_type": positions.model_type,
+        "phases": phases,
+        **{key: getattr(table, key) for key in ("pretrained_length", "tuned_length", "admitted_length")},
+        "total_length": length,
+        "layer_types": list(table.layer_types),
+        "layers": {name: _settings(table.layers[name], recipes.get(name)) for name in types},
+        **({"source": dict(source)} if source else {}),
+    }
+    arrays = {
+        f"{name}.{key}": array for name, recipe in recipes.items() for key, array in _arrays(recipe, at).items()
+    }
+    return Vectors(header, arrays)
 
 
-def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
-    """Return all arrays of one layer type at the positions ``where``."""
+def _settings(layer: LayerTable, recipe: Recipe | None) -> dict[str, Any]:
+    """Return the strings and scalars of one layer type. ``recipe`` is its recipe if the layers are rotary."""
+    if recipe is None:
+        return {"encoding": layer.encoding}
+    return {
+        **{key: value for key, value in asdict(layer).items() if not isinstance(value, tuple)},
+        "encoding": str(recipe),
+        "sections": layer.sections,
+        "axes": layer.axes,
+        "parameters": parameters_from(recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")),
+    }
+
+
+def _arrays(recipe: Recipe, at: Sequence[int]) -> dict[str, Tensor]:
+    """Return all arrays of one layer type. Positions on axis k are k higher than ``at``."""
     rotary = cast(Rotary, build(recipe, ModelShape()))
+    where = torch.tensor(at) + torch.arange(rotary.axes)[:, None]
     cos, sin = rotary.tables(where if rotary.axes > 1 else where[0])
     query = (2**0.5 * torch.sin(torch.arange(1, rotary.head_dim + 1, dtype=torch.float64) ** 2)).float()
     spectrum = rotary.clock.frequencies
