@@ -1,7 +1,7 @@
 """llama.cpp, which reads the metadata and tensors of a GGUF file."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -11,18 +11,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import one_of
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, MissingExtra
+from posenc.integrations.gguf_scaling import OWN_ENDS, rope_fields, scaling_of_fields
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
-from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.program_tables import ProgramReader, Releases
 from posenc.integrations.programs import config_of
 from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of
-from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
-from posenc.scaling.yarn import sharpening
+from posenc.scaling import LengthScaling, PerPair, Scaling
 
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
 """The architectures that have each rope type, read from llama.cpp's library by ``tools/rope_types.py``."""
@@ -39,8 +37,6 @@ NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
 """Architectures that have a rope type in llama.cpp, but that llama.cpp does not load or runs without rotation."""
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have ``half`` pairing."""
-SCALING_TYPES = ("none", "linear", "yarn", "longrope")
-"""The types of scaling with which llama.cpp loads a file."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
 """Architectures that llama.cpp runs without rotation, even if the file has fields for a rotation."""
 
@@ -178,7 +174,7 @@ def positions_of(file: Fields) -> ModelPositions:
         head_dim=rotary_dim if architecture == "deepseek2" else head_dim,
         rotary_dim=rotary_dim,
         pairing="interleaved" if architecture in INTERLEAVED else "half",
-        scaling=_scaling(stated, original, divisors, rotary_dim, base),
+        scaling=scaling_of_fields(stated, original, divisors, rotary_dim, base),
     )
     layers = ("all",) * stated["block_count"]
     unknown = f"pairing = half, because the pairs of architecture {architecture!r} were not checked in llama.cpp"
@@ -191,24 +187,6 @@ def positions_of(file: Fields) -> ModelPositions:
         length,
         assumed=() if architecture in INTERLEAVED | HALF else (unknown,),
     )
-
-
-def _scaling(
-    stated: Mapping[str, Any], original: int, divisors: Tensor | None, rotary_dim: int, base: float
-) -> Scaling:
-    """Return the scaling of these fields, with frequencies also divided by the file's list of divisors, if any."""
-    kind = one_of("rope.scaling.type", stated.get("rope.scaling.type", "linear"), SCALING_TYPES)
-    factor = stated.get("rope.scaling.factor") or stated.get("rope.scale_linear") or 1.0  # an older name
-    times = stated.get("rope.scaling.attn_factor", 1.0)
-    scaling: Scaling = Default() if kind == "none" or factor == 1 else Linear(factor)
-    if kind == "yarn":
-        scaling = YaRN(factor, original, attention_factor=None if times == 1 else times * sharpening(factor))
-    if divisors is None and (times == 1 or kind == "yarn"):
-        return scaling
-    scaled = per_pair(scaling, rotary_dim, base)
-    listed = [1.0] * (rotary_dim // 2) if divisors is None else divisors.tolist()
-    factors = tuple(by * factor for by, factor in zip(listed, scaled["long_factor"], strict=True))
-    return PerPair(factors, times * scaled["attention_factor"])
 
 
 def _architecture(file: Fields) -> str:
@@ -247,7 +225,7 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
         InvalidArgument: llama.cpp needs a list of factors for this scaling, and has no flag for such a list; or the
             file contains such a list, and no flag can remove it.
     """
-    values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
+    values, tensors = rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:
         raise InvalidArgument(
             f"llama-server has no flag that removes {', '.join(file.tensors)}; write a new GGUF file"
@@ -308,7 +286,7 @@ def write(
             "llama.cpp; use the fields that llama.cpp's own converter writes"
         )
     longest = max_length or config[family.length]
-    values, tensors = _rope_fields(recipe, longest)
+    values, tensors = rope_fields(recipe, longest)
     if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
         raise InvalidArgument(
             f"{now} of model_type {positions.model_type!r} scales cos, sin and also the scores, but llama.cpp has "
@@ -321,8 +299,6 @@ def write(
     )
 
 
-OWN_ENDS = {"scaling.yarn_beta_fast": 32.0, "scaling.yarn_beta_slow": 1.0}
-"""The default beta_fast and beta_slow of YaRN in llama.cpp. Few architectures read other values from a file."""
 FLAGS = {
     "scaling.type": "--rope-scaling",
     "freq_base": "--rope-freq-base",
@@ -332,38 +308,3 @@ FLAGS = {
     "scaling.yarn_beta_slow": "--yarn-beta-slow",
 }
 """The flags of llama-server, by the metadata that each flag replaces, without the prefix ``rope.``."""
-
-
-def _rope_fields(
-    recipe: Recipe, longest: int, any_ends: bool = False
-) -> tuple[dict[str, Any], dict[str, Sequence[float]]]:
-    """Return the metadata of a rotation, without the prefix ``rope.``, and its lists of factors. With ``any_ends``,
-    YaRN is written as metadata even if beta_fast and beta_slow are not 32 and 1."""
-    now, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
-    entry = parameters_from(now, rotary_dim, base)
-    plain, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]
-    if kind == "default":
-        return plain, {}
-    if kind == "linear":
-        return {**plain, "scaling.type": kind, "scaling.factor": float(now.factor)}, {}
-    if isinstance(now, LongRoPE):
-        scale = now.plan(longest).frequencies(rotary_dim, base).attention_factor
-        return {
-            **plain,
-            "scaling.type": kind,
-            "scaling.original_context_length": now.original_length,  # with a factor, lists would divide twice
-            "scaling.attn_factor": float(scale),
-        }, {"factors_short": now.short_factors, "factors_long": now.long_factors}
-    if kind == "yarn" and now.truncate and (any_ends or (now.beta_fast, now.beta_slow) == (32, 1)):
-        return {
-            **plain,
-            "scaling.type": kind,
-            "scaling.factor": float(now.factor),
-            "scaling.original_context_length": now.original_length,
-            "scaling.yarn_beta_fast": float(now.beta_fast),
-            "scaling.yarn_beta_slow": float(now.beta_slow),
-            "scaling.attn_factor": now.scale / sharpening(now.factor),
-        }, {}
-    factors = per_pair(now, rotary_dim, base)
-    scale = float(factors["attention_factor"])
-    return {**plain, **({} if scale == 1 else {"scaling.attn_factor": scale})}, {"freqs": factors["long_factor"]}
