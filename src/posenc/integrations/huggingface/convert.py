@@ -22,10 +22,12 @@ ROWS = r"(\.base_layer|\.lora_B(\.\w+)?)?\.(weight|bias|weight_scale)$"
 """A pattern for the ends of the names of tensors in which each row is one channel, including adapter weights and
 per-channel quantisation scales.
 """
-STEM = r"(^|\.)((?=[qk]_)|w(?=[qk]\.)|attn_(?=[qk](_norm)?\.))(?P<which>[qk])(_(?P<what>proj|norm|layernorm))?"
+SEPARATE = re.compile(
+    r"(^|\.)((?=[qk]_)|w(?=[qk]\.)|attn_(?=[qk](_norm)?\.))(?P<which>[qk])(_(?P<what>proj|norm|layernorm))?"
+    rf"(\.norms\.\d+)?{ROWS}"
+)
 """A pattern for the names of query or key projections and their norms in files of Hugging Face, Meta (``wq``) and
 GGUF (``attn_q``)."""
-SEPARATE = re.compile(rf"{STEM}(\.norms\.\d+)?{ROWS}")
 JOINED = re.compile(rf"(^|\.)(qkv_proj|qkv|attn_qkv){ROWS}")
 PER_HEAD = re.compile(rf"(^|\.)query_key_value{ROWS}")
 KNOWN = (
