@@ -1,6 +1,5 @@
 """The meanings of argument names in ports, and calls to functions whose signature is not known in advance."""
 
-import inspect
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.arguments import parameters_of
 from posenc.integrations.doctor.search import Expected
 
 HEAD_DIM = 64
@@ -75,7 +75,7 @@ def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> b
     """
     return any(
         meant(name, meaning)
-        for name, each in inspect.signature(function).parameters.items()
+        for name, each in parameters_of(function).items()
         if not needs or each.default is each.empty
         for meaning in meanings
     )
@@ -127,12 +127,9 @@ def first(
     """
     wanted = {
         name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        and (
-            parameter.default is parameter.empty
-            or any(known[meaning] and meant(name, meaning) for meaning in overriding)
-        )
+        for name, parameter in parameters_of(function).items()
+        if parameter.default is parameter.empty
+        or any(known[meaning] and meant(name, meaning) for meaning in overriding)
     }
     for name in [name for name in wanted if meant(name, "vector")][1:]:
         part = next(part for pattern, part in PARTS.items() if re.match(pattern, name.lower()))
