@@ -65,8 +65,8 @@ MAKER = (
 """A pattern for the names of functions and classes that make tables."""
 Tables = tuple[list[Any], str]
 """One set of tables in one or two shapes (for one sequence and for a batch), and a remark for the diagnosis."""
-Way = tuple[str, Tables]
-"""The order of the axes of the vectors x, such as ``"BHTD"``, and the tables that are passed with them."""
+Way = tuple[Tensor, list[Any], str]
+"""The vectors x, the tables that are passed with them, and a remark for the diagnosis."""
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
@@ -208,57 +208,67 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
     return [(forms, note + notes) for forms, note in tables or [([], "")]]
 
 
-def searches(names: Mapping[str, Any], name: str, asked: Expected, *, whole: bool = False) -> list[Search]:
+def vectors(channels: int, layout: str) -> Tensor:
+    """Return random vectors with these axes. If a layout lacks axes of the largest one, its numbers are the first
+    along these axes.
+    """
+    sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": channels}
+    missing = [axis for axis in sizes if axis not in layout]
+    largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
+    return largest.permute(*map("BHTD".index, (*missing, *layout)))[(0,) * len(missing)].contiguous()
+
+
+def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
     """Return a ``Search`` for every order of axes and every table with which a call of the function succeeds.
 
     A function that takes positions is called with the first entry of ``POSITIONS`` that it accepts. Other functions
     are compared with the model at the positions ``NEAR``. If some orders and tables give correct queries, only the
     searches for these are returned. In latent attention, the queries and keys passed to the function have only the
-    rotated channels, unless ``whole`` is set or every such call fails.
+    rotated channels, or all channels if every such call fails.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
     errors = list[Exception]()
     target = called(names[name], asked, errors)
-    sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": (whole and asked.query_dim) or channels}
-    largest = torch.randn(list(sizes.values()), generator=torch.Generator().manual_seed(0))
 
-    def found(asked: Expected, at: Tensor, ways: Iterable[Way]) -> dict[bytes, tuple[Way, list[Search]]]:
+    def found(asked: Expected, at: Tensor, ways: Iterable[Way]) -> list[tuple[Way, list[Search]]]:
         worked = dict[bytes, tuple[Way, list[Search]]]()
-        for layout, (forms, whose) in ways:
-            selected = largest[tuple(slice(None) if axis in layout else 0 for axis in sizes)]
-            order = "".join(axis for axis in sizes if axis in layout)
-            x = torch.einsum(f"{order}->{layout}", selected).contiguous()
-            made = partial(results, asked, x, at, f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose)
-            for parts in first(target, values(asked, x, at, forms), errors, overridden(asked), made):
+        for x, tables, note in ways:
+            made = partial(results, asked, x, at, note)
+            for parts in first(target, values(asked, x, at, tables), errors, overridden(asked), made):
                 head = parts[0].rows[0]["y"][: len(NEAR)].tobytes()  # equal unless the port confuses axes
-                worked.setdefault(head, ((layout, (forms, whose)), parts))
-        return worked
+                worked.setdefault(head, ((x, tables, note), parts))
+        return list(worked.values())
 
-    axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
+    axes = asked.recipe.get("axes")
     grid = [torch.stack([POSITIONS[0].roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
     wanted = (*grid, *POSITIONS) if takes(target, "positions") else (NEAR,)
     layouts = LAYOUTS if takes(target, "vector") else ("",)
-    ways = list(itertools.product(layouts, tables_of(names, name, target, asked)))
-    tried = ((at, list(found(asked, at, ways).values())) for at in wanted)
+    passed = list(itertools.product(layouts, tables_of(names, name, target, asked)))
+    ways = [
+        [
+            (vectors(width, layout), tables, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note)
+            for layout, (tables, note) in passed
+        ]
+        for width in filter(None, (channels, asked.query_dim))
+    ]
+    tried = ((at, found(asked, at, of_width)) for of_width in ways for at in wanted)
     at, compared = next(((at, worked) for at, worked in tried if worked), (NEAR, []))
-    if not compared and asked.query_dim and not whole:
-        return searches(names, name, asked, whole=True)
     if not compared:
         raise errors[0]
     compared = [(way, parts) for way, parts in compared if parts[0].fits({})] or compared
     for way, parts in compared:
-        if at.max() < wanted[0].max() and not way[1][0]:  # given tables are short
+        if at.max() < wanted[0].max() and not way[1]:  # given tables are short
             parts[
                 0
             ].note += f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
         if takes(target, "start", needs=False) and not takes(target, "positions"):
-            for _, later in found(asked, LATER, [way]).values():  # one answer must explain both starts
+            for _, later in found(asked, LATER, [way]):  # one answer must explain both starts
                 parts[0].rows += later[0].rows
     if takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
         brief = replace(asked, lengths=(*asked.lengths, len(NEAR)))
         right = [way for way, parts in compared if parts[0].fits({})]
-        shorter = found(brief, NEAR, right).values()
+        shorter = found(brief, NEAR, right)
         compared = [(way, parts) for way, parts in shorter if not parts[0].fits({})] or compared
     return [next((part for part in parts if not part.fits({})), parts[0]) for _, parts in compared]
 
