@@ -14,6 +14,22 @@ import numpy as np
 from posenc.integrations.doctor.search import Array
 from posenc.scaling import NTK, Default, Llama3, Scaling, YaRN
 
+
+def swapped_ends(port: Any, theta: Array, plain: Array) -> Array:
+    """Return the frequencies that the code of YaRN's authors computes if beta_fast and beta_slow are swapped. The
+    ramp is then reversed, and its ends are rounded inwards to whole pairs.
+    """
+    first, last = replace(port.scaling, truncate=False).ends(port.span, port.base)
+    keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
+    return plain * keep + plain / port.scaling.factor * (1 - keep)
+
+
+def with_ramp_over(channels: int, port: Any, plain: Array) -> Array:
+    """Return the frequencies that result if YaRN's ramp is computed over this number of channels."""
+    other = replace(port, span=channels, series="")
+    return plain * (other.theta / replace(other, scaling=Default()).theta)[: port.turning]
+
+
 SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Array]]] = {
     "": ("its frequencies are the model's", Scaling, lambda port, theta, plain: theta),
     "all 1": (
@@ -45,12 +61,12 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
     "blended backwards": (
         "its ramp is reversed: fast pairs are scaled and slow ones kept",
         Scaling,
-        lambda port, theta, plain: plain * (1 + 1 / port.slower) - theta,
+        lambda port, theta, plain: plain * (1 + 1 / getattr(port.scaling, "factor", 1.0)) - theta,
     ),
     "ends swapped": (
         "its beta_fast and beta_slow are swapped: fast pairs are scaled and slow ones kept",
         YaRN,
-        lambda port, theta, plain: port.with_swapped_ends(plain),
+        swapped_ends,
     ),
     "ends equal": (
         "its beta_fast and beta_slow are equal or swapped: its ramp is a step, which scales only the slow pairs",
@@ -62,30 +78,32 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
     "ramp kept": (
         "its ramp is still computed over the channels that rotate",
         YaRN,
-        lambda port, theta, plain: port.with_ramp_over(2 * port.turning, plain),
+        lambda port, theta, plain: with_ramp_over(2 * port.turning, port, plain),
     ),
     "ramp doubled": (
         "its ramp is computed over twice as many channels as rotate",
         YaRN,
-        lambda port, theta, plain: port.with_ramp_over(4 * port.turning, plain),
+        lambda port, theta, plain: with_ramp_over(4 * port.turning, port, plain),
     ),
     "ramp of the head": (
         "its ramp is computed over all channels of the head",
         YaRN,
-        lambda port, theta, plain: port.with_ramp_over(port.head_dim, plain),
+        lambda port, theta, plain: with_ramp_over(port.head_dim, port, plain),
     ),
     "no exponent": (
         "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2)",
         NTK,
-        lambda port, theta, plain: replace(port, base=port.base * port.slower, scaling=Default(), series="").theta,
+        lambda port, theta, plain: (
+            replace(port, base=port.base * port.scaling.factor, scaling=Default(), series="").theta
+        ),
     ),
     "blend reversed": (
         "its blend between low_freq_factor and high_freq_factor is reversed: smooth and 1 − smooth are exchanged",
         Llama3,
         lambda port, theta, plain: np.where(
-            np.isclose(theta, plain, atol=0) | np.isclose(theta * port.slower, plain, atol=0),
+            np.isclose(theta, plain, atol=0) | np.isclose(theta * port.scaling.factor, plain, atol=0),
             theta,
-            plain * (1 + 1 / port.slower) - theta,
+            plain * (1 + 1 / port.scaling.factor) - theta,
         ),
     ),
     "inverted": (

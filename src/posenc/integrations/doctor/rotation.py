@@ -4,9 +4,9 @@ base.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.formulas import PRODUCTS, SERIES, UNEVEN
 from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, rounded
-from posenc.scaling import Default, Linear, Proportional, Scaling, YaRN, planned
+from posenc.scaling import Default, Linear, Proportional, Scaling, planned
 
 Layout = tuple[int, int, int]
 """(start, stride, distance): the channels of pair i are c = start + stride·i and c + distance. Half pairs have
@@ -120,27 +120,9 @@ class Rotation:
         return self.lists.axes if self.lists and self.lists.pairs_of_axis else 1
 
     @property
-    def slower(self) -> float:
-        """The factor by which the scaling divides low frequencies."""
-        return float(getattr(self.scaling, "factor", 1.0))
-
-    @property
     def places(self) -> Array:
         """The first and the second channel of every pair, counted among the rotating channels only."""
         return channels(0, *self.layout[1:], self.pairs, 2 * self.pairs)
-
-    def with_swapped_ends(self, plain: Array) -> Array:
-        """Return the frequencies that the code of YaRN's authors computes if beta_fast and beta_slow are swapped.
-        The ramp is then reversed, and its ends are rounded inwards to whole pairs.
-        """
-        first, last = replace(cast(YaRN, self.scaling), truncate=False).ends(self.span, self.base)
-        keep = np.interp(np.arange(len(plain)), sorted((math.ceil(first), math.floor(last))), (0, 1))
-        return plain * keep + plain / self.slower * (1 - keep)
-
-    def with_ramp_over(self, channels: int, plain: Array) -> Array:
-        """Return the frequencies that result if YaRN's ramp is computed over this number of channels."""
-        other = replace(self, span=channels, series="")
-        return plain * (other.theta / replace(other, scaling=Default()).theta)[: self.turning]
 
     @property
     def theta(self) -> Array:
@@ -240,6 +222,6 @@ def frequencies(scaling: Scaling, pairs: int, span: int, base: float, lists: Axi
     """
     channels = 2 * lists.pairs if lists else max(span, 2 * pairs)
     port = float(np.float64(base) ** (channels / span))
-    if lists:  # exponents are divided by the axis's share of the span
-        return np.array(axis_frequencies(lists, scaling, port).exact, float)[:pairs]
-    return np.array(scaling.frequencies(channels, port).exact, float)[:pairs]
+    # With lists, exponents are divided by the axis's share of the span.
+    theta = axis_frequencies(lists, scaling, port) if lists else scaling.frequencies(channels, port)
+    return np.array(theta.exact, float)[:pairs]
