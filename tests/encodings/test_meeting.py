@@ -121,3 +121,13 @@ def test_a_token_that_meets_a_cache_maps_no_table_of_distances() -> None:
     with torch.no_grad(), FlopCounterMode(display=False) as counted:
         attention(q, k, k, encoding.at(arange(1, offset=length - 1), arange(length)), causal=True)
     assert counted.get_total_flops() < 4 * length * 4 * (32 + 2 * 8)
+
+
+def test_a_vector_that_far_offsets_share_is_multiplied_once() -> None:
+    """Of 511 offsets in a block of 256 tokens, eight have vectors of their own."""
+    length, encoding = 256, Shaw(D, H, behind=5, ahead=2)
+    q, k, _ = given(length)
+    bias = encoding.at(arange(length)).bias.meeting(q.float(), k.float(), 1.0)
+    with torch.no_grad(), FlopCounterMode(display=False) as counted:
+        bias.rows(0, length, length)
+    assert counted.get_total_flops() == 2 * 2 * H * length * D * (5 + 1 + 2)

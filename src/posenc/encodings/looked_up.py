@@ -111,12 +111,21 @@ class QueryTable(LookedUp):
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """Return the bias for positions that count up by one. Every query is multiplied by the columns of all
-        offsets in the block. Row i of the bias starts at element ``rows − 1 − i`` of row i of these products, so
-        the bias is a view of the products.
+        offsets in the block; a column that all offsets at one end share, as in Shaw's table, is multiplied once.
+        Row i of the bias starts at element ``rows − 1 − i`` of row i of these products, so the bias is a view of
+        the products.
         """
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
-        products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()
+        columns = self.column(block_offsets)
+        changes = columns.diff().nonzero()
+        low, high = (int(changes[0]), int(changes[-1]) + 2) if len(changes) else (0, 1)
+        if 2 * (high - low) > len(columns):
+            products = product(queries, self.table.index_select(-1, columns)).contiguous()
+        else:
+            products = product(queries, self.table.index_select(-1, columns[low:high]))
+            before, after = products[..., :1].expand(-1, -1, -1, low), products[..., -1:]
+            products = torch.cat((before, products, after.expand(-1, -1, -1, len(columns) - high)), -1)
         sizes, (batch, head, row, _) = (*products.shape[:2], rows, keys - begin), products.stride()
         return products.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
 
