@@ -313,9 +313,7 @@ def _by_autograd(
     with torch.enable_grad():
         q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
         scores = block_scores(q, k, call, first, start)
-    dead = scores.detach().amax(-1) == -math.inf if scores.shape[-1] else torch.ones_like(lse, dtype=torch.bool)
-    lse = lse.to(scores.dtype).masked_fill(dead, -math.inf)
-    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse)
+    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse.to(scores.dtype))
     inputs = q, k, *call.trained
     grads = torch.autograd.grad(scores, inputs, grad_scores, allow_unused=True, retain_graph=bool(call.trained))
     dq, dk, *rest = (torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))

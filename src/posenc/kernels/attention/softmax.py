@@ -40,15 +40,16 @@ def plain_backward(
     out: Tensor,
     lse: Tensor,
 ) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
-    """Return the gradients of the scores and of v."""
-    grad, values = grad.to(scores.dtype), v.to(scores.dtype)
-    weights = softmax(scores, lse)
+    """Return the gradients of the scores and of v. The weights are not divided by their sums; instead, the rows of
+    ``grad`` are, which are shorter.
+    """
+    weights, total = exponentials(scores, lse)
+    grad, values = grad.to(scores.dtype) / total, v.to(scores.dtype)
     inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
     if grad_lse is not None:
-        inner = inner - grad_lse.to(scores.dtype)[..., None]
-    grad_scores = weights * (grouped(grad, values.mT) - inner)
+        inner = inner - grad_lse.to(scores.dtype)[..., None] / total
     grad_v = split(weights, v.shape[1]).mT @ split(grad, v.shape[1])
-    return grad_scores, grad_v.to(v.dtype)
+    return grouped(grad, values.mT).sub_(inner).mul_(weights), grad_v.to(v.dtype)
 
 
 def merge(
@@ -95,14 +96,20 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 
 
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
-    """Return exp(scores − lse) divided by its sum along the row. A row that sees no key is zero.
+    """Return exp(scores − lse) divided by its sum along the row. A row that sees no key is zero."""
+    weights, total = exponentials(scores, lse)
+    return weights / total
 
-    Without rounding, this sum would already be 1 before the division. The rounding error of lse can be large,
-    because with ALiBi, the magnitude of lse is in the thousands for a query far from all keys.
+
+def exponentials(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> tuple[Tensor, Tensor]:
+    """Return exp(scores − lse), and its sum along the row, or 1 for a row that sees no key.
+
+    Without rounding, this sum would be 1. The rounding error of lse can be large, because with ALiBi, the magnitude
+    of lse is in the thousands for a query far from all keys.
     """
-    weights = (scores - finite(lse)[..., None]).exp()
+    weights = (scores - finite(lse)[..., None]).exp_()
     total = weights.sum(-1, keepdim=True)
-    return weights / total.masked_fill(total == 0, 1.0)
+    return weights, total.masked_fill(total == 0, 1.0)
 
 
 def logsumexp(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*less"]:
