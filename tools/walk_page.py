@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,8 @@ def kept(folder: Path = KEPT) -> list[Walk]:
 
 
 def page(walks: Sequence[Walk]) -> str:
-    """Return the counts and types of the newest version, and what changed since the oldest."""
-    first, walk = walks[0], walks[-1]
+    """Return the counts and types of the newest version, and what changed from each version to the next."""
+    walk = walks[-1]
     results = sorted(walk.found.values(), key=lambda one: str(one["type"]).lower())
     counts = Counter(str(one["class"]) for one in results)
     rotating = [one for one in results if one.get("turns")]
@@ -73,8 +74,8 @@ def page(walks: Sequence[Walk]) -> str:
         "| --- | ---: | --- |",
         *(f"| {name} | {counts[name]} | {what} |" for name, what in CLASSES.items()),
     ]
-    since = changes(first, walk) if first.version != walk.version else []
-    return "\n".join([*summary, "", *_more(results), *_by_name(results), *since])
+    changed = [line for older, newer in pairwise(walks) for line in changes(older, newer)]
+    return "\n".join([*summary, "", *_more(results), *_by_name(results), *changed])
 
 
 def _by_name(results: Sequence[Found]) -> list[str]:

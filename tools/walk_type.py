@@ -31,6 +31,7 @@ BASE = re.compile(r"(rope_|rotary_)?theta$|base_freq$|rotary_emb_base$")
 EQUAL, DIFFERENT, MEASURED = "read and equal", "read and different", "measured only"
 LATER = "corrected since"
 PUBLISHED = Path(__file__).resolve().parents[1] / "tests" / "data" / "published_configs.jsonl"
+"""Published configs, one per line; the folder ``configs`` beside it has more, as files."""
 NONE, UNBUILT = "has no positions", "cannot be built"
 THIRDS = {
     "rope_parameters": {
@@ -130,10 +131,12 @@ def variants(name: str, config: Any, positions: ModelPositions) -> Iterator[tupl
     """Yield other configs of a type by name: one with YaRN and an explicit attention factor, and published ones."""
     if positions.rotary_recipes and positions.layout is None:
         yield SCALED, lambda: _scaled(config)
-    for line in PUBLISHED.read_text("utf-8").splitlines():
-        one = json.loads(line)
+    published = [*map(json.loads, PUBLISHED.read_text("utf-8").splitlines())]
+    for path in sorted(PUBLISHED.with_name("configs").glob("*.json")):
+        published.append({"name": path.stem, "config": json.loads(path.read_text("utf-8"))})
+    for one in published:
         if one["config"].get("model_type") == name and "as_type" not in one:
-            yield one["name"], lambda one=one: type(config).from_dict(one["config"])
+            yield one["name"], lambda one=one: type(config).from_dict(copy.deepcopy(one["config"]))
 
 
 def answer(make: Any) -> str:

@@ -75,6 +75,6 @@ def test_a_factor_that_is_read_otherwise_under_a_scaling_shows(monkeypatch: pyte
 def test_a_type_is_walked_under_a_stated_factor_and_by_its_published_configs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert walked("gpt_neox")["more"] == {SCALED: "equal", "redpajama_3b_v1": "equal"}
+    assert walked("gpt_neox")["more"] == {SCALED: "equal", "redpajama_3b_v1": "equal", "pythia-1.4b": "equal"}
     monkeypatch.setattr(walk_type, "write", lambda *_, **__: {"rope_parameters": {"rope_type": "banana"}})
     assert walked("gpt_neox")["more"][SCALED].startswith("not compared: ")
