@@ -33,7 +33,6 @@ WIDTHS = re.compile(
 CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern), most)
     for pattern, most in (
-        (r"vocab_size(_\w+)?$|^n_?vocab$", VOCABULARY),
         (r"codebook_size$", 256),  # a power of two, as some codebooks need
         (
             r"intermediate_size(_\w+)?$|ffn_(dim|hidden_size|embed_dim)$|^(d_ff|n_inner|mlp_dim|inner_dim|ffn_dim)$",
@@ -52,6 +51,7 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
 )
 """Patterns of keys and the largest value for each; the first matching pattern applies."""
 
+TOKENS = re.compile(r"vocab_size(_\w+)?$|^n_?vocab$")
 DEPTH = re.compile(r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$")
 OF_STAGES = ("out_features", "out_indices", "stage_names")
 """Keys that list stages, some of which do not exist at a smaller depth."""
@@ -107,6 +107,7 @@ def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -
     sizes = (
         (TOKEN, value if value < 4 else 4 + value % (VOCABULARY // 4)),
         (DEPTH, min(value, depth)),
+        (TOKENS, VOCABULARY if value > 0 else value),  # with few distinct tokens, layers could not be told apart
         (HEAD_COUNTS, max(1, int(value * ratio)) if value > 0 else value),
         (WIDTHS, max(8, int(value * ratio))),
     )
