@@ -20,6 +20,7 @@ from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
 from posenc.integrations.huggingface.model_positions import NOPE, softmax_factor
 from posenc.scaling import Default
+from support.places import CONFIGS
 from support.small_models import check_found_out, measured, small
 from support.tiny_models import tiny
 
@@ -70,6 +71,26 @@ def test_a_model_that_reads_both_ways_sees_half_a_window_on_either_side(model_ty
     if "to_dict" not in vars(type(model.config)):
         pytest.skip("this version of transformers halves the window again whenever it saves a config")
     assert differences(measure(model), read(model.config)) == []
+
+
+def test_slopes_that_transformers_takes_from_its_code_are_a_known_issue() -> None:
+    """MPT-7B StoryWriter was trained with alibi_bias_max 16; transformers' model does not read it."""
+    config = transformers.AutoConfig.from_pretrained(CONFIGS / "mpt-7b-storywriter.json")
+    measured = measure(config)
+    (text,) = differences(measured, read(measured.config))
+    assert "max_exponent=16" in text
+    (_, told) = read(config).known_issues
+    assert told == "transformers ignores alibi_bias_max=16 and uses 8, so all slopes differ from the config's"
+    config.attn_config.alibi_bias_max = 8
+    measured = measure(config)
+    assert differences(measured, read(measured.config)) == []
+    assert len(read(config).known_issues) == 1
+
+
+def test_a_model_of_few_tokens_is_measured_with_more() -> None:
+    config = transformers.GPTNeoXConfig(vocab_size=8, rotary_pct=1.0)
+    measured = measure(config)
+    assert differences(measured, read(measured.config)) == []
 
 
 @pytest.mark.parametrize(("heads", "head_dim"), [(6, 64), (32, 16)])

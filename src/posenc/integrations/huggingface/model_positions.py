@@ -128,6 +128,12 @@ class ModelPositions:
                 for _ in alibi
             ),
             *(
+                f"transformers ignores alibi_bias_max={recipe.get('max_exponent'):g} and uses 8, so all slopes "
+                "differ from the config's"
+                for recipe in alibi
+                if recipe.get("max_exponent") not in (None, 8)
+            ),
+            *(
                 "eager attention of transformers 5 adds this bias twice; load the model with "
                 "attn_implementation='sdpa'"
                 for _ in alibi
