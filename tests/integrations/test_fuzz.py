@@ -1,10 +1,15 @@
 """Mutated configs are refused with a message or read as transformers reads them: nothing else ever happens."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import product
 
 import pytest
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, PosencError
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.schema import KEYS, RARE
 from support import fuzzing
 
 WHOLE, SAMPLE, PARTS = 100_000, 200, 8
@@ -43,10 +48,30 @@ def test_a_slice_that_rotates_and_its_share_of_a_head_must_agree() -> None:
     wrong = fuzzing.as_object({**seed, "head_dim": 1}, seed)
     with pytest.raises(InvalidArgument, match=r"of head_dim=1 contradicts qk_rope_head_dim=64; correct one"):
         fuzzing.read(wrong)
+    unstated = {key: value for key, value in seed["rope_parameters"].items() if key != "partial_rotary_factor"}
+    with pytest.raises(InvalidArgument, match=r"partial_rotary_factor=1.0 of head_dim=128 contradicts"):
+        fuzzing.read(fuzzing.as_object({**seed, "rope_parameters": unstated}, seed))
+    assert fuzzing.read({**seed, "rope_parameters": unstated}).rotary.get("head_dim") == 64
     for junk in (float("nan"), "half", [1]):
         stated = {**seed["rope_parameters"], "partial_rotary_factor": junk}
         with pytest.raises(InvalidArgument, match="partial_rotary_factor="):
             fuzzing.read(fuzzing.as_object({**seed, "rope_parameters": stated}, seed))
+
+
+ODD = (None, [], 0, "x", 1.5, True, {})
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=[] if name == "jamba" else pytest.mark.slow) for name in fuzzing.HERE]
+)
+def test_an_object_with_an_odd_value_is_read_or_refused(family: str) -> None:
+    """A class may compute what is read from a value that only its constructor checks."""
+    keys = vars(CONFIG_MAPPING[family]()).keys() & {*KEYS, *RARE, *FAMILIES[family].keys, "attn_layer_period"}
+    for key, value in product(sorted(keys), ODD):
+        made = CONFIG_MAPPING[family]()
+        vars(made)[key] = value
+        with suppress(PosencError):
+            fuzzing.read(made)
 
 
 def test_stacks_that_rotate_must_have_equal_heads() -> None:

@@ -11,6 +11,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.config import contents
 from posenc.integrations.huggingface.families import FAMILIES, SKIPS_SHARE
+from posenc.integrations.huggingface.keys import check_made
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.schema import KEYS, RARE
 from posenc.integrations.programs import sglang, vllm
@@ -352,6 +353,14 @@ def test_a_class_that_ignores_layer_types_gives_every_layer_its_window(
     )
     assert [table.layers[kind].window for kind in table.layer_types] == served
     assert read({**given, "sliding_window": None}).windows == (None,) * 4
+
+
+def test_an_empty_dictionary_that_replaces_the_other_is_refused() -> None:
+    """From transformers 5.24, Laguna's class replaces its rope_parameters with an empty rope_scaling."""
+    given = {"rope_scaling": {}, "rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}}
+    check_made(given, {}, given["rope_parameters"])
+    with pytest.raises(InvalidArgument, match="both given and differ; keep rope_parameters"):
+        check_made(given, {}, {})
 
 
 def test_other_names_that_a_class_accepts_are_read() -> None:

@@ -77,10 +77,17 @@ def class_form(config: Mapping[str, Any]) -> Any:
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"the config has a value that JSON cannot represent: {error}; correct it") from error
     kind = config_class(given.get("model_type"))
+    with refusals(kind):
+        return kind.from_dict(given)
+
+
+@contextmanager
+def refusals(kind: type) -> Iterator[None]:
+    """Raise ``RefusedByClass`` for whatever a config class raises. For odd values, this may be any exception."""
     try:
         with quiet():
-            return kind.from_dict(given)
-    except Exception as error:  # a class may raise anything for odd values
+            yield
+    except Exception as error:
         sentence = " ".join(f"{type(error).__name__}: {error}".split())
         raise RefusedByClass(
             f"{kind.__name__} of transformers {class_version()} refuses the config: {sentence}; correct it"

@@ -5,7 +5,13 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.config_class import RefusedByClass, class_form, class_version, config_class
+from posenc.integrations.huggingface.config_class import (
+    RefusedByClass,
+    class_form,
+    class_version,
+    config_class,
+    refusals,
+)
 from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.keys import check_keys, check_made, rope_dictionary
 from posenc.integrations.huggingface.schema import KEYS, RARE
@@ -62,12 +68,14 @@ class ConfigValues:
         if base is not None:  # for layers that state no base
             stated = {"rope_theta": KEYS["rope_theta"].check("base", base), **stated}
         self.refusal: RefusedByClass | None = None
-        if getattr(made, "model_type", None) != self.model_type:
-            try:
+        try:
+            if getattr(made, "model_type", None) != self.model_type:
                 made = class_form({**stated, "model_type": self.model_type})
                 stated = made.to_dict()
-            except RefusedByClass as refusal:
-                made, self.refusal = config_class(self.model_type), refusal
+            with refusals(type(made)):
+                types = getattr(made, "layer_types", None)
+        except RefusedByClass as refusal:
+            made, self.refusal = config_class(self.model_type), refusal
         self.base, self.made, self.fields = base, made, {field.name: field.default for field in fields(made)}
         if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
@@ -75,7 +83,7 @@ class ConfigValues:
         computed = (  # a class that refuses the config still has defaults for what is not stated
             {name: value for name, value in self.fields.items() if value is not MISSING}
             if self.refusal
-            else {"layer_types": getattr(made, "layer_types", None)}
+            else {"layer_types": types}
         )
         self.config = {
             **(stated.get("attn_config") or {}),  # MPT's

@@ -91,7 +91,7 @@ def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mappin
         if alias in config and key in config and config[key] != config[alias] and type(config[key]) is not list:
             raise InvalidArgument(f"{key}={config[key]} contradicts {alias}={config[alias]}; keep one of them")
     scaling, parameters = (config.get(key) for key in BOTH_FORMS)
-    if scaling and parameters and scaling != parameters:
+    if parameters and scaling not in (None, parameters) and (scaling or not made):  # an empty one may replace it
         raise InvalidArgument("rope_scaling and rope_parameters are both given and differ; keep rope_parameters")
     if made and (dropped := [key for key in rope_dictionary(config) if key not in {*made, *ROPE}]):
         raise UnknownName(

@@ -100,7 +100,7 @@ class Reader(ConfigValues):
         Pass ``head_dim`` for layers whose head size differs from the head size of the other layers.
         """
         axes = self.axes(parameters) if self.family.axes else None
-        share = parameters.get("partial_rotary_factor")
+        share = parameters.get("partial_rotary_factor", None if self.refusal else 1.0)  # as in the rotary module
         parameters = {
             key: "default" if axes and value == "mrope" else value  # an older spelling of sections, not a scaling
             for key, value in parameters.items()
