@@ -275,6 +275,10 @@ def test_another_key_of_the_length() -> None:
     positions = read({**config, "head_dim": DIM, "qk_rope_head_dim": DIM, "qk_nope_head_dim": DIM})
     assert vllm(positions, Linear(2))["model_max_length"] == LENGTH
     assert gguf(positions).values["llama.context_length"] == LENGTH
+    published = {**positions.source, "max_position_embeddings": LENGTH}  # files of Ling 3.0 have this name
+    del published["model_max_length"]
+    keys = vllm(read(published), YaRN(2, LENGTH))
+    assert (keys["max_position_embeddings"], "model_max_length" in keys) == (2 * LENGTH, False)
 
 
 def test_a_null_of_the_config_itself_stays() -> None:

@@ -12,6 +12,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations import model_files, position_table
 from posenc.integrations.huggingface.config import language_part, mapping_of, read
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
@@ -205,9 +206,10 @@ def _completed(
     family = family_of(config)
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
     outer = {key: value for key, value in config.items() if not inner_first or inside.get(key) not in stated}
+    named = {family.length} if family and outer.get(Family.length) else set()  # by the name that most files use
     added = {
         key: value
         for key, value in known.items()
-        if outer.get(key) is None and inside.get(key) not in stated and type(value) is not bool
+        if outer.get(key) is None and inside.get(key) not in stated and key not in named and type(value) is not bool
     }
     return outer | added, [f"{key} = {value:.10g}" for key, value in added.items()]

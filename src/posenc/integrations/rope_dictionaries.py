@@ -125,8 +125,11 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
 
 def longest_of(config: Mapping[str, Any]) -> int:
     """Return the maximum input length in a config or, if it has none, the default of its config class."""
-    key = getattr(family_of(config), "length", "max_position_embeddings")
-    return int(config.get(key) or getattr(config_class(str(config["model_type"])), key))
+    key = getattr(family_of(config), "length", Family.length)
+    if stated := config.get(key) or config.get(Family.length):
+        return int(stated)
+    declared = config_class(str(config["model_type"]))
+    return int(getattr(declared, key, None) or getattr(declared, Family.length))
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:

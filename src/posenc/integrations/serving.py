@@ -9,7 +9,6 @@ from typing import Any
 from posenc.errors import InvalidArgument
 from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.huggingface.config import contents, read
-from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of
 from posenc.integrations.huggingface.write import changed
@@ -72,7 +71,7 @@ def serving(
             raise InvalidArgument(
                 f"{path.name} is a file for llama.cpp; pass the config.json from which it was converted"
             )
-        longest = config_json(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
+        longest = config_json(positions, scaling, max_length=max_length)[positions.length_key]
         wanted = positions if scaling is None else positions.with_scaling(scaling)
         found = (
             _llama_server(path, fields, wanted, longest, scaling is not None)

@@ -100,6 +100,23 @@ CASES = (
                 ("vLLM",),
             ),
             ("bug 11", "", gguf_type, ("qwen2",), ("llama",)),
+            *(  # the class calls the length model_max_length, and the files call it max_position_embeddings
+                (
+                    f"F43 Ling 3.0 in {program}",
+                    "sgl-project/sglang 33882",
+                    f"diff ling3.json {program}:ling3.json",
+                    ("no differences",),
+                    ("contradicts", "model_max_length"),
+                )
+                for program in ("vllm", "sglang")
+            ),
+            (
+                "F43 Ling 3.0 with YaRN in sglang",
+                "sgl-project/sglang 33882",
+                "diff ling3.json sglang:ling3-yarn.json",
+                (r"longest allowed input is 131072 in ours, 262144 in theirs", r"yarn\(factor=2"),
+                ("contradicts", "model_max_length"),
+            ),
         )
     ),
 )

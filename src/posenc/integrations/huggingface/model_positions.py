@@ -14,6 +14,7 @@ from posenc.encodings.layers import Layers, stretched
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.schema import NEAR
 from posenc.scaling import Default, LengthScaling, LongRoPE, Scaling
 from posenc.scaling.registry import SCALINGS, make
@@ -102,6 +103,12 @@ class ModelPositions:
     def rotary_recipes(self) -> dict[str, Recipe]:
         """The recipes of the rotary layer types."""
         return {name: recipe for name, recipe in self.recipes.items() if recipe.get("scaling") is not None}
+
+    @property
+    def length_key(self) -> str:
+        """The key of the longest input: the name in the config, or the family's own if the config has neither."""
+        key = FAMILIES[self.model_type].length
+        return key if key in self.source or Family.length not in self.source else Family.length
 
     @property
     def tuned_length(self) -> int:

@@ -117,7 +117,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
     config = {
         **{key: value for key, value in positions.source.items() if key not in gone},
-        family.length: max_length,
+        positions.length_key: max_length,
     }
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length

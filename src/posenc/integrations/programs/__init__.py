@@ -92,7 +92,7 @@ class Program(ProgramReader):
         table = self.read(config, version)
         wanted = positions if scaling is None else positions.with_scaling(scaling)
         apart = different(wanted, table)
-        meant = write(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
+        meant = write(positions, scaling, max_length=max_length)[positions.length_key]
         now = [recipe.get("scaling") for recipe in wanted.rotary_recipes.values()]
         planned = any(isinstance(each, LengthScaling) for each in now)  # for the length in the command
         if not planned and table.admitted_length + max(getattr(each, "factor", 1.0) for each in now) <= meant:
@@ -150,7 +150,7 @@ def config_of(
 def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the length and the rope dictionary, nested under the keys that lead to the language model's
     config."""
-    return within(positions.path, {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry})
+    return within(positions.path, {positions.length_key: longest, "rope_parameters": entry})
 
 
 def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def overrides(
     """
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
-    longest, kind = config[family.length], entry["rope_type"]
+    longest, kind = config[positions.length_key], entry["rope_type"]
     if family.axes == "strided":
         entry["mrope_interleaved"] = True
     if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):

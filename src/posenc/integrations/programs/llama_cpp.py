@@ -285,7 +285,7 @@ def write(
             f"model_type {positions.model_type!r} has {' and '.join(names)}, which posenc cannot write for "
             "llama.cpp; use the fields that llama.cpp's own converter writes"
         )
-    longest = max_length or config[family.length]
+    longest = max_length or config[positions.length_key]
     values, tensors = rope_fields(recipe, longest)
     if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
         raise InvalidArgument(

@@ -125,7 +125,7 @@ def spell(
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
         if mscale_of(entry, recipe.get("scaling")) == 1:
-            entry[ORIGINAL] = config[FAMILIES[positions.model_type].length]
+            entry[ORIGINAL] = config[positions.length_key]
         entry.pop("attention_factor", None)
     if positions.model_type in PHI and entry:
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
