@@ -43,6 +43,12 @@ def test_a_length_that_only_servers_read_is_noted() -> None:
         assert program.read(command_r, version).admitted_length == 131072
 
 
+def test_the_share_that_released_files_of_glm_4_leave_out() -> None:
+    """As in THUDM's glm-4-9b-hf and glm-4-9b-chat-hf; the config class then takes 0.5."""
+    rotary = read(config("glm")).rotary
+    assert rotary.get("rotary_dim") == rotary.get("head_dim") // 2
+
+
 def test_what_is_taken_for_unsaid_is_noted() -> None:
     assert read(config("gemma2")).rotary.get("head_dim") == 256
     assert (
