@@ -220,7 +220,7 @@ GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positi
         ),
         (vllm, QWEN2_VL, YaRN(4, LENGTH), r"frequencies of .* original_length=256"),
         (vllm, {**QWEN2_VL, "rope_parameters": {"rope_theta": BASE}}, None, "pairs use 3 axes"),
-        (mlx, QWEN2_VL, None, "has no model_type 'qwen2_vl_text' that uses its rope_utils"),
+        (mlx, QWEN2_VL, None, "model_type 'qwen2_vl_text' was not checked in mlx-lm"),
         (gguf, QWEN2_VL, None, "'qwen2_vl_text' has sections, which posenc cannot write for llama.cpp"),
         (gguf, {**PLAIN, "model_type": "mistral", "sliding_window": 8}, None, "'mistral' has windows, which"),
         (

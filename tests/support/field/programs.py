@@ -100,6 +100,13 @@ CASES = (
                 ("vLLM",),
             ),
             ("bug 11", "", gguf_type, ("qwen2",), ("llama",)),
+            (  # its file is a subclass of llama.py, which uses rope_utils
+                "F07 mlx-lm",
+                "models/smollm3.py of mlx-lm 0.32.2",
+                "diff smollm3.json mlx:smollm3.json",
+                ("model_type 'smollm3' was not checked in mlx-lm 0.32.2",),
+                ("has no model_type",),
+            ),
             *(  # the class calls the length model_max_length, and the files call it max_position_embeddings
                 (
                     f"F43 Ling 3.0 in {program}",

@@ -139,7 +139,7 @@ PROGRAM = Program(
     releases=Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",)),
     change=change,
     takes="mlx-lm {version}",
-    unknown="{program} has no model_type {model_type!r} that uses its rope_utils; run posenc vectors and "
+    unknown="model_type {model_type!r} was not checked in {program}; run posenc vectors and "
     "compare its output with the cos and sin of {program}",
     unread=_unread,
     long_list="for every request",
