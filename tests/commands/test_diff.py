@@ -13,6 +13,7 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.programs import laid_over, vllm
 from posenc.integrations.sources import table
 from posenc.scaling import YaRN
+from support.field.case import DATA
 from support.files import compared, converted, saved
 from support.places import CONFIGS
 from support.served import SIZES
@@ -164,6 +165,45 @@ def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
     assert laid_over(
         {"a": 1, "rope_scaling": {"factor": 2}}, {"a": None, "rope_parameters": {"b": None, "c": 1}}
     ) == {"rope_parameters": {"c": 1}}
+
+
+@pytest.mark.parametrize(
+    ("program", "nested", "kept"),
+    [
+        ("vllm", False, False),  # vllm/config/model.py:555 sets a dictionary, and :527 merges in nested configs
+        ("vllm", True, True),
+        ("vllm@0.29.0", True, True),
+        ("sglang", False, True),  # sglang/srt/utils/hf_transformers/config.py:424 merges, but not in nested configs
+        ("sglang", True, False),
+        ("sglang@0.5.15", False, False),
+    ],
+)
+def test_each_program_merges_overrides_in_its_own_way(
+    program: str, nested: bool, kept: bool, tmp_path: Path
+) -> None:
+    """Of a rope dictionary without the base, as in sgl-project/sglang 27974 and 33505, vllm-project/recipes 856."""
+    plain = {**MODEL, "max_position_embeddings": 8192, "rope_theta": 5e5}
+    entry = {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}}
+    whole = {"model_type": "mistral3", "text_config": plain} if nested else plain
+    config = saved(tmp_path, "config.json", whole)
+    overrides = saved(tmp_path, "overrides.json", {"text_config": entry} if nested else entry)
+    read_by = table(f"{program}:{overrides}", config)
+    (base,) = {layer.base for layer in read_by.layers.values()}
+    assert base == (5e5 if kept else 1e4)
+    assert any("rope_theta = 10000" in note for note in read_by.notes) is not kept
+    llama = {**plain, "rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}}
+    scaled = saved(tmp_path, "llama.json", {**whole, "text_config": llama} if nested else llama)
+    assert next(iter(table(f"{program}:{overrides}", scaled).layers.values())).base == base
+
+
+def test_vllm_keeps_shares_and_sections_that_overrides_leave_out(tmp_path: Path) -> None:
+    """As vLLM's recipes override YaRN alone in Qwen 3.5's config."""
+    text = json.loads((DATA / "qwen35.json").read_text())
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 262144}
+    overrides = saved(tmp_path, "overrides.json", {"text_config": {"rope_parameters": yarn}})
+    text["rope_parameters"] |= {**yarn, "partial_rotary_factor": 0.5, "mrope_section": [24, 20, 20]}
+    scaled = saved(tmp_path, "yarn.json", {"model_type": "qwen3_5_moe", "text_config": text})
+    assert compared(scaled, f"vllm:{overrides}")[:2] == (0, [])
 
 
 @pytest.mark.parametrize(

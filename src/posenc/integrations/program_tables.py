@@ -75,6 +75,8 @@ class ProgramReader:
         long_list: the requests for which the program uses LongRoPE's long list, in words; empty if it uses the
             list only for long requests.
         finished: a function that changes the finished position table.
+        keeps: a function of the version that returns whether overrides of a rope dictionary leave its other keys in
+            place: in the config itself, and in the part of a composite config that describes the language model.
     """
 
     module: str
@@ -89,6 +91,7 @@ class ProgramReader:
     admitted: Callable[[ModelPositions, Mapping[str, Any], str], int | None] = lambda *given: None
     long_list: str = ""
     finished: Callable[[PositionTable], PositionTable] = lambda table: table
+    keeps: Callable[[str], tuple[bool, bool]] = lambda version: (False, False)
 
     def read(self, config: object, version: str | None = None) -> PositionTable:
         """Return the table that the program computes from a config, with the longest input that it allows.

@@ -66,5 +66,6 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
         return llama_cpp.read(path) if module is None else module.read(path, version)
     config = contents(Path(path))
     if beside and isinstance(config, Mapping) and "model_type" not in config:
-        config = laid_over(contents(Path(split(beside)[1])), config)
+        keeps = module.PROGRAM.keeps(module.PROGRAM.releases.chosen(version)) if module else ()
+        config = laid_over(contents(Path(split(beside)[1])), config, *keeps)
     return of(read(config, as_type=as_type)) if module is None else module.read(config, version)

@@ -21,10 +21,11 @@ from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of
+from posenc.integrations.huggingface.scaling import COMMON, TYPES
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.program_tables import ProgramReader
-from posenc.integrations.rope_dictionaries import with_mscales, with_pair
+from posenc.integrations.rope_dictionaries import kind_of, with_mscales, with_pair
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 from posenc.scaling.yarn import sharpening
 
@@ -104,21 +105,39 @@ class Program(ProgramReader):
         return keys
 
 
-def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(
+    config: Mapping[str, Any], overrides: Mapping[str, Any], keeps: bool = False, keeps_inside: bool = False
+) -> dict[str, Any]:
     """Return a config with overrides merged into it recursively; an override of null removes a key (RFC 7396).
 
     If the overrides contain a rope dictionary, it replaces ``rope_parameters``, ``rope_scaling`` and the
-    ``rope_theta`` outside them in the config.
+    ``rope_theta`` outside them in the config. If ``keeps`` is true, the keys that it leaves out keep their values;
+    ``keeps_inside`` is the same for the config's parts.
     """
+    for form in BOTH_FORMS if keeps else ():
+        if isinstance(overrides.get(form), Mapping):
+            overrides = {**overrides, form: _with_kept(config, overrides[form])}
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     kept = {key: value for key, value in config.items() if key not in gone}
     merged = {
-        key: laid_over(kept[key] if isinstance(kept.get(key), Mapping) else {}, value)
+        key: laid_over(kept[key] if isinstance(kept.get(key), Mapping) else {}, value, keeps_inside, keeps_inside)
         if isinstance(value, Mapping)
         else value
         for key, value in overrides.items()
     }
     return {key: value for key, value in (kept | merged).items() if value is not None or key not in overrides}
+
+
+def _with_kept(config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rope dictionary of overrides, with the keys of the config's rope dictionary that it leaves out. Keys
+    that only other rope types have are dropped, because servers do not read them.
+    """
+    stated = {"rope_theta": config.get("rope_theta"), **rope_dictionary(config)}
+    if {"rope_type", "type"} & set(entry):
+        stated = {key: value for key, value in stated.items() if key not in ("rope_type", "type")}
+    own = (*COMMON, *TYPES.get(kind_of({**stated, **entry}), TYPES["default"])[1])
+    others = {key for _, keys, _ in TYPES.values() for key in keys}.difference(own)
+    return {**{key: value for key, value in stated.items() if key not in others}, **entry}
 
 
 def config_of(

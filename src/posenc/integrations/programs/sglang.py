@@ -141,6 +141,7 @@ PROGRAM = Program(
     rotated=as_served,
     admitted=_admitted,
     long_list="for every request of a batch if one of them is longer than the original length",
+    keeps=lambda version: (version != "0.5.15", False),  # sglang/srt/utils/hf_transformers/config.py:413, 422
     command="python -m sglang.launch_server --model-path {model}",
     keys_flag="--json-model-override-args",
     length_flag="--context-length",

@@ -137,6 +137,7 @@ PROGRAM = Program(
     admitted=_admitted,
     long_list="for every request if --max-model-len exceeds the original length, otherwise for none",
     finished=lambda table: replace(table, short=None),  # the list is chosen once for all requests
+    keeps=lambda version: (False, True),  # vllm/config/model.py:527, 570
     command="vllm serve {model}",
     keys_flag="--hf-overrides",
     length_flag="--max-model-len",
