@@ -149,7 +149,7 @@ def fire(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
     n, c = np.abs(x.behind[0]).astype(float), abs(w["c"][0])
     least = abs(w["m"][0]) * o.get("nearest", 512.0)
     reach = np.maximum(x.q_positions[0].astype(float), least)
-    z = np.log(c * n + 1) / (np.log(c * reach + 1) + 1e-6)[..., None]
+    z = np.log1p(c * n) / (np.log1p(c * reach) + 1e-6)[..., None]
     hidden = np.maximum(z[..., None] * w["inner"] + w["inner_bias"], 0)
     return np.moveaxis(hidden @ w["outer"].T + w["outer_bias"], -1, 1)
 
