@@ -34,7 +34,7 @@ ALLOWED = ("told apart", "carry relative position", "carry absolute positions")
 """The phrases in which private words are plain English."""
 
 EMPTY = {"found", "made", "said", "told", "own", "kept", "held", "beside", "came", "whole", "seen"}
-LIMIT = 30
+LIMIT = 24
 """The largest number of variables in ``src`` with meaningless names."""
 
 

@@ -114,7 +114,7 @@ class Sandwich(Encoding):
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(compute_dtype))).to(dtype)
         # Positions are counted from the first key: only distances matter, and errors grow with the position.
-        at = (k_positions,) if q_positions is k_positions else (q_positions, k_positions)
-        waves = [torch.cat(self.clock(one - k_positions[..., :1], compute_dtype), -1) for one in at]
+        both = (k_positions,) if q_positions is k_positions else (q_positions, k_positions)
+        waves = [torch.cat(self.clock(positions - k_positions[..., :1], compute_dtype), -1) for positions in both]
         bias = SandwichBias(factors, waves[0], waves[-1], q_positions, k_positions)
         return Placed(q_positions, k_positions, bias=bias)

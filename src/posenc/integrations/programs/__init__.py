@@ -118,14 +118,14 @@ def laid_over(
         if isinstance(overrides.get(form), Mapping):
             overrides = {**overrides, form: _with_kept(config, overrides[form])}
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
-    kept = {key: value for key, value in config.items() if key not in gone}
+    rest = {key: value for key, value in config.items() if key not in gone}
     merged = {
-        key: laid_over(kept[key] if isinstance(kept.get(key), Mapping) else {}, value, keeps_inside, keeps_inside)
+        key: laid_over(rest[key] if isinstance(rest.get(key), Mapping) else {}, value, keeps_inside, keeps_inside)
         if isinstance(value, Mapping)
         else value
         for key, value in overrides.items()
     }
-    return {key: value for key, value in (kept | merged).items() if value is not None or key not in overrides}
+    return {key: value for key, value in (rest | merged).items() if value is not None or key not in overrides}
 
 
 def _with_kept(config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def _with_kept(config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str,
     stated = {"rope_theta": config.get("rope_theta"), **rope_dictionary(config)}
     if {"rope_type", "type"} & set(entry):
         stated = {key: value for key, value in stated.items() if key not in ("rope_type", "type")}
-    own = (*COMMON, *TYPES.get(kind_of({**stated, **entry}), TYPES["default"])[1])
-    others = {key for _, keys, _ in TYPES.values() for key in keys}.difference(own)
+    usable = (*COMMON, *TYPES.get(kind_of({**stated, **entry}), TYPES["default"])[1])
+    others = {key for _, keys, _ in TYPES.values() for key in keys}.difference(usable)
     return {**{key: value for key, value in stated.items() if key not in others}, **entry}
 
 

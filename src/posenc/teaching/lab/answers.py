@@ -49,7 +49,7 @@ def claim(name: str) -> dict[str, Any]:
     outcome = run(asked)
     words = f"{'Confirmed' if outcome.stands else 'Not confirmed'}: {asked.verdict}"
     numbers = [
-        f"{found.name}: {f'{found.value:.6g}'.replace('-', MINUS)}, expected {found.expected}"
-        for found in outcome.findings
+        f"{finding.name}: {f'{finding.value:.6g}'.replace('-', MINUS)}, expected {finding.expected}"
+        for finding in outcome.findings
     ]
     return {"verdict": words, "stands": outcome.stands, "findings": [*numbers, *filter(None, [outcome.error])]}

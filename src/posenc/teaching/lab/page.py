@@ -121,13 +121,13 @@ def claims(site: Site = LIVE) -> str:
 
     The page shows stored results, so that it does not need the library.
     """
-    kept = json.loads((files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8"))
-    topics = dict.fromkeys(claim["topic"] for claim in kept.values())
+    stored = json.loads((files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8"))
+    topics = dict.fromkeys(claim["topic"] for claim in stored.values())
     filters = [
         ("topic", "topic", [(topic, topic.lower()) for topic in topics]),
         ("lesson", "lesson", [(str(number), lesson.title) for number, lesson in enumerate(LESSONS)]),
     ]
-    return _rendered("claims.html", site, title="Claims", current=CLAIMS, claims=kept, filters=filters)
+    return _rendered("claims.html", site, title="Claims", current=CLAIMS, claims=stored, filters=filters)
 
 
 def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:

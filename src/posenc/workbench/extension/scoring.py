@@ -197,8 +197,8 @@ def scored(
     """Score documents window by window with a method, and average the losses in buckets of ``width`` positions."""
     rows: list[list[float]] = []
     for windows in documents:
-        told, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
-        losses = [model.losses(tokens, encoding, told)[-last:] for tokens, last in windows]
+        progress, encoding = part_of(tick, 1 / len(windows)), method.positions(model, len(windows[0][0]) - 1)
+        losses = [model.losses(tokens, encoding, progress)[-last:] for tokens, last in windows]
         rows.append(torch.cat(losses).double().unflatten(0, (-1, width)).mean(1).tolist())
     return rows
 

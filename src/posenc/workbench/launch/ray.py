@@ -125,8 +125,8 @@ def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, b
     import torch
 
     torch.set_num_threads(cpus)
-    with tempfile.TemporaryDirectory(prefix="posenc-run-") as own:
-        folder = job.folder if job.folder.parent.is_dir() else Path(own) / job.folder.name
+    with tempfile.TemporaryDirectory(prefix="posenc-run-") as temporary:
+        folder = job.folder if job.folder.parent.is_dir() else Path(temporary) / job.folder.name
         result = attempt(replace(job, folder=folder), progress.put)
         return result, {file.name: file.read_bytes() for file in folder.glob(f"{job.plan.id}*")}
 

@@ -56,19 +56,19 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     text = source_of(study).load()
     model = trained_model(study, plan, text).float()
     config, weights = _expressed(plan, model)
-    made = from_config(config)
-    made.load_state_dict(weights, strict=False)  # the comparison of logits would show a missing weight
+    exported = from_config(config)
+    exported.load_state_dict(weights, strict=False)  # the comparison of logits would show a missing weight
     with torch.no_grad():  # the names of these change between versions of transformers
-        made.get_input_embeddings().weight.copy_(model.embedding.weight)
-        made.get_output_embeddings().weight.copy_(model.head.weight)
+        exported.get_input_embeddings().weight.copy_(model.embedding.weight)
+        exported.get_output_embeddings().weight.copy_(model.head.weight)
     tokens = text.validation[: plan.train_length].long()[None]
     with torch.inference_mode():
-        gap = float((made(tokens).logits - model(tokens)).abs().max())
+        gap = float((exported(tokens).logits - model(tokens)).abs().max())
     if not gap < CLOSE:
         raise StudyError(
             f"{plan.name} is not exported, because its logits in transformers differ from the study's by {gap:.2g}"
         )
-    made.save_pretrained(folder)
+    exported.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(text.tokens.json, encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}),
