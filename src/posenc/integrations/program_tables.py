@@ -77,6 +77,7 @@ class ProgramReader:
         finished: a function that changes the finished position table.
         keeps: a function of the version that returns whether overrides of a rope dictionary leave its other keys in
             place: in the config itself, and in the part of a composite config that describes the language model.
+            The value None stands for a program that has no overrides.
     """
 
     module: str
@@ -91,7 +92,7 @@ class ProgramReader:
     admitted: Callable[[ModelPositions, Mapping[str, Any], str], int | None] = lambda *given: None
     long_list: str = ""
     finished: Callable[[PositionTable], PositionTable] = lambda table: table
-    keeps: Callable[[str], tuple[bool, bool]] = lambda version: (False, False)
+    keeps: Callable[[str], tuple[bool | None, bool | None]] = lambda version: (None, None)
 
     def read(self, config: object, version: str | None = None) -> PositionTable:
         """Return the table that the program computes from a config, with the longest input that it allows.

@@ -106,17 +106,24 @@ class Program(ProgramReader):
 
 
 def laid_over(
-    config: Mapping[str, Any], overrides: Mapping[str, Any], keeps: bool = False, keeps_inside: bool = False
+    config: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    keeps: bool | None = None,
+    keeps_inside: bool | None = None,
 ) -> dict[str, Any]:
     """Return a config with overrides merged into it recursively; an override of null removes a key (RFC 7396).
 
     If the overrides contain a rope dictionary, it replaces ``rope_parameters``, ``rope_scaling`` and the
-    ``rope_theta`` outside them in the config. If ``keeps`` is true, the keys that it leaves out keep their values;
+    ``rope_theta`` outside them in the config. If ``keeps`` is true, the keys that it leaves out keep their values.
+    If ``keeps`` is false, it must have ``rope_theta``; if ``keeps`` is None, the config is read as an edited file.
     ``keeps_inside`` is the same for the config's parts.
+
+    Raises:
+        InvalidArgument: the rope dictionary in the overrides has no ``rope_theta``, and ``keeps`` is false.
     """
-    for form in BOTH_FORMS if keeps else ():
-        if isinstance(overrides.get(form), Mapping):
-            overrides = {**overrides, form: _with_kept(config, overrides[form])}
+    for form in BOTH_FORMS:
+        if keeps is not None and isinstance(overrides.get(form), Mapping):
+            overrides = {**overrides, form: _with_kept(config, overrides[form], keeps)}
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     rest = {key: value for key, value in config.items() if key not in gone}
     merged = {
@@ -128,15 +135,20 @@ def laid_over(
     return {key: value for key, value in (rest | merged).items() if value is not None or key not in overrides}
 
 
-def _with_kept(config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rope dictionary of overrides, with the keys of the config's rope dictionary that it leaves out. Keys
-    that only other rope types have are dropped, because servers do not read them.
+def _with_kept(config: Mapping[str, Any], entry: Mapping[str, Any], keeps: bool) -> Mapping[str, Any]:
+    """Return a rope dictionary of overrides. If ``keeps`` is true, add the keys of the config's rope dictionary
+    that it leaves out, except keys that only other rope types have, because servers do not read them.
     """
-    stated = {"rope_theta": config.get("rope_theta"), **rope_dictionary(config)}
+    if not keeps and not any("rope_theta" in one for one in (entry, *entry.values()) if isinstance(one, Mapping)):
+        raise InvalidArgument(
+            "the rope dictionary in the overrides replaces the config's but has no rope_theta, so the server uses "
+            "a default of its model file as the base, or fails; add the config's rope_theta to the rope dictionary"
+        )
+    stated = {"rope_theta": config.get("rope_theta"), **rope_dictionary(config)} if keeps else {}
     if {"rope_type", "type"} & set(entry):
         stated = {key: value for key, value in stated.items() if key not in ("rope_type", "type")}
-    usable = (*COMMON, *TYPES.get(kind_of({**stated, **entry}), TYPES["default"])[1])
-    others = {key for _, keys, _ in TYPES.values() for key in keys}.difference(usable)
+    readable = (*COMMON, *TYPES.get(kind_of({**stated, **entry}), TYPES["default"])[1])
+    others = {key for _, keys, _ in TYPES.values() for key in keys}.difference(readable)
     return {**{key: value for key, value in stated.items() if key not in others}, **entry}
 
 
