@@ -17,7 +17,7 @@ from posenc.integrations.huggingface import load
 from posenc.integrations.huggingface.folder import identity
 from posenc.integrations.huggingface.load import Pretrained
 from posenc.integrations.huggingface.measuring.shrink import shrunk
-from posenc.scaling import Linear, YaRN
+from posenc.scaling import NTK, Linear, YaRN
 from posenc.workbench.run.ledger import Ledger
 from support import tiny_folders
 from support.command_line import said
@@ -130,7 +130,9 @@ def test_a_gguf_file_of_other_weights_becomes_a_folder(dtype: torch.dtype, gguf_
     assert torch.equal(again.encode(b"abcdabcd"), model.encode(b"abcdabcd"))
 
 
-def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path) -> None:
+def test_a_model_that_was_released_longer_is_extended_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Twice of what it is tuned to, while methods scale what it was before any scaling."""
     save_llama(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -154,6 +156,9 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
     with pytest.raises(InvalidArgument, match="is not far enough past"):
         ask(model.original_length)
     assert model.patch(Linear(8.0), 512)["max_position_embeddings"] == 512
+    monkeypatch.setattr(Pretrained, "scaling", NTK(1000.0))
+    with pytest.raises(InvalidArgument, match="fold it into rope_theta"):
+        ask("2x", replace_scaling=True)
 
 
 def test_shards_are_mapped_in_their_own_type_and_score_the_same(tmp_path: Path) -> None:

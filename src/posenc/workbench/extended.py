@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.scaling import Default
+from posenc.scaling import NTK, Default
 from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.longppl import Evaluator
 from posenc.workbench.extension.measure import Request, measure
@@ -167,7 +167,8 @@ def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
     """Return the number of tokens given as ``"4x"`` or ``"16384"``.
 
     If the config has a scaling, the model was tuned with that scaling up to ``model.original_length`` tokens. A
-    greater length is then refused unless ``replace_scaling`` is True.
+    greater length is then refused unless ``replace_scaling`` is True and the scaling is not NTK, which acts within
+    that length too.
     """
     ours = isinstance(model, StudyModel)
     to = to or ("8x" if ours else "2x")
@@ -175,10 +176,16 @@ def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
         length = round(float(to[:-1]) * model.original_length) if to.endswith("x") else int(to)
     except (ValueError, OverflowError) as error:
         raise InvalidArgument(f"to={to!r} must be a number of tokens, or a multiple such as 4x") from error
-    if not (ours or replace_scaling) and model.scaling != Default() and length > model.original_length:
+    fixed = not replace_scaling or isinstance(model.scaling, NTK)
+    if fixed and not ours and model.scaling != Default() and length > model.original_length:
         raise InvalidArgument(
             f"the config of {model.name} sets {model.scaling}, with which the model was tuned for "
-            f"{model.original_length} tokens; add --replace-scaling to use a scaling for {length} tokens"
+            f"{model.original_length} tokens; "
+            + (
+                "fold it into rope_theta first"
+                if isinstance(model.scaling, NTK)
+                else f"add --replace-scaling to use a scaling for {length} tokens"
+            )
         )
     return length
 

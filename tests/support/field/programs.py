@@ -64,6 +64,13 @@ CASES = (
                 ("no differences| in ours, ",),
                 ("has no 'rope_theta'",),
             ),
+            (
+                "F10 to type",
+                "onnxruntime/mobius 293",
+                "inspect hunyuan.json --for vllm --scaling yarn(4)",
+                (r"refused: YaRN\(.*would replace the model's own NTK\(factor=1000.*rope_theta = 11158839\.9",),
+                ("--hf-overrides",),
+            ),
             *(
                 (
                     f"F55 {name}",

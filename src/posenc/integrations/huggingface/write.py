@@ -13,7 +13,7 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.rope_dictionaries import with_mscales
-from posenc.scaling import Default, DynamicNTK, LengthScaling, Scaling
+from posenc.scaling import NTK, Default, DynamicNTK, LengthScaling, Scaling
 
 Spelling = Literal["v5", "v4"]
 
@@ -42,8 +42,8 @@ def write(
             cannot express a rope dictionary per layer type.
 
     Raises:
-        InvalidArgument: the family's config cannot express this scaling, or the scaling reaches fewer positions
-            than the scaling that it replaces and ``max_length`` is not given.
+        InvalidArgument: the family's config cannot express this scaling, the scaling replaces NTK, or the scaling
+            reaches fewer positions than the scaling that it replaces and ``max_length`` is not given.
     """
     one_of("spelling", spelling, get_args(Spelling))
     scaling = scaling_of(scaling, positions.original_length)
@@ -79,6 +79,12 @@ def _stretched(
     before, positions = positions, positions.with_scaling(scaling)
     if positions is before and max_length is None:
         return positions, positions.max_length
+    if isinstance(before.rotary.get("scaling"), NTK) and scaling not in (Default(), before.rotary.get("scaling")):
+        raise InvalidArgument(
+            f"{scaling} would replace the model's own {before.rotary.get('scaling')}, which acts within the "
+            "trained length; fold alpha into the base, and scale that config: "
+            f"rope_theta = {_entry(before, before.rotary)['rope_theta']}, without rope_scaling"
+        )
     reached = (
         positions.original_length  # dynamic scaling starts at the length that the config allows
         if isinstance(scaling, DynamicNTK)
