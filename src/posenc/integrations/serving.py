@@ -116,13 +116,26 @@ def _from_config(
         *([program.keys_flag, shlex.quote(json.dumps(keys))] if program.keys_flag and keys else []),
         *([program.length_flag, str(longest)] if program.length_flag else []),
     ]
+    reaches = {  # compressed layers see all tokens
+        None if name == "compress" else window or wanted.chunk
+        for name in wanted.rotary_recipes
+        for window in wanted.windows_of(name)
+    }
     unproved = [f"{NOT_ASKED}{table.not_asked}"] if table.not_asked else []
     return {
         "fingerprint": fingerprint(table),
         "overrides": keys if program.keys_flag else {},
         "files": {"config.json": keys} if keys and not program.keys_flag else {},
         "command": "" if unproved else " ".join(words),
-        "notes": [*unproved, *table.notes],
+        "notes": [
+            *unproved,
+            *(
+                ["all rotary layers have windows within the trained length, so scaling cannot lengthen the context"]
+                if stated and reaches and all(reach and reach <= wanted.original_length for reach in reaches)
+                else []
+            ),
+            *table.notes,
+        ],
     }
 
 

@@ -71,6 +71,12 @@ CASES = (
                 (r"refused: YaRN\(.*would replace the model's own NTK\(factor=1000.*rope_theta = 11158839\.9",),
                 ("--hf-overrides",),
             ),
+            (
+                "F07 to type",
+                "layer_rope_theta in transformers/models/muse_glimmer",
+                "inspect muse-glimmer.json --for vllm --scaling yarn(2)",
+                ("note: all rotary layers have windows within the trained length, so scaling cannot",),
+            ),
             *(
                 (
                     f"F55 {name}",
