@@ -67,6 +67,7 @@ def test_the_narrower_of_two_windows_holds() -> None:
         ({"causal": 1}, "causal=1 must be True or False"),
         ({"window": 0}, "window=0 must be at least 1, or None for no window"),
         ({"window": 2.0}, "window=2.0 must be an integer"),
+        ({"window": (32, 64)}, r"window=\(32, 64\) must be one integer; for windows with two sizes, pass dense="),
         ({"k_order": torch.arange(3)}, "k_order is given without q_order"),
         ({"k_segments": torch.arange(3)}, "k_segments is given without q_segments"),
         ({"q_order": torch.arange(3.0)}, "q_order is torch.float32; expected integers"),
