@@ -12,7 +12,7 @@ WORDS = {
     "nope": ("none", "no"),
     "alibi": ("press", "linear-bias", "bloom"),
     "linear": ("pi", "interpolation"),
-    "ntk": ("ntk-aware",),
+    "ntk": ("ntk-aware", "base"),
     "width": ("d_model", "dim", "hidden_size"),
     "head_dim": ("dim", "head_size", "dim_head"),
     "heads": ("n_heads", "num_heads", "num_attention_heads"),

@@ -96,6 +96,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Proportional(1.5), r"fraction=1.5 must be in 0 … 1"),
     (lambda: from_dict({"scaling": "yarn", "factor": 2, "original_lenght": 5}), r"did you mean 'original_length'"),
     (lambda: from_dict({"scaling": "yarm"}), r"unknown scaling 'yarm'; did you mean 'yarn'"),
+    (lambda: from_dict({"scaling": "base", "factor": 5e5}), r"unknown scaling 'base'; did you mean 'ntk'"),
     (lambda: from_dict({"factor": 2}), r"the keys \['factor'\] do not include 'scaling'"),
     (lambda: from_dict({"scaling": "linear"}), "Linear needs factor; add factor=…"),
     (lambda: to_dict("yarn"), r"unknown scaling 'str'"),
