@@ -158,6 +158,7 @@ YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
 BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"rope_scalling": YARN}, "unknown key of model_type 'llama' 'rope_scalling'; did you mean 'rope_scaling'"),
     ({"rope_teta": 5e5}, "'rope_teta'; did you mean 'rope_theta'"),
+    ({"n_embd": 768}, "n_embd=768 contradicts hidden_size=256, which transformers reads in model_type 'llama'"),
     ({"max_postion_embeddings": 8}, "'max_postion_embeddings'; did you mean 'max_position_embeddings'"),
     ({"rotary_pct": 0.25}, "unknown key of model_type 'llama' 'rotary_pct'"),
     ({"rope_scaling": {**YARN, "beta_fas": 3}}, "'beta_fas'; did you mean 'beta_fast'"),

@@ -27,7 +27,7 @@ REFUSED = {
         ("Qwen/Qwen-72B-Chat", "Qwen/Qwen3-ASR", "THUDM/chatglm3-6b-32k"),
         "unknown model_type .*nearest: .*as_type=",
     ),
-    "phi-2": "unknown key of model_type 'phi' 'n_embd'",
+    "phi-2": "n_embd=2560 must be named 'hidden_size' in model_type 'phi'",
     "zai-org/GLM-4.1V": "'glm4v'",
 }
 """What is not read, and why."""

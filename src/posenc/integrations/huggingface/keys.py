@@ -30,7 +30,9 @@ EVERYWHERE = (
 ELSEWHERE = {
     **dict.fromkeys(("head_size", "kv_channels", "d_head", "attention_head_dim"), "head_dim"),
     **dict.fromkeys(("window_size", "sliding_window_size", "attention_window"), "sliding_window"),
-    "n_embed": "hidden_size",
+    **dict.fromkeys(("n_embed", "n_embd"), "hidden_size"),
+    "n_head": "num_attention_heads",
+    "n_layer": "num_hidden_layers",
 }
 """Names that only some families use for a key, mapped to the usual name of the key. A config may contain the key
 under such a name if it also has the usual name with an equal value.
