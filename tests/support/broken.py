@@ -38,12 +38,18 @@ class PlacedTables(Placed):
         return cast(tuple[Queries, Keys], tuple(rotated))
 
 
-class BrokenRotary(Encoding):
-    """A correct rotary encoding, from which the mutants below differ by one mistake each."""
+class Broken(Encoding):
+    """What the encodings below say of themselves, unless they say otherwise."""
 
     name: ClassVar[str] = "broken"
-    acts_on = ("queries_keys",)
+    acts_on = ("bias",)
     relative = True
+
+
+class BrokenRotary(Broken):
+    """A correct rotary encoding, from which the mutants below differ by one mistake each."""
+
+    acts_on = ("queries_keys",)
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__()
@@ -154,10 +160,9 @@ class PersistentTable(FloatBuffer):
         self._non_persistent_buffers_set.clear()
 
 
-class SilentClamp(Encoding):
+class SilentClamp(Broken):
     """Gives positions past the end of a learned table its last row without an error."""
 
-    name: ClassVar[str] = "broken"
     acts_on = ("embeddings",)
     relative = False
     position_limit = ROWS
@@ -211,12 +216,8 @@ class ByFormula(OffsetBias):
         return self.formula(slope.view(-1, *[1] * offsets.dim()), offsets)
 
 
-class BrokenALiBi(Encoding):
+class BrokenALiBi(Broken):
     """ALiBi with ``formula`` instead of −m·|k − q|."""
-
-    name: ClassVar[str] = "broken"
-    acts_on = ("bias",)
-    relative = True
 
     def __init__(self, formula: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()

@@ -1,25 +1,20 @@
 """Encodings that are broken on purpose in shortcuts, order, states, scales, axes or tracing."""
 
 import copy
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from posenc import Bias, Encoding, FoX, Placed
+from posenc import Bias, FoX, Placed
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.fox import ForgetBias
 from posenc.encodings.placed import ContentState, KeyPositions, Positions, insert_head_axis, row_scale
 from posenc.kernels.attention.low_rank import linear
-from support.broken import BrokenRotary
+from support.broken import Broken, BrokenRotary
 
 
-class Biased(Encoding):
+class Biased(Broken):
     """A correct bias with four heads, which some mutants below replace by a broken bias."""
-
-    name: ClassVar[str] = "broken"
-    acts_on = ("bias",)
-    relative = True
 
     def __init__(self, kind: type[LinearBias] = LinearBias) -> None:
         super().__init__()
@@ -104,12 +99,9 @@ class FromTheOrigin(LinearBias):
         return q[:, :, 1:], k[:, :, 1:]
 
 
-class BrokenFoX(Encoding):
+class BrokenFoX(Broken):
     """FoX with a bias of class ``kind`` from its gates, which is correct for ``ForgetBias``."""
 
-    name: ClassVar[str] = "broken"
-    acts_on = ("bias",)
-    relative = True
     needs_content = True
 
     def __init__(self, kind: type[ForgetBias] = ForgetBias, *, drops: bool = False) -> None:
@@ -140,10 +132,9 @@ class PlacedBroken(Placed):
         return here
 
 
-class ScaleLate(Encoding):
+class ScaleLate(Broken):
     """Scales every row of scores by the factor of the previous row."""
 
-    name: ClassVar[str] = "broken"
     acts_on = ("scale",)
     relative = False
 
