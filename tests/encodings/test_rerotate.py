@@ -44,9 +44,23 @@ def test_a_shifted_context_equals_one_read_there(name: str) -> None:
     torch.testing.assert_close(got, want, rtol=0, atol=2e-14 * max(1.0, float(want.abs().max()) / 4))
 
 
-@pytest.mark.parametrize("name", MOVABLE)
-def test_late_is_as_good_as_early_and_comes_undone(name: str) -> None:
-    encoding, k, positions = MOVABLE[name], keys(), torch.arange(9) * 1000
+CENTRED = posenc.Rotary(16, pairing="half", axes=chunked(4, 2, 2), signed=True)
+AROUND = torch.arange(27).reshape(3, 9) - 13
+"""An encoding of positions around a centre, on three axes, and such positions."""
+
+
+@pytest.mark.parametrize(
+    ("encoding", "positions"),
+    [
+        *((encoding, torch.arange(9) * 1000) for encoding in MOVABLE.values()),
+        (CENTRED, AROUND),
+        (CENTRED, AROUND[:, None].expand(3, 2, 9)),
+    ],
+    ids=[*MOVABLE, "centred", "centred, by row"],
+)
+def test_late_is_as_good_as_early_and_comes_undone(encoding: posenc.Encoding, positions: Tensor) -> None:
+    """NoPE has no axes and no sign of its own: positions are those of the other encoding."""
+    k = keys()
     late = posenc.rerotate(k, positions, posenc.NoPE(), encoding)
     torch.testing.assert_close(late, rotated(encoding, k, positions), rtol=0, atol=1e-14)
     back = posenc.rerotate(late, positions, encoding, posenc.NoPE())
@@ -110,17 +124,6 @@ def test_a_16_bit_cache_is_rounded_once_more() -> None:
     pair = want.unflatten(-1, (2, 8)).norm(dim=-2).repeat(1, 1, 1, 2)
     # Each of the two roundings moves a channel by 2^-8 of itself; turning spreads the first over its pair.
     assert bool(((got.double() - want).abs() <= 2.0**-8 * (1 + 2**0.5) * pair).all())
-
-
-@pytest.mark.parametrize("rows", [False, True])
-def test_keys_around_a_centre_rotate_late_and_back(rows: bool) -> None:
-    """NoPE has no axes and no sign of its own: positions are those of the other encoding."""
-    encoding, k = posenc.Rotary(16, pairing="half", axes=chunked(4, 2, 2), signed=True), keys()
-    positions = torch.arange(27).reshape(3, 9) - 13
-    positions = positions[:, None].expand(3, 2, 9) if rows else positions
-    late = posenc.rerotate(k, positions, posenc.NoPE(), encoding)
-    torch.testing.assert_close(late, rotated(encoding, k, positions), rtol=0, atol=1e-14)
-    torch.testing.assert_close(posenc.rerotate(late, positions, encoding, posenc.NoPE()), k, rtol=0, atol=2e-14)
 
 
 def test_layers_without_positions_stand_beside_signed_ones() -> None:
