@@ -31,6 +31,7 @@ from support.served import (
     BASE,
     DEEPSEEK,
     LENGTH,
+    MLX_SIZES,
     PLAIN,
     PROGRAMS,
     SCALINGS,
@@ -41,6 +42,7 @@ from support.served import (
 )
 
 SHARPER = 0.1 * math.log(4) + 1
+BARE = {key: value for key, value in PLAIN.items() if key != "rope_theta"}
 PAIR = {"mscale": 1.0, "mscale_all_dim": 0.5}
 LLAMA3 = {
     "rope_type": "llama3",
@@ -59,8 +61,7 @@ LONG = {
 
 def rope(**entry: Any) -> dict[str, Any]:
     """The plain model with this rope dictionary, four times as long."""
-    config = {key: value for key, value in PLAIN.items() if key != "rope_theta"}
-    return {**config, "max_position_embeddings": 4 * LENGTH, "rope_parameters": {"rope_theta": BASE, **entry}}
+    return {**BARE, "max_position_embeddings": 4 * LENGTH, "rope_parameters": {"rope_theta": BASE, **entry}}
 
 
 YARNS = [
@@ -78,7 +79,7 @@ ASKED = [
     rope(**LLAMA3),
     rope(**LONG),
     rope(**LONG, attention_factor=1.5, long_mscale=1.3, short_mscale=1.3),
-    {key: value for key, value in PLAIN.items() if key != "rope_theta"},
+    BARE,
     {**DEEPSEEK, "rope_parameters": YARN},
     {**DEEPSEEK, "rope_parameters": {**YARN, **PAIR}},
     {**DEEPSEEK, "rope_parameters": {**YARN, **PAIR, "attention_factor": 1.0}},
@@ -150,7 +151,6 @@ def test_servers_compute_what_is_read_of_them(program: Any, script: str, version
 )
 @pytest.mark.parametrize("version", mlx.PROGRAM.releases.versions)
 def test_mlx_computes_what_is_read_of_it(version: str) -> None:
-    heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
     older = [
         {**config, "rope_theta": BASE, "rope_scaling": config.get("rope_parameters"), "rope_parameters": None}
         for config in ASKED
@@ -167,7 +167,7 @@ def test_mlx_computes_what_is_read_of_it(version: str) -> None:
     tables = [mlx.read(config, version) for config in configs]
     cases = [
         {
-            "given": {**heads, **config},
+            "given": {**MLX_SIZES, **config},
             "head_dim": 32 if "qk_rope_head_dim" in config else 16,
             "rotary_dim": 16,
             "positions": POSITIONS,
@@ -209,7 +209,6 @@ def test_mlx_scales_nothing_in_files_that_only_call_its_rope(version: str) -> No
     sys.path.insert(0, str(ROOT))
     from tools import program_defaults  # type: ignore[import-not-found]
 
-    heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
     wanted, cases = [], []
     for name in program_defaults.UNSCALED:
         shared = {**PLAIN, **UNSCALED, "model_type": name}
@@ -218,7 +217,7 @@ def test_mlx_scales_nothing_in_files_that_only_call_its_rope(version: str) -> No
         layer = next(one for one in mlx.read(config, version).layers.values() if one.frequencies)
         wanted.append((mlx.read(config, version), layer))
         sizes = {"head_dim": layer.head_dim, "rotary_dim": layer.rotary_dim, "half": layer.pairing == "half"}
-        cases.append({"given": {**heads, **config}, "positions": POSITIONS, **sizes})
+        cases.append({"given": {**MLX_SIZES, **config}, "positions": POSITIONS, **sizes})
     for case, (table, layer), answer in zip(cases, wanted, ask_mlx(cases, version), strict=True):
         same(replace(table, layers={"all": layer}), answer["tables"], POSITIONS)
         assert answer["scores"] == pytest.approx(layer.softmax_factor), case
@@ -535,7 +534,6 @@ GGUF = {
     "llama.block_count": 2,
     "llama.attention.key_length": 16,
 }
-BARE = {key: value for key, value in PLAIN.items() if key != "rope_theta"}
 OLDER = {**BARE, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE}
 KINDS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": LENGTH, "head_dim": 16}
 BY_TYPE = {key: {"rope_type": "linear", "rope_theta": BASE, "factor": 4.0} for key in KINDS["layer_types"]}

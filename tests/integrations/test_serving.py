@@ -29,6 +29,7 @@ from support.served import (
     BASE,
     DEEPSEEK,
     LENGTH,
+    MLX_SIZES,
     PARTS,
     PLAIN,
     PROGRAMS,
@@ -97,8 +98,7 @@ def test_a_server_computes_by_what_is_typed(program: str, flags: tuple[str, str]
         ask_vllm(version, questions) if name == "vllm" else asked("test_sglang.py", f"sglang-{version}", questions)
     )
     for case, question, given in zip(cases, questions, answers, strict=True):
-        case.check(given["tables"])
-        assert given["scores"] == pytest.approx(case.scores, rel=1e-12), case
+        case.check_answer(given)
         assert (
             given["admitted"] == question["served"] if name == "vllm" else given["admitted"] >= question["served"]
         )
@@ -108,19 +108,17 @@ def test_a_server_computes_by_what_is_typed(program: str, flags: tuple[str, str]
 @pytest.mark.programs
 @pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
 def test_mlx_computes_by_the_edited_config(tmp_path: Path) -> None:
-    heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
     phi = [Case(PHI, scaling, 4 * LENGTH) for scaling in BY_PAIR]
     every = list(answered("mlx-lm", tmp_path, [*CASES, *phi]))
     assert len(every) > 16
     assert {case.scaling for case, _ in every[-4:]} == {*BY_PAIR}
     questions = [
-        {**case.mlx(), "given": {**heads, **laid_over(case.config, answer["files"].get("config.json", {}))}}
+        {**case.mlx(), "given": {**MLX_SIZES, **laid_over(case.config, answer["files"].get("config.json", {}))}}
         for case, answer in every
     ]
     answers = ask_mlx(questions)
     for (case, _), given in zip(every, answers, strict=True):
-        case.check(given["tables"])
-        assert given["scores"] == pytest.approx(case.scores, rel=1e-12), case
+        case.check_answer(given)
 
 
 QWEN = {"model_type": "qwen3", **SIZES, "head_dim": 16, "max_position_embeddings": 40960, "rope_theta": 1e6}

@@ -76,6 +76,8 @@ DEEPSEEK = {
     "kv_lora_rank": 8,
     "num_key_value_heads": 4,
 }
+MLX_SIZES = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
+"""Keys without a default in mlx-lm's model files."""
 STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
 SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
 """YaRN with the pair of factors of DeepSeek, and with a pair whose ratio is 1."""
@@ -169,8 +171,7 @@ class Case:
     def mlx(self) -> dict[str, Any]:
         """Return the question for mlx-lm, as JSON."""
         positions = self.read
-        heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
-        given = {**heads, **mlx(positions, self.scaling, max_length=self.max_length)}
+        given = {**MLX_SIZES, **mlx(positions, self.scaling, max_length=self.max_length)}
         given["rope_scaling"] = {**(given["rope_scaling"] or {}), **self.change} or None
         recipe = positions.rotary
         return {
@@ -196,6 +197,11 @@ class Case:
         wanted, room = self.tables()
         apart = (torch.tensor(tables, dtype=torch.float64) - wanted).abs()
         assert (apart <= room).all(), f"{self.scaling}: {(apart - room).max():.3g} too far"
+
+    def check_answer(self, answer: dict[str, Any]) -> None:
+        """Compare a program's cos and sin and its factor on scores with posenc's."""
+        self.check(answer["tables"])
+        assert abs(answer["scores"] / self.scores - 1) < 1e-12, self
 
 
 def of_vllm(version: str, cases: list[Case]) -> list[dict[str, Any]]:
