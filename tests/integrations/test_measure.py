@@ -21,7 +21,7 @@ from posenc.integrations.huggingface.measuring.shrink import shrunk
 from posenc.integrations.huggingface.model_positions import NOPE, softmax_factor
 from posenc.scaling import Default
 from support.places import CONFIGS
-from support.small_models import check_found_out, measured, small
+from support.small_models import check_found_out, check_read, measured, small
 from support.tiny_models import tiny
 
 
@@ -82,15 +82,13 @@ def test_slopes_that_transformers_takes_from_its_code_are_a_known_issue() -> Non
     (_, told) = read(config).known_issues
     assert told == "transformers ignores alibi_bias_max=16 and uses 8, so all slopes differ from the config's"
     config.attn_config.alibi_bias_max = 8
-    measured = measure(config)
-    assert differences(measured, read(measured.config)) == []
+    check_read(measure(config))
     assert len(read(config).known_issues) == 1
 
 
 def test_a_model_of_few_tokens_is_measured_with_more() -> None:
     config = transformers.GPTNeoXConfig(vocab_size=8, rotary_pct=1.0)
-    measured = measure(config)
-    assert differences(measured, read(measured.config)) == []
+    check_read(measure(config))
 
 
 @pytest.mark.parametrize(("heads", "head_dim"), [(6, 64), (32, 16)])
@@ -106,8 +104,7 @@ def test_alibi_of_falcon_is_divided_with_the_scores(
         ALiBi(heads).slopes[0].item() / head_dim**0.5, rel=2**-8
     )
     assert differences(measure(model), positions) == []
-    built = measure(model.config)
-    assert differences(built, read(built.config)) == []
+    check_read(measure(model.config))
     assert any("adds this bias twice" in text for text in positions.known_issues)
     eager = kind(kind.config_class(**model.config.to_dict(), attn_implementation="eager")).eval()
     (text,) = differences(measure(eager), positions)
@@ -325,7 +322,7 @@ def test_every_pair_is_measured_on_the_axis_that_turns_it() -> None:
 @pytest.mark.usefixtures("recent_transformers")
 def test_queries_that_rotate_and_grow_are_told_together() -> None:
     found = measure(small("ministral3"))
-    assert differences(found, read(found.config)) == []
+    check_read(found)
     assert re.match(r"Layers 0 to \d with RoPE: .*; queries are scaled by 1\.\d+ at", found.describe())
 
 
@@ -378,8 +375,7 @@ def test_what_cannot_be_measured_is_said(config: object, message: str) -> None:
 
 def test_a_config_is_measured_as_a_dict_too() -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1, "vocab_size": 64}
-    found = measure({"model_type": "llama", "rope_theta": 1e4, **sizes})
-    assert differences(found, read(found.config)) == []
+    check_read(measure({"model_type": "llama", "rope_theta": 1e4, **sizes}))
 
 
 def test_a_model_in_training_is_measured_without_dropout_and_stays_in_training() -> None:
@@ -398,5 +394,4 @@ def test_a_factor_that_a_norm_divides_out_and_a_trained_scale_of_nothing_are_no_
     positions = read(model.config)
     assert positions.rotary.get("scaling").frequencies(16, 1e4).attention_factor == 1.25
     assert differences(measure(model), positions) == []
-    zaya = measured("zaya")
-    assert differences(zaya, read(zaya.config)) == []
+    check_read(measured("zaya"))

@@ -109,9 +109,14 @@ def measured(model_type: str, **more: Any) -> Measured:
     return _measured(model_type, json.dumps(more))
 
 
+def check_read(found: Measured) -> None:
+    """Check that a measured model does what is read of its config."""
+    assert differences(found, read(found.config)) == []
+
+
 def check_found_out(model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a family measures as it is read, and that a wrong row is reported in these words."""
     found = measured(model_type)
-    assert differences(found, read(found.config)) == []
+    check_read(found)
     monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
     assert re.search(said, " ".join(differences(found, read(found.config))))
