@@ -83,6 +83,11 @@ def test_the_narrower_of_two_windows_holds() -> None:
         ({"bidirectional_groups": torch.ones(3)}, r"pass bidirectional_groups.long\(\)"),
         ({"dense": torch.zeros(1, 1, 3, 3)}, "pass dense == 0"),
         ({"dense": torch.ones(1, 3, 3).bool()}, r"pass dense\[:, None\] for one mask per row of the batch"),
+        (
+            {"q_segments": torch.tensor([0, 0, 0, 1, 1]), "document_lengths": ((4, 1),)},
+            r"document_lengths=\(\(4, 1\),\) does not match q_segments",
+        ),
+        ({"left_padding": (1,)}, r"left_padding=\(1,\) is given without key_mask, which it describes"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

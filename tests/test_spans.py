@@ -11,7 +11,6 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 import posenc
 from posenc import ALiBi, FoX, Mask, NoPE, attention
 from posenc.attend.ways import spans
-from posenc.errors import InvalidArgument
 from posenc.laws.effects import defined
 from posenc.positions import arange, left_padded, packed
 from support.attending import same_gradients
@@ -60,22 +59,6 @@ def test_facts_can_be_declared_where_nobody_may_look() -> None:
     assert Mask(q_segments=segments, document_lengths=((3, 2),)).document_lengths == ((3, 2),)
     mask = torch.empty(2, 5, dtype=torch.bool, device="meta")
     assert Mask(key_mask=mask, left_padding=(0, 2)).left_padding == (0, 2)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("facts", "message"),
-    [
-        (
-            {"q_segments": SEGMENTS, "document_lengths": ((4, 1),)},
-            r"document_lengths=\(\(4, 1\),\) does not match q_segments",
-        ),
-        ({"left_padding": (1,)}, r"left_padding=\(1,\) is given without key_mask, which it describes"),
-    ],
-)
-def test_facts_that_are_wrong_are_refused(facts: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        Mask(**facts)
 
 
 CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
