@@ -373,11 +373,6 @@ def test_what_cannot_be_measured_is_said(config: object, message: str) -> None:
         measure(config)
 
 
-def test_a_config_is_measured_as_a_dict_too() -> None:
-    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1, "vocab_size": 64}
-    check_read(measure({"model_type": "llama", "rope_theta": 1e4, **sizes}))
-
-
 def test_a_model_in_training_is_measured_without_dropout_and_stays_in_training() -> None:
     model = small("roformer").train()
     model.encoder.layer[0].eval()
