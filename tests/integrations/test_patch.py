@@ -11,13 +11,12 @@ from torch import Tensor, nn
 
 import posenc
 from posenc.encodings.encoding import Encoding
-from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.patch import _layout
 from posenc.remap import ReRoPE
 from posenc.scaling import Linear
 from support.processes import python
-from support.small_models import answers, small
+from support.small_models import answers, check_refused, small
 from support.small_models import own as small_own
 from support.tiny_models import MODELS, TABLED, logits, tiny, tokens
 
@@ -115,8 +114,7 @@ def test_refusals() -> None:
             "encoding is rotary, but this model adds a bias to its scores",
         ),
     ):
-        with pytest.raises(InvalidArgument, match=message), patched(model, encoding):
-            pass
+        check_refused(model, encoding, message)
 
 
 @pytest.mark.parametrize(
@@ -132,18 +130,13 @@ def test_tables_biases_and_places_in_a_picture_are_not_swapped(family: str, what
     """Whatever encoding is passed, one of the model's own kind too."""
     model = tiny(family) if family in MODELS else small(family)
     for encoding in (posenc.NoPE(), *small_own(model, 12).values()):
-        with pytest.raises(InvalidArgument, match=f"{what}, which cannot be replaced"), patched(model, encoding):
-            pass
+        check_refused(model, encoding, f"{what}, which cannot be replaced")
 
 
 def test_a_model_whose_rotary_module_is_gone_is_refused() -> None:
     model = tiny("llama-2")
     model.model.rotary_emb = nn.Identity()
-    with (
-        pytest.raises(InvalidArgument, match=r"no rotary module .* other code has patched"),
-        patched(model, posenc.NoPE()),
-    ):
-        pass
+    check_refused(model, posenc.NoPE(), r"no rotary module .* other code has patched")
 
 
 @pytest.mark.parametrize("family", ["cohere", "gemma3", "llama-2-yarn"])
@@ -196,9 +189,7 @@ def test_angles_are_laid_out_as_the_rotary_module_answers(wide: Callable[[Tensor
 def test_angles_looked_up_in_tables_are_swapped_only_in_a_rotary_module(family: str) -> None:
     model = tiny(family) if family in MODELS else small(family)
     if family in TABLED:
-        refused = pytest.raises(InvalidArgument, match=r"no rotary module .* angles up in tables")
-        with refused, patched(model, posenc.NoPE()):
-            pass
+        check_refused(model, posenc.NoPE(), r"no rotary module .* angles up in tables")
         return
     before = answers(model, input_ids=tokens())
     with patched(model, small_own(model, 48)):

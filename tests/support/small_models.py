@@ -18,6 +18,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
+from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import Measured, differences, measure, patched, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
@@ -97,6 +98,12 @@ def check_swapped(
     with patched(model, others):
         assert (answer() - before).abs().max() > (1e-3 * largest if least is None else least)
     assert torch.equal(answer(), before)
+
+
+def check_refused(model: Any, encoding: Any, message: str) -> None:
+    """Check that an encoding for a model is refused in these words."""
+    with pytest.raises(InvalidArgument, match=message), patched(model, encoding):
+        pytest.fail("the model was patched")
 
 
 @cache
