@@ -40,6 +40,10 @@ def inline(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: R
         done(job.run(report))
 
 
+class KilledError(Exception):
+    """What stops a training in the middle."""
+
+
 def plan_of(encoding: str, **more: Any) -> Plan:
     """Return a plan with ten steps on the needle task."""
     portions = {"steps": 10, "batch": 4, "learning_rate": 1e-3, "train_length": 64}

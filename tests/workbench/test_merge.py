@@ -13,14 +13,10 @@ from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
 from support.command_line import refusal, said
-from support.studies import TINY, inline, numbers, python_text
+from support.studies import TINY, KilledError, inline, numbers, python_text
 
 STUDY = replace(TINY, encodings=("nope",), tasks=("ordering",))
 LONGER = replace(STUDY, encodings=("nope", "alibi"), steps=6)
-
-
-class KilledError(Exception):
-    """What stops a study in the middle."""
 
 
 def train(folder: Path, study: Study = STUDY, killed_at: int = 0) -> list[Progress]:

@@ -20,14 +20,10 @@ from posenc.workbench.run.trainer import factor
 from posenc.workbench.run.training import build, learn, task_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
-from support.studies import TINY, inline, plan_of, python_text
+from support.studies import TINY, KilledError, inline, plan_of, python_text
 
 PLAN = plan_of("rotary", steps=8, train_length=16, lengths=(16,))
 MAPS = ("attention.qkv", "attention.out", "feedforward.inner", "feedforward.outer")
-
-
-class KilledError(Exception):
-    """What stops a training in the middle."""
 
 
 def trained(

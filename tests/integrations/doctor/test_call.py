@@ -618,6 +618,9 @@ def test_every_layout_of_tables_is_tried() -> None:
     assert wrong.startswith("the first channel of each pair lacks its minus sign")
 
 
+DEEPSEEK = {"model_type": "deepseek_v3", "max_position_embeddings": 4096, "rope_theta": 10000.0}
+
+
 @pytest.mark.parametrize(
     ("sizes", "turns", "said"),
     [
@@ -626,16 +629,14 @@ def test_every_layout_of_tables_is_tried() -> None:
     ],
 )
 def test_a_query_of_latent_attention_may_be_whole(sizes: str, turns: str, said: str) -> None:
-    model = read({"model_type": "deepseek_v3", "max_position_embeddings": 4096, "rope_theta": 10000.0})
-    text = answer(model, "rope", LATENT.replace("SIZES", sizes).replace("TURNS", turns))
+    text = answer(read(DEEPSEEK), "rope", LATENT.replace("SIZES", sizes).replace("TURNS", turns))
     assert text.startswith(said)
 
 
 def test_the_error_of_a_query_of_latent_attention_is_that_of_its_first_call() -> None:
     """The message around it states the channels that rotate, with which the port is called first."""
-    model = read({"model_type": "deepseek_v3", "max_position_embeddings": 4096, "rope_theta": 10000.0})
     with pytest.raises(ValueError, match=r"^64 channels do not fit"):
-        answer(model, "rope", 'def rope(q):\n    raise ValueError(f"{q.shape[-1]} channels do not fit")\n')
+        answer(read(DEEPSEEK), "rope", 'def rope(q):\n    raise ValueError(f"{q.shape[-1]} channels do not fit")\n')
 
 
 @pytest.fixture(scope="module")
