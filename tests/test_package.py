@@ -51,10 +51,9 @@ def test_pages_install_posenc_from_where_it_is() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no Git repository to clone")
 def test_the_hook_runs_from_a_clone(tmp_path: Path) -> None:
     """As pre-commit runs it: its environment is made in the clone; requirements are those of this environment."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("no Git repository to clone")
     yaml = pytest.importorskip("yaml")
     page = (ROOT / "docs" / "one-config.md").read_text()
     (repo,) = yaml.safe_load(re.findall(r"```yaml\n(repos:.*?)```", page, re.DOTALL)[0])["repos"]

@@ -208,20 +208,18 @@ class TestNonsense:
 
 
 @pytest.mark.usefixtures("native_built")
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
 class TestLibrary:
     """What the compiled file holds."""
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="only objdump of Linux lists needed libraries")
     def test_it_needs_the_c_library_alone(self) -> None:
-        if shutil.which("objdump") is None or sys.platform != "linux":
-            pytest.skip("objdump of Linux is not installed")
         listing = subprocess.run(["objdump", "-p", native.LIBRARY], capture_output=True, text=True, check=True)
         needed = re.findall(r"NEEDED\s+(\S+)", listing.stdout)
         assert all(re.match(r"libc\.|libpthread\.|ld-linux", name) for name in needed), needed
 
     def test_nothing_is_contracted_and_no_conversion_flushes_subnormals(self) -> None:
         """What is fused is rounded once instead of twice; a processor's own bfloat16 takes small numbers for 0."""
-        if shutil.which("objdump") is None:
-            pytest.skip("objdump is not installed")
         listing = subprocess.run(
             ["objdump", "-d", "--no-show-raw-insn", native.LIBRARY], capture_output=True, text=True, check=True
         )
@@ -277,9 +275,8 @@ class TestThreads:
             for _ in range(5):
                 assert torch.equal(by_threads(threads, *arguments), want)
 
+    @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no list of threads on this system")
     def test_they_are_made_once_and_only_where_work_is(self) -> None:
-        if not Path("/proc/self/task").is_dir():
-            pytest.skip("no list of threads on this system")
         arguments = large()
         by_threads(4, *arguments)
         count = len(os.listdir("/proc/self/task"))

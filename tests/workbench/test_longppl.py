@@ -80,6 +80,9 @@ def test_key_tokens_by_the_rule_spelled_out(llama: Path, tmp_path: Path, ledgers
 
 
 @pytest.mark.programs
+@pytest.mark.skipif(
+    not (PROGRAMS / "longppl-0.3.0").exists(), reason="the authors' longppl 0.3.0 is not here; type: make programs"
+)
 def test_the_authors_package_says_the_same(
     llama: Path, long: Path, tmp_path: Path, ledgers: Callable[[Path], Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,8 +90,6 @@ def test_the_authors_package_says_the_same(
 
     It reads a document at once, so the evaluator here is trained to all of it.
     """
-    if not (PROGRAMS / "longppl-0.3.0").exists():
-        pytest.skip("the authors' longppl 0.3.0 is not here; type: make programs")
     monkeypatch.syspath_prepend(PROGRAMS / "longppl-0.3.0")
     from longppl.longppl import compute_longppl, find_key_token
 

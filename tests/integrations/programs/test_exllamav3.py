@@ -34,17 +34,26 @@ CASES = [
     Case(PLAIN, Linear(4.0)),
 ]
 
+VERSIONS = [
+    pytest.param(
+        version,
+        marks=pytest.mark.skipif(
+            not (PROGRAMS / f"exllamav3-{version}").exists(),
+            reason="no ExLlamaV3 here; type: python tools/programs.py",
+        ),
+    )
+    for version in exllamav3.PROGRAM.releases.versions
+]
+
 
 def ask(version: str, cases: list[dict[str, Any]]) -> list[list[list[float]]]:
     """The rows of cos and sin that a release answers."""
-    if not (PROGRAMS / f"exllamav3-{version}").exists():
-        pytest.skip("no ExLlamaV3 here; type: python tools/programs.py")
     answers: list[list[list[float]]] = asked("test_exllamav3.py", f"exllamav3-{version}", cases)
     return answers
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("version", exllamav3.PROGRAM.releases.versions)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_exllamav3_turns_as_meant(version: str) -> None:
     given = [exllamav3.write(case.read, case.scaling, max_length=case.max_length) for case in CASES]
     cases = [{"config": config, "positions": case.positions} for config, case in zip(given, CASES, strict=True)]
@@ -53,7 +62,7 @@ def test_exllamav3_turns_as_meant(version: str) -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("version", exllamav3.PROGRAM.releases.versions)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_read_is_what_it_computes(version: str) -> None:
     """Of configs in which it departs: a factor that the lengths contradict, a pair, two bases, missing keys."""
     pair = {"mscale": 1.0, "mscale_all_dim": 0.5}
@@ -81,13 +90,11 @@ def test_what_is_read_is_what_it_computes(version: str) -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("version", exllamav3.PROGRAM.releases.versions)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_pairs_are_those_that_each_file_states(version: str) -> None:
     styles = {"half": "NEOX", "interleaved": "GPTJ"}
     for name in defaults("exllamav3"):
         file = PROGRAMS / f"exllamav3-{version}" / "exllamav3" / "architecture" / f"{name}.py"
-        if not file.exists():
-            pytest.skip("no ExLlamaV3 here; type: python tools/programs.py")
         text = file.read_text("utf-8")
         stated = re.findall(r"read_rope_settings_default\(RopeStyle\.(\w+)\)", text)
         assert (stated or ["NEOX"] * ("from .llama import" in text)) == [styles[FAMILIES[name].pairing]], name
