@@ -12,24 +12,9 @@ from torch.nn import functional as F
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import loss_by_position
 from support.pretrained import save_llama
+from support.trainers import trained
 
-ROWS = [dict.fromkeys(("input_ids", "labels"), torch.arange(at, at + 24) % 26) for at in range(8)]
 TEXT = "".join(chr(97 + i * i % 26) for i in range(300))
-
-
-def trained(folder: Path, model: Any, *callbacks: Any, **given: Any) -> Any:
-    arguments = transformers.TrainingArguments(
-        str(folder / "out"),
-        max_steps=4,
-        learning_rate=1e-2,
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-        save_strategy="no",
-    )
-    trainer = transformers.Trainer(model, arguments, train_dataset=ROWS, callbacks=[*callbacks], **given)
-    trainer.train()
-    return trainer
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from posenc.scaling import Default
 from support.pretrained import save_tokenizer
 from support.small_models import small
 from support.tiny_models import MODELS, SIZES, by_plain_products, tiny, turns_neighbours
+from support.trainers import trained
 
 QUICK = ("llama-2-yarn", "phi3", "gemma3", "deepseek-v3", "gpt-neox", "gpt2", "bloom", "bert")
 UNPACKED = {"gpt-oss", "falcon"}
@@ -309,24 +310,12 @@ def test_a_tokenizer_that_pads_on_the_right_is_found_out(tmp_path: Path) -> None
     assert broken(tiny("llama-2"), tokenizer=tokenizer) == {"generates_as_without_a_cache"}
 
 
-TEXTS = [{"input_ids": torch.arange(4, 12), "labels": torch.arange(4, 12)}] * 2
-
-
 def test_a_trainer_refuses_a_model_with_a_fault_before_its_first_step(tmp_path: Path) -> None:
-    given = transformers.TrainingArguments(
-        str(tmp_path), max_steps=1, report_to=[], use_cpu=True, disable_tqdm=True
-    )
-
-    def train(model: Any) -> Any:
-        trainer = transformers.Trainer(model, given, train_dataset=TEXTS, callbacks=[positions_callback()])
-        trainer.train()
-        return trainer
-
-    assert train(tiny("llama-2")).state.global_step == 1
+    assert trained(tmp_path, tiny("llama-2"), positions_callback()).state.global_step == 4
     faulty = ignores_the_mask()
     before = copy.deepcopy(faulty.state_dict())
     with pytest.raises(AssertionError, match="BROKEN  generates_as_without_a_cache"):
-        train(faulty)
+        trained(tmp_path, faulty, positions_callback())
     assert all(torch.equal(one, before[name]) for name, one in faulty.state_dict().items())
 
 
