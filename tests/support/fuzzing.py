@@ -12,7 +12,7 @@ import string
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +93,13 @@ def seeds(family: str) -> list[dict[str, Any]]:
         found.append({key: value for key, value in found[-1].items() if key != "layer_types"})
         found[-1] |= {key: 3 for key in FAMILIES[family].extra if key == "full_attention_interval"}
     ordered = (json.loads(json.dumps(seed, sort_keys=True)) for seed in found)  # a class may list keys in any order
-    return [seed for seed in ordered if _loads(seed)]
+    return [seed for seed in ordered if is_read(partial(from_json, seed))]  # no old longrope of Phi-3
 
 
-def _loads(seed: dict[str, Any]) -> bool:
-    """Return whether a seed can be read after transformers loads it, unlike an old longrope of Phi-3."""
+def is_read(make: Callable[[], Any]) -> bool:
+    """Return whether a config can be made, which its class may refuse, and be read."""
     try:
-        return bool(read(from_json(seed)))
+        return bool(read(make()))
     except Exception:
         return False
 
