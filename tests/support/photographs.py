@@ -77,6 +77,12 @@ def settle(page: Any) -> None:
     page.evaluate("() => document.fonts.ready")
 
 
+def resize(page: Any, width: int, height: int) -> None:
+    """Give the window this size, and wait until the page is laid out anew."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_timeout(60)
+
+
 def windows(folder: Path) -> list[Path]:
     """Save screenshots of the first view of every room that the documentation shows."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from tools.contact_sheet import FAULTS, SIZES
 
 from posenc.teaching.lab.rooms import ROOMS
 from support.aloud import HINDRANCES, WINDOWS, hindrances, violations
-from support.photographs import reveal
+from support.photographs import resize, reveal
 
 pytestmark = pytest.mark.browser
 
@@ -123,8 +123,7 @@ def test_the_bar_stands_on_one_line_and_opens_the_rooms(visitor: Any) -> None:
 def test_the_first_page_has_no_fault_of_a_contact_sheet(visitor: Any) -> None:
     page = visitor.open("/")
     for width, height in SIZES.values():
-        page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_timeout(60)
+        resize(page, width, height)
         assert page.evaluate(FAULTS) == [], width
 
 
@@ -208,14 +207,12 @@ def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, roo
         assert page.evaluate(BEYOND) == [], stage.question
         assert page.evaluate(HIDDEN) == [], stage.question
         for width, height in WINDOWS:
-            page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(60)
+            resize(page, width, height)
             assert hindrances(page) == [], (stage.question, width)
         page.evaluate("() => dispatchEvent(new HashChangeEvent('hashchange'))")  # as somebody who arrives
         assert page.evaluate(ON_A_PHONE) == [], stage.question
         for width, height in reversed(SIZES.values()):
-            page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(60)
+            resize(page, width, height)
             assert page.evaluate(FAULTS) == [], (stage.question, width)
         page.set_viewport_size({"width": 1280, "height": 800})
 

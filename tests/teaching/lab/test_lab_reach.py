@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from posenc.teaching.lab.rooms import ROOMS
-from support.photographs import reveal
+from support.photographs import resize, reveal
 
 pytestmark = pytest.mark.browser
 
@@ -71,8 +71,7 @@ FIXED = """() => [...document.querySelectorAll("body *")].filter((e) => e.checkV
 
 def in_every_window(page: Any, where: str) -> None:
     for window, (width, height) in WINDOWS.items():
-        page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_timeout(60)
+        resize(page, width, height)
         assert page.evaluate(COVERED) == [], (where, window)
         assert height >= 600 or page.evaluate(FIXED) == [], (where, window)
 
@@ -113,8 +112,7 @@ def test_the_open_list_of_rooms_lies_over_the_page(visitor: Any, path: str) -> N
     reveal(page)
     page.locator(".rooms summary").click()
     for window, (width, height) in WINDOWS.items():
-        page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_timeout(60)
+        resize(page, width, height)
         assert page.evaluate(COVERED, ".rooms") == [], window
 
 
