@@ -272,6 +272,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         },
         "hidden_size=2 must be a multiple of num_attention_heads=4",
     ),
+    # towers
+    ({"model_type": "vit", "image_size": 8}, "patch_size=16 must be at most image_size=8"),
+    ({"model_type": "vit", "patch_size": 0}, "patch_size=0 must be a size, or one for each side"),
+    (
+        {"model_type": "pixtral", "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+        "supports only rope_type='axial' with partial_rotary_factor=1",
+    ),
+    ({"model_type": "pixtral", "rope_parameters": {"rope_theta": [1]}}, r"rope_theta=\[1\] must be a number"),
+    (
+        {"model_type": "qwen3_vl_vision", "num_position_embeddings": 10},
+        "=10 must be the square of a whole number",
+    ),
 ]
 
 
