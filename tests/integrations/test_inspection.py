@@ -20,6 +20,7 @@ from posenc.scaling import Default, Proportional, YaRN
 from posenc.scaling.wavelengths import slowing, turns
 from posenc.teaching.views.catalogue import make
 from posenc.teaching.views.scaling import drawn
+from support.files import saved
 from support.places import CONFIGS
 
 SAYS: dict[str, tuple[str, ...]] = {
@@ -214,32 +215,29 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
         "pad_token_id": 1,
     }
     config = {"model_type": "smollm3", **sizes, "intermediate_size": 64, "max_position_embeddings": 64}
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**config, "num_key_value_heads": 2, "rope_theta": 1e4}))
-    said = CliRunner().invoke(app, ["inspect", str(path), "--measure"])
+    path = saved(tmp_path, "config.json", {**config, "num_key_value_heads": 2, "rope_theta": 1e4})
+    said = CliRunner().invoke(app, ["inspect", path, "--measure"])
     assert said.exit_code == 0, said.output
     assert "Layers 0 to 2 with RoPE: all 16 channels of a head rotate, in half pairs" in said.output
     assert "Layer 3 without positional encoding." in said.output
     assert "Wavelengths run from 6.283 to 19,869 positions." in said.output
     assert "posenc's reading of the config agrees." in said.output
     monkeypatch.setitem(FAMILIES, "smollm3", Family(extra=("no_rope_layers", "no_rope_layer_interval")))
-    differs = CliRunner().invoke(app, ["inspect", str(path), "--measure"])
+    differs = CliRunner().invoke(app, ["inspect", path, "--measure"])
     assert (
         "Differs: all in layer 3: the encoding is rotary in what was read, nope in the measured" in differs.output
     )
     assert (said.exit_code, differs.exit_code) == (0, 1)
     monkeypatch.delitem(FAMILIES, "smollm3")
-    said = CliRunner().invoke(app, ["inspect", str(path), "--measure"])
+    said = CliRunner().invoke(app, ["inspect", path, "--measure"])
     assert "Not compared: model_type 'smollm3' of transformers" in said.output
     assert "Llama's rule does not fit it: the config has 'no_rope_layer_interval'" in said.output
 
 
 def test_a_model_without_attention_is_not_compared(tmp_path: Path) -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "mamba_n_heads": 8, "vocab_size": 99}
-    path = tmp_path / "config.json"
     types = {"num_hidden_layers": 2, "layer_types": ["mamba"] * 2}
-    path.write_text(json.dumps({"model_type": "granitemoehybrid", **types, **sizes}))
-    said, differs = measured(path)
+    said, differs = measured(saved(tmp_path, "config.json", {"model_type": "granitemoehybrid", **types, **sizes}))
     assert said.splitlines()[-1] == "Not compared: no layer with attention was measured."
     assert not differs
 
@@ -247,15 +245,14 @@ def test_a_model_without_attention_is_not_compared(tmp_path: Path) -> None:
 def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the whole model, though the one that is measured has fewer layers, and windows of a few tokens."""
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
-    path = tmp_path / "config.json"
     lengths = {"num_hidden_layers": 12, "sliding_window": 512, "max_position_embeddings": 8192, "rope_theta": 1e4}
-    path.write_text(json.dumps({"model_type": "cohere2", **lengths, **sizes}))
-    read, measured = table(str(path)), table(f"measured:{path}")
+    path = saved(tmp_path, "config.json", {"model_type": "cohere2", **lengths, **sizes})
+    read, measured = table(path), table(f"measured:{path}")
     assert differences(read, measured) == []
     assert {layer.window for layer in measured.layers.values()} == {512, None}
     assert "layers beyond the first of every type" in measured.not_asked
     monkeypatch.setitem(FAMILIES, "cohere2", replace(FAMILIES["cohere2"], pairing="half"))
-    run = CliRunner().invoke(app, ["diff", str(path), f"measured:{path}", "--positions", "0,3"])
+    run = CliRunner().invoke(app, ["diff", path, f"measured:{path}", "--positions", "0,3"])
     assert run.exit_code == 1
     assert "layers 0 to 2, 4 to 6: pairs are half in ours, interleaved in theirs; cos off by" in run.output
     assert "note on theirs: not asked: lengths, windows wider than" in run.output
