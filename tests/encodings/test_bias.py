@@ -16,6 +16,7 @@ from posenc.kernels.attention import low_rank
 from posenc.positions import arange
 from support import reference
 from support.attending import attend
+from support.default_dtype import default_dtype
 
 
 class Own(OffsetBias):
@@ -150,12 +151,8 @@ def test_the_default_dtype_changes_nothing(default: torch.dtype, dtype: torch.dt
     masks = {"key_mask": torch.tensor([[True, True, False, True, True]]), "segments": torch.tensor([0, 0, 1, 1, 1])}
     given = {hides: masks[hides]} if hides in masks else {}
     want = attend(q, k, v, ALiBi(2).at(arange(5)), causal=True, **given)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(default)
-    try:
+    with default_dtype(default):
         got = attend(q, k, v, ALiBi(2).at(arange(5)), causal=True, **given)
-    finally:
-        torch.set_default_dtype(before)
     assert got.dtype == dtype
     assert torch.equal(got, want)
 

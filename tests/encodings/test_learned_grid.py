@@ -6,6 +6,7 @@ import torch
 from posenc import LearnedGrid
 from posenc.encodings.resize import RESIZES, gathered, matrix
 from posenc.positions import grid
+from support.default_dtype import default_dtype
 
 
 def test_a_token_gets_the_entry_of_its_place() -> None:
@@ -68,10 +69,6 @@ def test_sizes_as_data_weigh_as_sizes_as_numbers_do(name: str, default: torch.dt
     """Weights are float64 however sizes are given: a sum with a size is not rounded to the default type."""
     table, cells = torch.randn(5, 7, 3, dtype=torch.float64), grid(300, 9)
     want = torch.einsum("ia,jb,abc->ijc", matrix(RESIZES[name], 300, 5), matrix(RESIZES[name], 9, 7), table)
-    before = torch.get_default_dtype()
-    try:
-        torch.set_default_dtype(default)
+    with default_dtype(default):
         rows = gathered(table, cells, torch.tensor([[300], [9]]), name)
-    finally:
-        torch.set_default_dtype(before)
     torch.testing.assert_close(rows, want.flatten(0, 1), rtol=0, atol=1e-12)

@@ -16,6 +16,7 @@ from posenc.laws.effects import effects, inputs
 from posenc.laws.law import Broken, law, near, owed, same
 from posenc.laws.subject import Subject, each_layer
 from posenc.laws.survival import late
+from support.default_dtype import default_dtype
 
 
 @law()
@@ -102,13 +103,10 @@ def survives_another_default_dtype(subject: Subject) -> None:
     State the dtype of every new tensor: ``torch.arange(n, dtype=torch.float32)``.
     """
     encoding, at = subject.build(), late(subject)
-    want, default = effects(subject, encoding, at), torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
+    want = effects(subject, encoding, at)
+    with default_dtype(torch.float64):
         got = effects(subject, encoding, at)
         built = None if list(encoding.parameters()) else effects(subject, subject.build(), at)
-    finally:
-        torch.set_default_dtype(default)
     same(got, want, "under a default of float64")
     if built is not None:
         same(built, want, "built under a default of float64")
